@@ -12,7 +12,7 @@ from engine_tools import TINY, cases, mask, vocabulary
 
 import cdplugin as cd
 from cdplugin.engine import arena as owner
-from cdplugin.engine import capacities, pages
+from cdplugin.engine import capacities, owned_tables, pages
 from cdplugin.engine.arena import Arena
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.store import layout
@@ -86,7 +86,7 @@ def test_work_is_counted_alike_however_often_tables_had_to_grow() -> None:
 
 def interrupted(matcher: cd.Matcher, monkeypatch: pytest.MonkeyPatch, name: str, at: int, error: type[BaseException]) -> bool:
     """Walk while the ``at``-th call of a method of arenas (or of ``Room.of``) fails; whether it came to that."""
-    holder = owner.Room if name == "of" else Arena
+    holder = owned_tables.Room if name == "of" else Arena
     original, calls = getattr(holder, name), 0
 
     def failing(*arguments: object) -> object:
@@ -115,7 +115,7 @@ def test_masks_after_a_failed_growth_are_a_fresh_engines(
 ) -> None:
     """Each allocation, and each change of a table, fails in turn; the same matcher then goes on as if nothing had been."""
     monkeypatch.setattr(owner, "INITIAL", TINY)
-    monkeypatch.setattr(owner, "_GROWTH_SMALL", 1.2)
+    monkeypatch.setattr(owned_tables, "_GROWTH_SMALL", 1.2)
     compiler = cd.Compiler(vocabulary(TOKENS))  # arenas are cloned from one that belongs to the vocabulary
     expected = walk(cd.Compiler(VOCAB).compile(spec).matcher(), 2, 12)
     failed = 0
@@ -172,7 +172,7 @@ def test_an_arena_knows_its_bytes_without_counting_all_tables(
         walk(grammar.matcher(), seed, 12)
         arena = grammar._arena
         late = 0 if arena.expand is None else arena.expand.nbytes
-        besides = late + owner._OBJECT_BYTES + arena.header.nbytes
+        besides = late + owned_tables._OBJECT_BYTES + arena.header.nbytes
         assert arena.nbytes == bytes_of_tables(arena, grammar._base_arena) + besides
         assert grammar.nbytes == grammar._tables.nbytes + arena.nbytes
 
@@ -260,7 +260,7 @@ def test_memory_that_tables_grew_in_is_handed_on_as_large_as_it_is(monkeypatch: 
     assert taken._block.memory.ctypes.data == address
     assert {table: len(taken.tables[table]) for table in capacities.ROOM} == sizes
     assert all(not taken.tables[table][-1] for table in capacities.ROOM if table not in capacities.IN_USE)
-    assert taken.nbytes == bytes_of_tables(taken, compiler._base.arena) + owner._OBJECT_BYTES + taken.header.nbytes
+    assert taken.nbytes == bytes_of_tables(taken, compiler._base.arena) + owned_tables._OBJECT_BYTES + taken.header.nbytes
     small = cd.Compiler(VOCAB, cd.Limits(max_cache_bytes=8 << 20))
     del taken
     assert small.compile_ir(SPECS[0].to_ir(small.limits))._arena.nbytes < 1 << 20, "a small cache takes no large memory over"
@@ -280,7 +280,7 @@ def test_an_arena_that_was_replaced_goes_at_once() -> None:
 
 def test_near_its_bound_a_table_still_grows_by_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """A table that is asked for one item more each time is not copied each time, and stays within the bound."""
-    monkeypatch.setattr(owner, "_LEAST_OVERDRAFT", 0)
+    monkeypatch.setattr(owned_tables, "_LEAST_OVERDRAFT", 0)
     arena = cd.Compiler(VOCAB).compile(SPECS[0])._arena
     arena.max_bytes = arena.nbytes + (3 << 20)
     replaced = 0

@@ -16,7 +16,7 @@ from naive import random_grammar
 
 import cdplugin as cd
 from cdplugin.compiler import Compiler
-from cdplugin.engine import arena
+from cdplugin.engine import arena, owned_tables
 from cdplugin.ir import GrammarIR
 from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits
@@ -38,8 +38,8 @@ def tight(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on arenas start with next to nothing and grow by just what is asked for."""
     small = {table: 16 if table in (layout.INDEX, layout.MEMO_KEYS, layout.MEMO_RESULTS) else 1 for table in arena.INITIAL}
     monkeypatch.setattr(arena, "INITIAL", small)
-    monkeypatch.setattr(arena, "_GROWTH_SMALL", 1.0)
-    monkeypatch.setattr(arena, "_GROWTH_LARGE", 1.0)
+    monkeypatch.setattr(owned_tables, "_GROWTH_SMALL", 1.0)
+    monkeypatch.setattr(owned_tables, "_GROWTH_LARGE", 1.0)
 
 
 def masks(make: Any, limits: Limits, seed: int) -> list[bytes]:

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 import cdplugin as cd
-from cdplugin.engine import arena, blocks, capacities, pages, rules
+from cdplugin.engine import arena, blocks, capacities, owned_tables, pages, rules
 from cdplugin.engine import base_arena as template
 from cdplugin.engine import tracked as keeping
 from cdplugin.engine.arena import Arena
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.parser import layout as parser_layout
 
-OWNERS = (arena, blocks, capacities, keeping, pages, rules, template)
+OWNERS = (arena, blocks, capacities, keeping, owned_tables, pages, rules, template)
 """Modules that allocate and grow what the kernels read."""
 KINDS = ("memory", "pages", "limit", "interrupt")
 
@@ -147,8 +147,8 @@ def tight_tables() -> Iterator[None]:
         _replaced(arena, "INITIAL", small),
         _replaced(arena, "ROOM", dict.fromkeys(arena.ROOM, 2)),  # else most would never be allocated anew
         _replaced(arena, "AT_ONCE", {}),
-        _replaced(arena, "_GROWTH_SMALL", 1.02),
-        _replaced(arena, "_GROWTH_LARGE", 1.01),
+        _replaced(owned_tables, "_GROWTH_SMALL", 1.02),
+        _replaced(owned_tables, "_GROWTH_LARGE", 1.01),
         _replaced(pages, "LARGE", 1 << 12),
     ):
         yield

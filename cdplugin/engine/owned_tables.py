@@ -1,0 +1,322 @@
+"""The tables that an arena owns: where each one lies, what they take together, and how one grows while there is room.
+
+A table lies in one of three places. A clone's tables begin in a :class:`~cdplugin.engine.blocks.Block`, where they grow in
+place as far as each has room; one that leaves it gets pages of its own (:mod:`cdplugin.engine.pages`), which can become more
+without a copy; a small one without a block is an array like any other. Every allocation comes before the first change, so that
+an arena whose table could not grow is as it was.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+
+import numpy as np
+
+from cdplugin.engine import pages
+from cdplugin.engine.blocks import DTYPES, Block, address_of, dtype_of
+from cdplugin.engine.capacities import FOR_WALKS, HASHED, IN_USE, MEMO, Room
+from cdplugin.engine.values import Values
+from cdplugin.errors import LimitExceeded
+from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.store import layout
+from cdplugin.limits import Limits
+from cdplugin.memory import Account
+
+_GROWTH_SMALL, _GROWTH_LARGE = 4.0, 2.0  # factors for tables below and above a MiB: a kernel that ran out of room starts again
+_MANY_GROWTHS = 3  # in one operation: from then on large tables grow as fast as small ones
+
+_OVERDRAFT, _LEAST_OVERDRAFT = 4, 4 << 20  # a step may take a quarter of Limits.max_arena_bytes more, or so many bytes
+_COPIED_BITS = 4  # items of a table that has grown that are one unit of work, as a power of two
+
+_OBJECT_BYTES = 8 << 10
+"""An arena without its tables: the arrays' headers, lists, the lock."""
+
+_PARTS = 8  # of what an arena may have: a table leaves the block that it began in when it is larger than one of so many
+_TAKEN_OVER = 64  # used memory is taken over where an arena, and the cache of grammars, may have so many times its bytes
+
+_LENT = 512 << 10  # bytes of a stack that is lent for one question: one size, so that the next one has the same pages
+
+
+class OwnedTables(Values):
+    """The part of an :class:`~cdplugin.engine.arena.Arena` that owns memory.
+
+    ``over_budget``: whether the tables have outgrown ``max_bytes`` (``Limits.max_arena_bytes``), or the arena is broken; the
+    grammar then starts a fresh one. ``account``: is told when the tables grow. ``header`` and the arrays in ``tables`` stay
+    alive as long as the arena; their addresses are in the header.
+    """
+
+    limits: Limits
+    address: int
+    max_bytes: int
+    over_budget: bool
+    account: Account | None
+    _stretched: bool  # whether every step may use what else one step may take beyond the budget
+    _broken_by: LimitExceeded | None
+    _n_growths: int  # in the operation that is being finished
+    _block: Block | None  # where a clone's tables began
+    _kind: tuple[object, ...]  # of memory that clones have their block in
+    _own: dict[int, int]  # bytes of the tables that are neither the vocabulary's nor views of others' arrays
+    _pages: dict[int, np.ndarray]  # of tables that lie in pages of their own
+
+    def set_block(self, block: Block) -> None:
+        """Make the tables of a block this arena's."""
+        head, address = self.header, address_of(block.memory)
+        for table, (start, end, _, _) in block.spans.items():
+            self.tables.pop(table, None)
+            self._own.pop(table, None)
+            head[2 * table] = address + start
+            head[2 * table + 1] = (end - start) // DTYPES[table].itemsize
+        self.tables.blocks = (block, *self.tables.blocks)
+
+    def set_table(self, table: int, array: np.ndarray, is_own: bool = True) -> None:
+        """Make ``array`` (1-D, contiguous, of the table's dtype) table ``table``. ``is_own``: are its bytes the arena's?"""
+        if array.dtype != DTYPES[table] or array.ndim != 1 or not array.flags.c_contiguous:
+            raise TypeError(f"table {table}: expected contiguous 1-D {dtype_of(table)}, found {array.ndim}-D {array.dtype}")
+        self.tables[table] = array
+        if is_own and array.base is None:
+            self._own[table] = array.nbytes
+        elif table in self._pages:
+            self._own[table] = self._pages[table].nbytes
+        else:
+            self._own.pop(table, None)
+        self.header[2 * table] = address_of(array)
+        self.header[2 * table + 1] = len(array)
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        """Hand the tables' pages on. As Python ends, names of modules may be gone: hence the argument."""
+        if not is_finalizing() and "_pages" in self.__dict__ and "tables" in self.__dict__:
+            self.tables.clear()
+            self.tables.blocks = ()
+            freed = list(self._pages.values())
+            self._pages.clear()
+            pages.release(freed)
+            block, self._block = self._block, None
+            if block is not None and self._kind:
+                freed, nbytes, spans = [block.memory], block.nbytes, block.spans
+                del block
+                pages.release_room(freed, self._kind, nbytes, spans)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arena's own tables, those that a clone began with included."""
+        block = 0 if self._block is None else self._block.nbytes
+        return _OBJECT_BYTES + self.header.nbytes + block + sum(self._own.values())
+
+    @property
+    def _most_taken_over(self) -> int:
+        """Bytes up to which a clone's tables may be larger than they need to be."""
+        return min(self.max_bytes, self.limits.max_cache_bytes) // _TAKEN_OVER
+
+    @property
+    def _most_bytes(self) -> int:
+        return self.max_bytes + max(self.max_bytes // _OVERDRAFT, _LEAST_OVERDRAFT)
+
+    @property
+    def _doubled(self) -> int:
+        """Bytes of the largest hashed table, twice as large as it is."""
+        index, *memo = (self.tables[table].nbytes for table in HASHED)
+        return 2 * max(index, sum(memo))
+
+    def _too_large(self) -> LimitExceeded:
+        return LimitExceeded("one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.max_bytes}")
+
+    def note_size(self) -> None:
+        """Compare the bytes with the budget and tell :attr:`account`. Called whenever tables, or late rules, have grown.
+
+        An arena without room for the next doubling of a hashed table is over budget, too: a step that needed it would fail
+        because of what others have left there.
+        """
+        nbytes = self.nbytes
+        if self._stretched:
+            self.over_budget |= nbytes > self._most_bytes
+        else:
+            is_near = 3 * nbytes > self.max_bytes  # else no doubling matters: a table is not larger than all of them
+            self.over_budget |= nbytes > self.max_bytes or (is_near and nbytes + self._doubled > self._most_bytes)
+        if self.account is not None:
+            self.account.note("arena", nbytes)
+
+    def stretch(self) -> None:
+        """Let all steps use the room that one step may take beyond the budget: a single text has outgrown it, and would outgrow
+        any other arena.
+        """
+        if not self.header[layout.IS_BROKEN] and self.nbytes <= self._most_bytes:
+            self._stretched, self.over_budget = True, False
+
+    def abandon(self) -> None:
+        """Never use the arena again: an exception came while its tables were being changed."""
+        self.header[layout.IS_BROKEN] = 1
+        self.over_budget = True
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """A context that makes the arena broken if an exception leaves it."""
+        try:
+            yield
+        except MemoryError:
+            self.abandon()
+            raise LimitExceeded("no memory is left for the grammar's states") from None
+        except LimitExceeded as error:
+            self.abandon()
+            self._broken_by = copy(error)  # without the traceback, whose frames hold the arena
+            raise
+        except BaseException:
+            self.abandon()
+            raise
+
+    def reserve(self, table: int, size: int) -> None:
+        """Make a table (other than an index) hold at least ``size`` items; its content stays. Raises :class:`LimitExceeded`."""
+        length = len(self.tables[table])
+        if length < size:
+            self._replace((table,), max(size, int(_GROWTH_LARGE * length)), size)
+
+    def reserve_for_walks(self) -> None:
+        """Make room for walks of much of the trie, which lexemes of names and words ask for: a walk that runs out of it starts
+        again. To be called between operations.
+        """
+        for table, size in FOR_WALKS.items():
+            self.reserve(table, size)
+
+    def _grow(self, table: int, needed: int) -> None:
+        """Make a table larger, as a kernel asked."""
+        if table in HASHED:
+            needed = 1 << (needed - 1).bit_length()
+        wanted = max(self._grown(table), needed)
+        self._replace(MEMO if table == layout.MEMO_KEYS else (table,), wanted, needed)
+        self._n_growths += 1
+        self._grow_beside(table)
+
+    def _grown(self, table: int) -> int:
+        """How many items a table is to have when it grows."""
+        length = len(self.tables[table])
+        is_small = length * DTYPES[table].itemsize < 1 << 20 or self._n_growths >= _MANY_GROWTHS
+        wanted = int((_GROWTH_SMALL if is_small else _GROWTH_LARGE) * length)
+        return 1 << (wanted - 1).bit_length() if table in HASHED else wanted
+
+    def _grow_beside(self, grown: int) -> None:
+        """Make the other tables larger that are half full, now that an operation begins again: it would run out of theirs next.
+
+        Tables grow where they are, which costs nothing; with a copy only if it is not the first time that the operation begins
+        again, since it does much then.
+        """
+        head = self.header
+        is_long = self._n_growths > 1
+        for table, (counter, words) in IN_USE.items():
+            items = len(self.tables[table])
+            if table == grown or 2 * words * int(head[counter]) < items:
+                continue
+            wanted, in_block = self._grown(table), self._most_in_block(table)
+            if items < in_block or (is_long and self._has_bytes((table,), wanted, self._doubled)):
+                self._replace((table,), wanted, items + 1)
+        for tables, counter in ((MEMO, layout.MEMO_USED), ((layout.INDEX,), layout.N_VALUES)) if is_long else ():
+            items = len(self.tables[tables[0]])
+            wanted = self._grown(tables[0])
+            if tables[0] != grown and 4 * int(head[counter]) > items and self._has_bytes(tables, wanted, self._doubled):
+                self._replace(tables, wanted, items)
+
+    def _has_bytes(self, tables: Sequence[int], items: int, reserved: int = 0) -> bool:
+        """Whether some tables may have so many items each, while those are there, too, whose place they take: all that are not
+        extended. ``reserved``: bytes that are to be left.
+        """
+        added = reserved
+        for table in tables:
+            size = items * DTYPES[table].itemsize
+            if items <= self._most_in_block(table):
+                added += size - self.tables[table].nbytes
+                continue
+            added += size if size < pages.LARGE else pages.rounded(size)
+            if self._is_extended(table):
+                added -= self._own[table]
+        return self.nbytes + added <= self._most_bytes
+
+    def _most_in_block(self, table: int) -> int:
+        """How many items a table may have where it is, in the block that the arena began with; 0: it does not lie there.
+
+        When it moves out, its room stays taken, so that is a part of what the arena may have.
+        """
+        if self._block is None or table in self._own:
+            return 0
+        return min(self._block.most(table), self.max_bytes // _PARTS // DTYPES[table].itemsize)
+
+    def _is_extended(self, table: int) -> bool:
+        """Whether a table's pages become more when it grows."""
+        return table in self._pages and table not in HASHED
+
+    def _extend(self, table: int, items: int) -> bool:
+        """Make a table's pages more; whether that was possible."""
+        with self._changing():
+            del self.tables[table]  # nobody else may refer to it
+            page = self._pages[table] = pages.extended([self._pages.pop(table)], items * DTYPES[table].itemsize)
+            self.set_table(table, page.view(DTYPES[table]))
+        return len(self.tables[table]) >= items
+
+    def _replace(self, tables: Sequence[int], wanted: int, needed: int) -> None:
+        """Put larger tables in the place of some, with their content: of ``wanted`` items, or fewer where memory is short, but
+        ``needed`` and an eighth more than there are: what grows item by item is not copied for each.
+
+        Nobody may hold an old table meanwhile: its pages could not be handed on.
+        """
+        length = len(self.tables[tables[0]])
+        is_hashed = tables[0] in HASHED
+        in_block = self._most_in_block(tables[0])
+        if needed <= in_block:
+            wanted = min(wanted, in_block)
+        least = needed if is_hashed else min(max(needed, length + (length >> 3)), wanted)
+        items = wanted
+        reserved = 0 if is_hashed or self._stretched else self._doubled
+        while items > least and not self._has_bytes(tables, items, reserved):
+            items = max(items >> 1 if is_hashed else (length + items) >> 1, least)
+        if items == least and not self._has_bytes(tables, least):
+            self.over_budget = True
+            raise self._too_large()
+        if items <= in_block:
+            assert self._block is not None
+            with self._changing():
+                self.set_table(tables[0], self._block.extend(tables[0], items))
+            self.note_size()
+            return
+        if not (self._is_extended(tables[0]) and self._extend(tables[0], items)):
+            try:
+                fresh = [Room.of(table, items) for table in tables]
+            except MemoryError:
+                raise LimitExceeded("no memory is left for the grammar's states") from None
+            with self._changing():
+                freed = self._install(tables, fresh)
+            pages.release(freed)
+        self.note_size()
+        self.header[layout.WORK_LEFT] -= items * len(tables) >> _COPIED_BITS
+
+    def _install(self, tables: Sequence[int], fresh: Sequence[Room]) -> list[np.ndarray]:
+        """Make allocated room the arena's tables, filled from the old ones; returns the pages of these."""
+        old = [self.tables[table] for table in tables]
+        freed = []
+        for table, room in zip(tables, fresh, strict=True):
+            if table in self._pages:
+                freed.append(self._pages.pop(table))
+            if room.page is not None:
+                self._pages[table] = room.page
+            self.set_table(table, room.array)
+        if tables[0] == layout.INDEX:
+            kernels.engine(self.address, kernels.OP_REINDEX, 0, 0, 0)
+        elif tables[0] == layout.MEMO_KEYS:
+            self.set_table(layout.OLD_KEYS, old[0])
+            self.set_table(layout.OLD_RESULTS, old[1])
+            kernels.engine(self.address, kernels.OP_REMEMO, 0, 0, 0)
+            self.set_table(layout.OLD_KEYS, np.empty(0, np.int64))
+            self.set_table(layout.OLD_RESULTS, np.empty(0, np.int64))
+        else:
+            fresh[0].array[: len(old[0])] = old[0]
+        return freed
+
+    def _lend_stack(self, items: int) -> None:
+        """Replace the stack by a larger, empty one. Its pages have been in use before, since fresh memory is slow. Raises
+        :class:`LimitExceeded`.
+        """
+        if not self._has_bytes((layout.STACK,), items):
+            self.over_budget = True
+            raise self._too_large()
+        page, _ = pages.acquire(max(items * DTYPES[layout.STACK].itemsize, _LENT))
+        self._pages[layout.STACK] = page
+        self.set_table(layout.STACK, page.view(DTYPES[layout.STACK]))
