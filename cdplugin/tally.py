@@ -52,6 +52,12 @@ class Tally:
         if self.nodes > self.most:
             raise too_many_nodes(self.most)
 
+    def clear(self) -> None:
+        """Count from 0 again: what was built is given up."""
+        self.nodes = 0
+        self.kept.clear()
+        self.paid.clear()
+
     def take(self, value: Any, cost: Cost) -> Any:
         """Charge for a value; returns the one that was taken first for the same question."""
         question = cost[0][0]

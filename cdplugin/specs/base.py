@@ -64,7 +64,7 @@ def key_of(*parts: Any) -> Hashable | None:
     return None if None in parts else parts
 
 
-_DEFAULT = Options()
+_DEFAULT = json_schema.USUAL
 _USUAL = (_DEFAULT.whitespace, _DEFAULT.property_order, _DEFAULT.formats, _DEFAULT.unknown_formats, _DEFAULT.on_unsupported)
 
 

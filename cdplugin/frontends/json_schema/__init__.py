@@ -7,7 +7,7 @@ lexemes, ``layout`` puts the whitespace.
 """
 
 from cdplugin.frontends.json_schema.compile import check_schema, compile_json_object, compile_schema
-from cdplugin.frontends.json_schema.options import Options
+from cdplugin.frontends.json_schema.options import USUAL, Options
 from cdplugin.frontends.json_schema.strings import characters
 
-__all__ = ["Options", "characters", "check_schema", "compile_json_object", "compile_schema"]
+__all__ = ["USUAL", "Options", "characters", "check_schema", "compile_json_object", "compile_schema"]

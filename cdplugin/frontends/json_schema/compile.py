@@ -17,18 +17,21 @@ from cdplugin.frontends.json_schema.distinct_values import OPEN_LIST, OPEN_OBJEC
 from cdplugin.frontends.json_schema.effort import Effort, MultipliesError, located
 from cdplugin.frontends.json_schema.layout import layout_of
 from cdplugin.frontends.json_schema.objects import Objects
-from cdplugin.frontends.json_schema.options import Options
+from cdplugin.frontends.json_schema.options import USUAL, Options
 from cdplugin.frontends.json_schema.reader import Reader, check_loops
 from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.shapes import Alternative, Place
 from cdplugin.frontends.json_schema.sharing import share_equal_parts
 from cdplugin.frontends.json_schema.source import load_schema
+from cdplugin.frontends.json_schema.usual import UNUSUAL, write_usual
 from cdplugin.frontends.json_schema.writing import Level
 from cdplugin.ir import GrammarIR, Symbol
 from cdplugin.limits import Limits
 from cdplugin.memory import fixed_cache
 from cdplugin.tally import apart
 
+WITH_SHORTCUT = True
+"""Whether usual schemas are written by :func:`write_usual`: the rules are the same without it."""
 _MOST_AT_FIRST = 1_000
 """Rules or lexemes, more than what :func:`_first_writer` writes."""
 
@@ -41,11 +44,18 @@ def compile_schema(
     Raises ``GrammarError`` for a schema that is wrong or that nothing satisfies, ``UnsupportedError`` for a keyword that is not
     enforced, ``LimitExceeded`` for one that is too large or too deep; each with a JSON Pointer.
     """
-    options = options or Options()
+    options = options or USUAL
     limits = limits or Limits()
-    document, size = load_schema(schema, limits)
+    names: set[str] = set()
+    document, size = load_schema(schema, limits, names)
     first = ir or GrammarIR()
     first.count_text(size, limits)
+    if ir is None and WITH_SHORTCUT and options is USUAL and type(document) is dict and UNUSUAL.isdisjoint(names):
+        is_small = max(_MOST_AT_FIRST, size) <= min(limits.max_rules, limits.max_lexemes)
+        if is_small and write_usual(document, limits, first, _first_writer()):
+            return first
+        first, spent = GrammarIR(), first.spent
+        first.spent = spent
     effort = Effort(limits, size, first.spent)
     n_rules = len(first.rules)
     try:

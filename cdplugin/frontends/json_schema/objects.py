@@ -20,6 +20,7 @@ from cdplugin.frontends.json_schema.distinct_values import KEY, NOTHING
 from cdplugin.frontends.json_schema.matching import texts_of
 from cdplugin.frontends.json_schema.members import DistinctKey, Entry, Further, Members, are_several
 from cdplugin.frontends.json_schema.names import allowed_by_names, children_of, classes_of
+from cdplugin.frontends.json_schema.ordered import sequence
 from cdplugin.frontends.json_schema.schema import ObjectPart, Subschema, bounds_of
 from cdplugin.frontends.json_schema.shapes import Alternative
 from cdplugin.frontends.json_schema.strings import QUOTE, STRING, other_text, sizes
@@ -143,6 +144,12 @@ class Objects(Writing):
                 self._signs.note_key(key, quoted, layout)
                 further.append(Further(key, value, 0, 0))
         return self._sequence(entries, further, pointer)
+
+    def _sequence(self, entries: list[Entry], further: list[Further], pointer: str) -> Symbol:
+        """Members in their order, without a memory."""
+        declared = [(key, values[0][0], required) for _, key, values, required in entries]
+        closings = (self._here.empty_brace, self._here.close_brace)
+        return sequence(self.ir, declared, [(more.key, more.value) for more in further], self._comma, closings, pointer)
 
     def _entries(
         self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition], pointer: str
@@ -300,53 +307,3 @@ class Objects(Writing):
         if not further and high is not None and high >= len(entries):
             high = None
         return low if low > sum(entry.required for entry in entries) else 0, high
-
-    def _sequence(self, entries: list[Entry], further: list[Further], pointer: str) -> Symbol:
-        """Members in their order, without a memory.
-
-        Written from the end: ``after`` is what follows once a member was written, ``first`` what may stand right after the
-        brace. Both are kept reversed, as they grow at their front.
-        """
-        rule, nonterminal, comma, where = self.ir.rules.append, self.ir.nonterminal, self._comma, self.ir.at(pointer)
-        after, first = self._further(further, pointer)
-        # The last entry that may come first is the first required one.
-        opening = len(entries)
-        for i, entry in enumerate(entries):
-            if entry.required:
-                opening = i
-                break
-        for i in range(len(entries) - 1, -1, -1):
-            _, key, ((item, _), *_), required = entries[i]
-            if i <= opening:
-                if required:
-                    first = [*after, item, key]
-                else:
-                    choice = nonterminal(pointer, where)
-                    rule((choice, (key, item, *after[::-1])))
-                    rule((choice, (*first[::-1],)))
-                    first = [choice]
-            if required:
-                after += (item, key, comma)
-            else:
-                choice = nonterminal(pointer, where)
-                rule((choice, (comma, key, item, *after[::-1])))
-                rule((choice, (*after[::-1],)))
-                after = [choice]
-        body = nonterminal(pointer, where)
-        rule((body, (*first[::-1],)))
-        return body
-
-    def _further(self, further: list[Further], pointer: str) -> tuple[list[Symbol], list[Symbol]]:
-        """What may follow the declared names: further members and the closing brace (after a member; at first)."""
-        ir = self.ir
-        closing, empty = [self._here.close_brace], [self._here.empty_brace]
-        if not further:
-            return closing, empty
-        more = self._nonterminal(pointer, "members")
-        ir.rule(more, closing)
-        first = self._nonterminal(pointer, "members")
-        ir.rule(first, empty)
-        for other in further:
-            ir.rule(more, [self._comma, other.key, other.value, more])
-            ir.rule(first, [other.key, other.value, more])
-        return [more], [first]

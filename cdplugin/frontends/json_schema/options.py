@@ -108,3 +108,7 @@ class Options:
         is_text = isinstance(indent, str) and len(indent) <= _MOST_INDENT and not indent.strip(" \t\r\n")
         if indent is not None and not is_count and not is_text:
             raise GrammarError("option indent", expected=f"0 to {_MOST_INDENT}, or so much whitespace", found=shown(indent))
+
+
+USUAL = Options()
+"""What nearly all schemas are read with."""

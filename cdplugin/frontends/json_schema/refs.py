@@ -54,7 +54,8 @@ class Target(NamedTuple):
     resource: Resource
 
 
-def _join(base: str, reference: str, location: str) -> tuple[str, str]:
+def joined(base: str, reference: Any, location: str) -> tuple[str, str]:
+    """The URI that a reference in a document at ``base`` stands for, and its fragment."""
     try:
         uri, fragment = urldefrag(urljoin(base, reference) if base else reference)
     except ValueError as error:
@@ -93,7 +94,7 @@ class Documents:
                 dialect = self._declared(document, pointer)
             own = document.get(dialect.id_keyword)
             if own is not None and not (dialect.ref_alone and "$ref" in document):
-                base = _join(uri, _string(own, dialect.id_keyword, pointer), pointer)[0]
+                base = joined(uri, _string(own, dialect.id_keyword, pointer), pointer)[0]
         resource = self._new(base, document, pointer, dialect)
         if uri and uri != base:
             self._by_uri.setdefault(uri, resource)
@@ -131,7 +132,7 @@ class Documents:
         key = (id(schema), resource.number)
         found = self._entered.get(key)
         if found is None:
-            base = _join(resource.base, own, pointer)[0]
+            base = joined(resource.base, own, pointer)[0]
             found = self._by_uri.get(base)
             if found is None or found.root is not schema:
                 found = self._new(base, schema, pointer, dialect)
@@ -143,7 +144,7 @@ class Documents:
         if reference.startswith("#"):
             fragment = unquote(reference[1:])
         else:
-            uri, fragment = _join(resource.base, reference, location)
+            uri, fragment = joined(resource.base, reference, location)
             found = self._by_uri.get(uri) or self._find(uri, resource)
             if found is None:
                 raise self._unknown(uri, reference, location)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import ceil, floor
 from typing import Any
 
-from cdplugin.expr import Expr, alt, both, cat, complement, literals
+from cdplugin.expr import EMPTY, Expr, alt, both, cat, complement, literals
 from cdplugin.frontends.json_schema.dialect import (
     ALL_TYPES,
     BOOLEAN_BITS,
@@ -108,6 +108,20 @@ def typed_scalar(types: int, integral_floats: bool) -> Expr | None:
 
 
 _any_of = bounded_cache(alt)
+
+
+def merged_scalars(alternative: Alternative, types: int) -> dict[Expr, None]:
+    """The scalars of ``types`` that are valid under all of ``alternative``: strings, numbers, words."""
+    parts: dict[Expr, None] = {}
+    if types & STRING_BIT:
+        parts[merged_string(alternative)] = None
+    if types & NUMBER_BITS:
+        parts[merged_number(alternative, types & NUMBER_BITS)] = None
+    parts.pop(EMPTY, None)
+    words = types & (NULL_BIT | BOOLEAN_BITS)
+    if words:
+        parts[LITERAL_WORDS[words]] = None
+    return parts
 
 
 def merged_string(alternative: Alternative) -> Expr:

@@ -19,9 +19,6 @@ from cdplugin.expr import EMPTY, Expr, alt, literals
 from cdplugin.frontends.json_schema.dialect import (
     ALL_TYPES,
     ARRAY_BIT,
-    BOOLEAN_BITS,
-    NULL_BIT,
-    NUMBER_BITS,
     OBJECT_BIT,
     STRING_BIT,
 )
@@ -32,12 +29,10 @@ from cdplugin.frontends.json_schema.names import Conjunction
 from cdplugin.frontends.json_schema.negation import Logician
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.scalars import (
-    LITERAL_WORDS,
     MOST_DISTINCT,
     Alternative,
     few_values,
-    merged_number,
-    merged_string,
+    merged_scalars,
     typed_scalar,
     types_of,
 )
@@ -308,17 +303,7 @@ class Shaper:
             for keyword, needed, why in sub.refused:
                 if needed & types:
                     self.refuse(sub, keyword, why)
-        if types & STRING_BIT:
-            found = merged_string(alternative)
-            if found is not EMPTY:
-                scalars.parts[found] = None
-        if types & NUMBER_BITS:
-            found = merged_number(alternative, types & NUMBER_BITS)
-            if found is not EMPTY:
-                scalars.parts[found] = None
-        words = types & (NULL_BIT | BOOLEAN_BITS)
-        if words:
-            scalars.parts[LITERAL_WORDS[words]] = None
+        scalars.parts.update(merged_scalars(alternative, types))
         if types & ARRAY_BIT:
             place.arrays.append(tuple(s for s in alternative if s.array is not None))
         if types & OBJECT_BIT:

@@ -27,8 +27,8 @@ _SMALL, _CONTAINERS = frozenset((str, bool)), frozenset((dict, list))
 _JSON_SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
-def load_schema(schema: Any, limits: Limits) -> tuple[dict | bool, int]:
-    """Return the schema as a dict or bool, and about how many bytes it has as text.
+def load_schema(schema: Any, limits: Limits, names: set[str] | None = None) -> tuple[dict | bool, int]:
+    """Return the schema as a dict or bool, and about how many bytes it has as text; add the names of all members to ``names``.
 
     ``schema`` may be a dict, a bool, JSON text, anything with a ``model_json_schema`` method (a pydantic model class), or a
     dataclass or ``TypedDict``, which pydantic is asked to describe. Raises ``LimitExceeded`` beyond
@@ -46,7 +46,7 @@ def load_schema(schema: Any, limits: Limits) -> tuple[dict | bool, int]:
     if not isinstance(schema, (dict, bool)):
         expected = "a dict, a bool, JSON text, a pydantic model, a dataclass or a TypedDict"
         raise GrammarError("a JSON Schema", expected=expected, found=_name(schema))
-    return schema, check_value(schema, limits)
+    return schema, check_value(schema, limits, names)
 
 
 def _describe(kind: type) -> Any:
@@ -104,12 +104,14 @@ def _too_deep(limits: Limits) -> LimitExceeded:
     return LimitExceeded("schema nested too deeply", expected=most, found="more")
 
 
-def check_value(root: Any, limits: Limits) -> int:
+def check_value(root: Any, limits: Limits, names: set[str] | None = None) -> int:
     """Raise unless ``root`` is a finite JSON value within the limits of depth and size. Cyclic Python objects are too deep.
+    The names of all members are added to ``names``.
 
     Returns about how many bytes it has as text, parts that are the same object on one level counted once.
     """
     budget = limits.max_spec_bytes
+    met = set[str]() if names is None else names
     level: list[Any] = [root]
     depth = 0
     while level:
@@ -124,6 +126,7 @@ def check_value(root: Any, limits: Limits) -> int:
                     found = next(key for key in value if not isinstance(key, str))
                     raise GrammarError("the schema is not JSON", expected="keys of type str", found=shown(found))
                 budget -= 2 + 4 * len(value) + sum(map(len, value))
+                met.update(value)
                 members += value.values()
             elif kind is list:
                 budget -= 2 + 2 * len(value)
