@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "cdplugin"
 
 KERNELS = ("kernels.jit", "kernels.store", "kernels.regex", "kernels.lexer", "kernels.parser", "kernels.masks", "kernels.entry")
-GROUND = ("errors", "limits", "tally", "memory", "forking", "bits", "expr", "ir")
+GROUND = ("errors", "limits", "tally", "memory", "forking", "bits", "walks", "expr", "ir")
 
 # folder (or file of the ground floor) → folders that it may import besides itself: arrows go down only
 ARROWS: dict[str, set[str]] = {
@@ -30,6 +30,7 @@ ARROWS: dict[str, set[str]] = {
     "kernels.infill": {"kernels.jit", "kernels.store", "kernels.lexer"},
     "errors": set(),
     "bits": set(),
+    "walks": set(),
     "limits": set(),
     "tally": {"errors", "limits"},
     "memory": {"tally"},

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from cdplugin.engine.arena import Arena
 from cdplugin.kernels.store import layout
 from cdplugin.queries.capture_lexing import Edge, Lexing, Units
+from cdplugin.walks import reached
 
 Waiting = tuple[int, int]
 """A dot and the place where its rule begins."""
@@ -123,13 +124,7 @@ class Rules:
         for dot, symbol in enumerate(self.symbols):
             if symbol >= 0:
                 mentions.setdefault(symbol, set()).add(self.lefts[dot])
-        seen = set(wanted)
-        pending = list(wanted)
-        while pending:
-            more = mentions.get(pending.pop(), set()) - seen
-            seen |= more
-            pending += more
-        return seen
+        return set(reached(wanted, lambda nonterminal: mentions.get(nonterminal, ())))
 
 
 class Chart:

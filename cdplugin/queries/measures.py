@@ -12,6 +12,7 @@ import numpy as np
 from cdplugin.engine.arena import Arena
 from cdplugin.kernels.regex.measures import FAR, LONG, M_BYTES, M_LEAST, M_REST, MEASURE_WORDS, measure_values
 from cdplugin.kernels.store import layout
+from cdplugin.walks import fold
 
 
 def total(costs: Iterable[int]) -> int:
@@ -120,25 +121,18 @@ class Meetings:
         return rest if meets else None
 
     def _rest(self, root: int) -> tuple[int, bool]:
-        pending = [root]
-        while pending:
-            e = pending[-1]
-            kind, parts = self._parts(e)
-            if e in self._rests or self._arena.is_pure(e):
-                self._rests.setdefault(e, (self._measures.rest(e), False))
-                pending.pop()
-                continue
-            inner = [] if kind == layout.K_NOT else [part for part in parts if not self._is_not(part)]
-            missing = [part for part in inner if part not in self._rests]
-            if missing:
-                pending += missing
-                continue
-            self._rests[e] = self._joined(e, kind, parts, [self._rests[part] for part in inner])
-            pending.pop()
-        return self._rests[root]
+        return fold(root, self._allowing, self._joined, self._rests)
 
-    def _joined(self, e: int, kind: int, parts: list[int], inner: list[tuple[int, bool]]) -> tuple[int, bool]:
-        """What an expression may need, of what its parts may need that forbid nothing."""
+    def _allowing(self, e: int) -> list[int]:
+        """The parts of an expression that forbid nothing; none where the measures say all."""
+        kind, parts = self._parts(e)
+        return [] if kind == layout.K_NOT or self._arena.is_pure(e) else [part for part in parts if not self._is_not(part)]
+
+    def _joined(self, e: int, inner: list[tuple[int, bool]]) -> tuple[int, bool]:
+        """What an expression may need, of what those of its parts may need that forbid nothing."""
+        if self._arena.is_pure(e):
+            return self._measures.rest(e), False
+        kind, parts = self._parts(e)
         meets = any(meeting for _, meeting in inner)
         rests = [rest for rest, _ in inner]
         if kind == layout.K_CAT:
@@ -170,27 +164,18 @@ class Meetings:
 
     def _span(self, root: int) -> tuple[int, bool]:
         """Bytes of an expression with each bounded repetition in full, others once; and whether there is a repetition."""
-        known = self._spans
-        pending = [root]
-        while pending:
-            e = pending[-1]
-            kind, parts = self._parts(e)
+
+        def span_of(e: int, parts: list[tuple[int, bool]]) -> tuple[int, bool]:
+            kind = self._parts(e)[0]
             if not parts:
-                known[e] = (1 if kind == layout.K_BYTES else self._measures.rest(e)), False
-            missing = [part for part in parts if part not in known]
-            if missing:
-                pending += missing
-                continue
-            pending.pop()
-            if parts:
-                spans = [known[part][0] for part in parts]
-                repeats = kind == layout.K_REPEAT or any(known[part][1] for part in parts)
-                span = max(spans) if kind == layout.K_ALT else sum(spans)
-                if kind == layout.K_REPEAT:
-                    _, low, high = self._arena.sequence(e)
-                    span *= max(high, low, 1)
-                known[e] = min(span, FAR), repeats
-        return self._spans[root]
+                return (1 if kind == layout.K_BYTES else self._measures.rest(e)), False
+            span = (max if kind == layout.K_ALT else sum)(one for one, _ in parts)
+            if kind == layout.K_REPEAT:
+                _, low, high = self._arena.sequence(e)
+                span *= max(high, low, 1)
+            return min(span, FAR), kind == layout.K_REPEAT or any(repeats for _, repeats in parts)
+
+        return fold(root, lambda e: self._parts(e)[1], span_of, self._spans)
 
     def _is_not(self, e: int) -> bool:
         return self._parts(e)[0] == layout.K_NOT

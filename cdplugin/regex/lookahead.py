@@ -17,29 +17,13 @@ from collections.abc import Generator
 from typing import NamedTuple, NoReturn
 
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, caret_context
-from cdplugin.expr import (
-    ALT_OP,
-    AND_OP,
-    CAT_OP,
-    EMPTY,
-    EPSILON,
-    EPSILON_OP,
-    LITERALS_OP,
-    MAX_CODE_POINT,
-    NOT_OP,
-    REPEAT_OP,
-    Expr,
-    alt,
-    both,
-    cat,
-    complement,
-    repeat,
-)
+from cdplugin.expr import EMPTY, EPSILON, MAX_CODE_POINT, REPEAT_OP, Expr, alt, both, cat, complement, nullable, repeat
 from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import Alphabet
 from cdplugin.regex.pattern import Split, lower
 from cdplugin.regex.tree import ALT, CAT, CHARS, LOOK, REPEAT, START, TEXT, WORD, Node, children_of, choice, sequence
 from cdplugin.regex.unicode import Ranges, difference, intersection
+from cdplugin.walks import walk
 
 _MOST_COPIES = 256
 _MOST_STEPS = 20_000
@@ -67,7 +51,7 @@ class LookAhead:
         self.limits = limits
         self.any = Rest(alphabet.any_text, alphabet.any_text, alphabet.any_text)
         self._word: Ranges = ()
-        self._nullable: dict[int, tuple[Expr, bool]] = {}
+        self._nullable: dict[Expr, bool] = {}
 
     def whole(self, tree: Node, search: bool) -> Expr:
         """The texts that ``tree`` matches from end to end, or that hold a match."""
@@ -85,17 +69,11 @@ class LookAhead:
 
     def _word_characters(self, root: Node) -> Ranges:
         """What word boundaries take for a part of a word. Raises ``UnsupportedError`` where they do not agree."""
-        found: Ranges | None = None
-        stack = [root]
-        while stack:
-            node = stack.pop()
-            if node.op == WORD:
-                if found not in (None, node.args[0]):
-                    self._refuse(node, "word boundaries under several flags")
-                found = node.args[0]
-            elif node.looks:
-                stack += children_of(node)
-        return found or ()
+        words = [node for node in walk(root, children_of) if node.op == WORD]
+        for node in reversed(words):
+            if node.args[0] != words[-1].args[0]:
+                self._refuse(node, "word boundaries under several flags")
+        return words[0].args[0] if words else ()
 
     def _one(self, ranges: Ranges, negated: bool) -> Expr:
         return self.alphabet.chars(difference(((0, MAX_CODE_POINT),), ranges) if negated else ranges)
@@ -200,7 +178,8 @@ class LookAhead:
         some = repeat(self.alphabet.any_char, 1)
         for look in looks:
             ahead = yield look.args[0], self.any
-            if _has_start(look) or ahead.first is not ahead.later or ahead.later is not ahead.word:
+            has_start = any(node.op == START for node in walk(look, children_of))
+            if has_start or ahead.first is not ahead.later or ahead.later is not ahead.word:
                 self._refuse(look, "look-ahead with ^ or \\b inside an unbounded repetition")
             bad = both(some, ahead.later if look.args[1] else complement(ahead.later))
             result = both(result, complement(cat(self.alphabet.any_text, bad)))
@@ -276,32 +255,8 @@ class LookAhead:
         return both(words, repeat(self.alphabet.any_char, 1))
 
     def nullable(self, root: Expr) -> bool:
-        """Whether ``root`` matches the empty string. Iterative; memoised by object."""
-        memo = self._nullable
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if id(node) in memo:
-                stack.pop()
-                continue
-            below = [a for a in node.args if isinstance(a, Expr)]
-            waiting = [a for a in below if id(a) not in memo]
-            if waiting:
-                stack += waiting
-                continue
-            values = [memo[id(a)][1] for a in below]
-            if node.op in (CAT_OP, AND_OP):
-                value = all(values)
-            elif node.op == ALT_OP:
-                value = any(values)
-            elif node.op == NOT_OP:
-                value = not values[0]
-            elif node.op == REPEAT_OP:
-                value = node.args[1] == 0 or values[0]
-            else:
-                value = node.op == EPSILON_OP or (node.op == LITERALS_OP and b"" in node.args[:1])
-            memo[id(node)] = (node, value)
-        return memo[id(root)][1]
+        """Whether ``root`` matches the empty string."""
+        return nullable(root, self._nullable)
 
     def _refuse(self, node: Node, message: str, error: type[GrammarError] = UnsupportedError) -> NoReturn:
         position = position_of(node)
@@ -310,22 +265,6 @@ class LookAhead:
         raise error(message, location=f"position {position}", context=caret_context(self.source, position))
 
 
-def _has_start(root: Node) -> bool:
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if node.op == START:
-            return True
-        stack += children_of(node)
-    return False
-
-
 def position_of(root: Node) -> int:
     """Where the first look-ahead or word boundary below ``root`` stands."""
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if node.op in (LOOK, WORD):
-            return node.args[2]
-        stack += reversed(children_of(node))
-    return 0
+    return next((node.args[2] for node in walk(root, children_of) if node.op in (LOOK, WORD)), 0)

@@ -17,6 +17,7 @@ Nothing here recurses on the depth of the pattern.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from cdplugin.errors import UnsupportedError, caret_context
@@ -26,6 +27,7 @@ from cdplugin.regex.alphabet import Alphabet
 from cdplugin.regex.syntax import parse_tree
 from cdplugin.regex.tree import ALT, CAT, CHARS, REPEAT, START, TEXT, Node, children_of
 from cdplugin.tally import counting
+from cdplugin.walks import fold
 
 _DEFAULT_LIMITS = Limits()
 
@@ -123,21 +125,12 @@ _AT_END = Split(EMPTY, at_end=EPSILON, at_end_null=True)
 
 
 def lower(root: Node, alphabet: Alphabet) -> Split:
-    """Split the language of a tree without look-aheads. Post-order with an explicit stack; time linear in the tree."""
-    done: dict[int, Split] = {}
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        waiting = [c for c in children_of(node) if id(c) not in done] if node.anchored else []
-        if waiting:
-            stack += waiting
-            continue
-        stack.pop()
-        if node.anchored:
-            done[id(node)] = _combine(node, [done[id(c)] for c in children_of(node)])
-        else:
-            done[id(node)] = Split(_plain(node, alphabet), free_null=node.nullable)
-    return done[id(root)]
+    """Split the language of a tree without look-aheads. Time is linear in the tree."""
+
+    def split(node: Node, parts: list[Split]) -> Split:
+        return _combine(node, parts) if node.anchored else Split(_plain(node, alphabet), free_null=node.nullable)
+
+    return fold(root, lambda node: children_of(node) if node.anchored else (), split)
 
 
 def _combine(node: Node, parts: list[Split]) -> Split:
@@ -151,40 +144,23 @@ def _combine(node: Node, parts: list[Split]) -> Split:
 
 
 def _plain(root: Node, alphabet: Alphabet) -> Expr:
-    """The language of a tree without anchors and look-aheads, in post-order with an explicit stack."""
-    done: dict[int, Expr] = {}
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        children = children_of(node)
-        waiting = []
-        for child in children:
-            if id(child) in done or (child.op == TEXT and node.op == ALT):  # text_set takes all texts at once
-                continue
-            if child.op in (CHARS, TEXT):
-                done[id(child)] = _leaf(child, alphabet)
-            else:
-                waiting.append(child)
-        if waiting:
-            stack += waiting
-            continue
-        stack.pop()
+    """The language of a tree without anchors and look-aheads."""
+
+    def parts_of(node: Node) -> Sequence[Node]:
+        parts = children_of(node)
+        return [part for part in parts if part.op != TEXT] if node.op == ALT else parts  # text_set takes all texts at once
+
+    def built(node: Node, parts: list[Expr]) -> Expr:
         if node.op in (CHARS, TEXT):
-            built = _leaf(node, alphabet)
-        elif node.op == REPEAT:
-            built = repeat(done[id(node.args[0])], node.args[1], node.args[2])
-        elif node.op == CAT:
-            built = cat(*(done[id(c)] for c in children))
-        else:
-            texts = [c.args[0] for c in children if c.op == TEXT]
-            others = [done[id(c)] for c in children if c.op != TEXT]
-            built = alt(*([text_set(texts, alphabet)] if texts else []), *others)
-        done[id(node)] = built
-    return done[id(root)]
+            return (alphabet.chars if node.op == CHARS else alphabet.literal_any)(node.args[0])
+        if node.op == REPEAT:
+            return repeat(parts[0], node.args[1], node.args[2])
+        if node.op == CAT:
+            return cat(*parts)
+        texts = [part.args[0] for part in node.args if part.op == TEXT]
+        return alt(*([text_set(texts, alphabet)] if texts else []), *parts)
 
-
-def _leaf(node: Node, alphabet: Alphabet) -> Expr:
-    return (alphabet.chars if node.op == CHARS else alphabet.literal_any)(node.args[0])
+    return fold(root, parts_of, built)
 
 
 def _unite(parts: list[Split]) -> Split:

@@ -9,7 +9,7 @@ pattern is refused.
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from cdplugin.regex.scanner import Scanner
 from cdplugin.regex.tree import (
@@ -28,6 +28,7 @@ from cdplugin.regex.tree import (
     repetition,
     sequence,
 )
+from cdplugin.walks import fold
 
 Env = frozenset[tuple[int, str]]
 """The texts of groups."""
@@ -46,13 +47,20 @@ def without_references(tree: Node, scanner: Scanner) -> tuple[Node, int]:
     return references.run(tree), references.steps
 
 
+class _Groups(NamedTuple):
+    """The groups inside a node, those that it refers to, and how deep it is."""
+
+    defined: frozenset[int]
+    used: frozenset[int]
+    depth: int
+
+
 class _References:
     def __init__(self, scanner: Scanner) -> None:
         self._scanner = scanner
         self._is_python = scanner.dialect == "python"
         self.steps = 0
-        self._defined: dict[int, frozenset[int]] = {}  # by node: groups inside it, and groups that it refers to
-        self._used: dict[int, frozenset[int]] = {}
+        self._known: dict[Node, _Groups] = {}
         self._position = 0
 
     def run(self, tree: Node) -> Node:
@@ -61,28 +69,15 @@ class _References:
 
     def _note(self, root: Node) -> None:
         """Find out which groups each node has and refers to; and that nothing is too deep for recursion."""
-        depth: dict[int, int] = {}
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            children = children_of(node)
-            waiting = [child for child in children if id(child) not in depth]
-            if waiting:
-                stack += waiting
-                continue
-            stack.pop()
-            defined, used = set[int](), set[int]()
-            for child in children:
-                defined |= self._defined[id(child)]
-                used |= self._used[id(child)]
-            if node.op == GROUP:
-                defined.add(node.args[1])
-            elif node.op == BACK:
-                used.add(node.args[0])
+
+        def groups(node: Node, below: list[_Groups]) -> _Groups:
+            defined = frozenset[int]().union(*(one.defined for one in below), node.args[1:] if node.op == GROUP else ())
+            used = frozenset[int]().union(*(one.used for one in below), node.args[:1] if node.op == BACK else ())
+            if node.op == BACK:
                 self._position = node.args[1]
-            self._defined[id(node)], self._used[id(node)] = frozenset(defined), frozenset(used)
-            depth[id(node)] = 1 + max((depth[id(child)] for child in children), default=0)
-        if depth[id(root)] > _MOST_DEPTH:
+            return _Groups(defined, used, 1 + max((one.depth for one in below), default=0))
+
+        if fold(root, children_of, groups, self._known).depth > _MOST_DEPTH:
             self._scanner.exceed(f"back-reference in a pattern of more than {_MOST_DEPTH} levels", self._position)
 
     def _count(self, steps: int) -> None:
@@ -96,7 +91,7 @@ class _References:
         ``rounds``: groups inside the repetitions around the node.
         """
         self._count(1)
-        if not self._defined[id(node)] and not self._used[id(node)]:
+        if not self._known[node].defined and not self._known[node].used:
             return {_only(env, live): node}
         if node.op == BACK:
             return self._referred(node, env, live, rounds)
@@ -111,7 +106,7 @@ class _References:
                     found.setdefault(after, []).append(tree)
             return {after: _union(trees) for after, trees in found.items()}
         if node.op == LOOK:
-            if self._defined[id(node)] & live:
+            if self._known[node].defined & live:
                 self._refuse("back-reference to a group in a look-ahead")
             inside = _union(list(self._ways(node.args[0], env, frozenset(), rounds).values()))
             return {_only(env, live): Node(LOOK, (inside, *node.args[1:]))}
@@ -144,7 +139,7 @@ class _References:
     def _cat(self, node: Node, env: Env, live: frozenset[int], rounds: frozenset[int]) -> dict[Env, Node]:
         needed = [live]  # what is referred to after each item, from the last one on
         for item in reversed(node.args[1:]):
-            needed.append(needed[-1] | self._used[id(item)])
+            needed.append(needed[-1] | self._known[item].used)
         ways: dict[Env, Node] = {env: NOTHING}
         for item, wanted in zip(node.args, reversed(needed), strict=True):
             found: dict[Env, list[Node]] = {}
@@ -157,7 +152,7 @@ class _References:
 
     def _repeat(self, node: Node, env: Env, live: frozenset[int], rounds: frozenset[int]) -> dict[Env, Node]:
         child, low, high = node.args
-        groups = self._defined[id(node)]
+        groups = self._known[node].defined
         fresh = frozenset(entry for entry in env if entry[0] not in groups)
         some_round = _union(list(self._ways(child, fresh, frozenset(), rounds | groups).values()))
         if not groups & live:

@@ -52,62 +52,6 @@ POSIX: dict[str, Ranges] = {
 }
 """The POSIX classes of Rust's ``[[:name:]]``, ASCII only."""
 
-_GROUPS = {
-    "lc": "lu ll lt",
-    "l": "lu ll lt lm lo",
-    "m": "mn mc me",
-    "n": "nd nl no",
-    "p": "pc pd ps pe pi pf po",
-    "s": "sm sc sk so",
-    "z": "zs zl zp",
-    "c": "cc cf co cn",  # Cs holds surrogates only, which no text contains
-    "cs": "",
-}
-_CATEGORY_NAMES = {
-    name: short
-    for short, names in {
-        "lc": "casedletter l&",
-        "l": "letter",
-        "lu": "uppercaseletter",
-        "ll": "lowercaseletter",
-        "lt": "titlecaseletter",
-        "lm": "modifierletter",
-        "lo": "otherletter",
-        "m": "mark combiningmark",
-        "mn": "nonspacingmark",
-        "mc": "spacingmark",
-        "me": "enclosingmark",
-        "n": "number",
-        "nd": "decimalnumber digit",
-        "nl": "letternumber",
-        "no": "othernumber",
-        "p": "punctuation punct",
-        "pc": "connectorpunctuation",
-        "pd": "dashpunctuation",
-        "ps": "openpunctuation",
-        "pe": "closepunctuation",
-        "pi": "initialpunctuation",
-        "pf": "finalpunctuation",
-        "po": "otherpunctuation",
-        "s": "symbol",
-        "sm": "mathsymbol",
-        "sc": "currencysymbol",
-        "sk": "modifiersymbol",
-        "so": "othersymbol",
-        "z": "separator",
-        "zs": "spaceseparator",
-        "zl": "lineseparator",
-        "zp": "paragraphseparator",
-        "c": "other",
-        "cc": "control cntrl",
-        "cf": "format",
-        "cs": "surrogate",
-        "co": "privateuse",
-        "cn": "unassigned",
-    }.items()
-    for name in names.split()
-}
-
 
 @lru_cache(maxsize=1)
 def _tables() -> dict[str, Any]:
@@ -128,10 +72,11 @@ def _decoded(table: str, name: str) -> Ranges:
 
 @bounded_cache
 def _category(key: str) -> Ranges | None:
-    key = _CATEGORY_NAMES.get(key, key)
-    if key in _GROUPS:
-        return union(*(_decoded("categories", part) for part in _GROUPS[key].split()))
-    return _decoded("categories", key) if key in _tables()["categories"] else None
+    tables = _tables()
+    key = tables["aliases"]["categories"].get(key, key)
+    if key in tables["groups"]:
+        return union(*(_decoded("categories", part) for part in tables["groups"][key].split()))
+    return _decoded("categories", key) if key in tables["categories"] else None
 
 
 @bounded_cache

@@ -20,8 +20,51 @@ const text = (pattern) => {
   }
   return out.join(' ');
 };
-const categories = {}, scripts = {}, extensions = {}, binary = {}, aliases = {scripts: {}, binary: {}};
+const categories = {}, scripts = {}, extensions = {}, binary = {}, aliases = {scripts: {}, binary: {}, categories: {}};
 for (const gc of 'Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co Cn'.split(' ')) categories[gc.toLowerCase()] = text(`^\\p{gc=${gc}}$`);
+// General categories by their long names, and those that are groups of others. Cs holds surrogates only, which no text contains.
+const long = {
+  lc: 'casedletter l&',
+  l: 'letter',
+  lu: 'uppercaseletter',
+  ll: 'lowercaseletter',
+  lt: 'titlecaseletter',
+  lm: 'modifierletter',
+  lo: 'otherletter',
+  m: 'mark combiningmark',
+  mn: 'nonspacingmark',
+  mc: 'spacingmark',
+  me: 'enclosingmark',
+  n: 'number',
+  nd: 'decimalnumber digit',
+  nl: 'letternumber',
+  no: 'othernumber',
+  p: 'punctuation punct',
+  pc: 'connectorpunctuation',
+  pd: 'dashpunctuation',
+  ps: 'openpunctuation',
+  pe: 'closepunctuation',
+  pi: 'initialpunctuation',
+  pf: 'finalpunctuation',
+  po: 'otherpunctuation',
+  s: 'symbol',
+  sm: 'mathsymbol',
+  sc: 'currencysymbol',
+  sk: 'modifiersymbol',
+  so: 'othersymbol',
+  z: 'separator',
+  zs: 'spaceseparator',
+  zl: 'lineseparator',
+  zp: 'paragraphseparator',
+  c: 'other',
+  cc: 'control cntrl',
+  cf: 'format',
+  cs: 'surrogate',
+  co: 'privateuse',
+  cn: 'unassigned',
+};
+for (const [short, all] of Object.entries(long)) for (const name of all.split(' ')) aliases.categories[name] = short;
+const groups = {'lc': 'lu ll lt', 'l': 'lu ll lt lm lo', 'm': 'mn mc me', 'n': 'nd nl no', 'p': 'pc pd ps pe pi pf po', 's': 'sm sc sk so', 'z': 'zs zl zp', 'c': 'cc cf co cn', 'cs': ''};
 for (const group of names.scripts) {
   const code = group.find((n) => n.length === 4);
   if (!code || code === 'zzzz') continue;
@@ -63,5 +106,5 @@ for (const s of cased) {
   if (orbit.length > 1) orbits.push(orbit.join(''));
 }
 const source = 'Unicode Character Database, https://www.unicode.org/license.txt (Unicode License v3)';
-const lines = Object.entries({source, unicode: process.versions.unicode, categories, scripts, extensions, binary, aliases, orbits: orbits.join(' ')});
-console.log('{\n' + lines.map(([k, v]) => `${JSON.stringify(k)}: ${JSON.stringify(v, null, k === 'aliases' || typeof v === 'string' ? 0 : 1)}`).join(',\n') + '\n}');
+const lines = Object.entries({source, unicode: process.versions.unicode, categories, scripts, extensions, binary, groups, aliases, orbits: orbits.join(' ')});
+console.log('{\n' + lines.map(([k, v]) => `${JSON.stringify(k)}: ${JSON.stringify(v, null, k === 'aliases' || k === 'groups' || typeof v === 'string' ? 0 : 1)}`).join(',\n') + '\n}');

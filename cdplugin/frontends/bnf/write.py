@@ -20,6 +20,7 @@ from cdplugin.frontends.free_text import dispatch_text, dispatch_tokens
 from cdplugin.frontends.repeats import SymbolRepeats
 from cdplugin.ir import GrammarIR, Symbol, TokenSet
 from cdplugin.limits import Limits
+from cdplugin.walks import fold
 
 Part = Regular | Symbol
 """What a node became: an expression, or a nonterminal (or token)."""
@@ -110,32 +111,25 @@ class Writer:
         return found.expr
 
     def _rule(self, left: Symbol, body: Node) -> None:
-        """The rules of ``left``: one per alternative, the regular ones together. Children first, with a stack."""
-        done: dict[int, Part] = {}
-        stack = [body]
-        while stack:
-            node = stack[-1]
-            waiting = [child for child in node.children if id(child) not in done]
-            if waiting:
-                stack += waiting
-                continue
-            stack.pop()
-            if node is body:
-                break
-            done[id(node)] = self._part(node, done)
-        parts = [done[id(child)] for child in body.children]
-        if body.op == ALT:
-            for right in self._alternatives(body, parts):
-                self.ir.rule(left, right)
-        elif body.op == SEQ:
-            self.ir.rule(left, self._sequence(parts))
-        else:
-            self.ir.rule(left, [self._symbol(self._part(body, done))])
+        """The rules of ``left``: one per alternative, the regular ones together."""
+        done: dict[Node, Part] = {}
 
-    def _part(self, node: Node, done: dict[int, Part]) -> Part:
-        """What a node becomes, given what the nodes below it became."""
+        def write(node: Node, parts: list[Part]) -> Part:
+            if node is not body:
+                return self._part(node, parts, done)
+            if body.op == ALT:
+                rights = self._alternatives(body, parts)
+            else:
+                rights = [self._sequence(parts) if body.op == SEQ else [self._symbol(self._part(body, parts, done))]]
+            for right in rights:
+                self.ir.rule(left, right)
+            return left
+
+        fold(body, lambda node: node.children, write, done)
+
+    def _part(self, node: Node, parts: list[Part], done: dict[Node, Part]) -> Part:
+        """What a node becomes, given what the nodes below it became: ``parts``, and all in ``done``."""
         op = node.op
-        parts = [done[id(child)] for child in node.children]
         if op == REF:
             return self.folded.get(node.args[0]) or self.symbols[node.args[0]]
         if op == TOKENS:
@@ -151,22 +145,22 @@ class Writer:
             child, low, high = node.args[:3]
             if self.fold and child.op == ALT and low <= 1 and high is None:
                 return self._star(child, done, low)
-            return self.repeats.many(self._symbol(done[id(child)]), low, high)
+            return self.repeats.many(self._symbol(parts[0]), low, high)
         symbol = self._helper()
         for right in self._alternatives(node, parts) if op == ALT else [self._sequence(parts)]:
             self.ir.rule(symbol, right)
         return symbol
 
-    def _star(self, child: Node, done: dict[int, Part], low: int) -> Part:
+    def _star(self, child: Node, done: dict[Node, Part], low: int) -> Part:
         """``(R | X)*`` with a regular ``R``: as ``R* (X R*)*``, so that a run of ``R`` is one lexeme and not cut anywhere.
 
         ``(R | X)+`` is ``R+ | R* X (R | X)*``.
         """
-        parts = [done[id(branch)] for branch in child.children]
+        parts = [done[branch] for branch in child.children]
         known = [(part, branch) for part, branch in zip(parts, child.children, strict=True) if isinstance(part, Regular)]
         joined = join_alternatives(known)
         if len(joined) != 1:
-            return self.repeats.many(self._symbol(done[id(child)]), low, None)
+            return self.repeats.many(self._symbol(done[child]), low, None)
         ((expression, size),) = joined
         run = self._lexeme(Regular(repeated(expression, 0, None), size + 1))
         loop = self._helper()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from cdplugin import expr
 from cdplugin.expr import ALL_BYTES, Expr, nullable
+from cdplugin.walks import fold
 
 
 class Bytes:
@@ -20,23 +21,8 @@ class Bytes:
         self._nullable: dict[Expr, bool] = {}
 
     def first(self, root: Expr) -> int:
-        """The bytes that texts of an expression begin with. Post-order with an explicit stack."""
-        done = self._first
-        known = done.get(root)
-        if known is not None:
-            return known
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            below = self._leading(node)
-            waiting = [part for part in below if part not in done]
-            if waiting:
-                stack += waiting
-                continue
-            stack.pop()
-            if node not in done:
-                done[node] = self._node(node, [done[part] for part in below])
-        return done[root]
+        """The bytes that texts of an expression begin with."""
+        return fold(root, self._leading, self._node, self._first)
 
     def _leading(self, node: Expr) -> Sequence[Expr]:
         """The parts that a text may begin in."""

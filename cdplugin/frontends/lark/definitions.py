@@ -11,6 +11,7 @@ from cdplugin.frontends.lark.indent_options import Indentation
 from cdplugin.frontends.lark.parameters import needs_parameter
 from cdplugin.frontends.lark.source import Source, suggestion
 from cdplugin.frontends.lark.tree import Definition, Grammar, Node, children, walk
+from cdplugin.walks import fold
 
 _MOST_INSTANCES = 10_000
 _NO_TERMINAL = {
@@ -289,36 +290,19 @@ class Scope:
 
 def rebuild(root: Node, change: Callable[[Node], Node]) -> Node:
     """The tree with ``change`` applied to every node, children first; parts that stay the same are shared."""
-    done: dict[int, Node] = {}
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        below = children(node)
-        waiting = []
-        for child in below:
-            if id(child) not in done:
-                if child.op in tree.COMPOSITE:
-                    waiting.append(child)
-                else:
-                    done[id(child)] = change(child)
-        if waiting:
-            stack += waiting
-            continue
-        stack.pop()
-        if id(node) in done:
-            continue
-        new = tuple([done[id(child)] for child in below])
-        if all(map(is_, new, below)):
-            done[id(node)] = change(node)
+
+    def changed(node: Node, new: list[Node]) -> Node:
+        if all(map(is_, new, children(node))):
+            return change(node)
+        if node.op in (tree.SEQ, tree.ALT, tree.AND):
+            args: tuple = tuple(new)
+        elif node.op == tree.NAME:
+            args = (*node.args[:2], tuple(new))
         else:
-            if node.op in (tree.SEQ, tree.ALT, tree.AND):
-                args: tuple = new
-            elif node.op == tree.NAME:
-                args = (*node.args[:2], new)
-            else:
-                args = (new[0], *node.args[1:])
-            done[id(node)] = change(Node(node.op, args, node.at))
-    return done[id(root)]
+            args = (new[0], *node.args[1:])
+        return change(Node(node.op, args, node.at))
+
+    return fold(root, children, changed)
 
 
 def signature(root: Node) -> str:

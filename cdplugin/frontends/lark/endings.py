@@ -15,12 +15,14 @@ is computed as for predictive parsers (Aho, Sethi, Ullman 1986, 4.4) and may be 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple, NoReturn
 
 from cdplugin.expr import ALL_BYTES, Expr
 from cdplugin.frontends.lark.byte_sets import Bytes
 from cdplugin.frontends.lark.draft import Draft, Part
 from cdplugin.ir import LONGEST
+from cdplugin.walks import reached
 
 _OPEN = 1 << 256
 """Beside a set of bytes: the end of the text, a token, or an embedded grammar may come as well."""
@@ -46,8 +48,8 @@ def check_endings(draft: Draft, ignored: Expr | None) -> None:
     known = draft.deriving(lambda part: True, blocked)
     for number, rule in enumerate(draft.rules):
         if not known[number] and not rule.is_helper:
-            first = next(s for key, s in blocked.items() if _leads_to(draft, number, key[0], known))
-            _refuse(draft, first)
+            below = reached([number], lambda rule: _unproductive_below(draft, rule, known))
+            _refuse(draft, next(s for key, s in blocked.items() if key[0] in below))
     only = _alone(draft, stuck, firsts.first(ignored) if ignored is not None else 0)
     if only is not None:
         _refuse(draft, only)
@@ -66,38 +68,22 @@ def _refuse(draft: Draft, stuck: Stuck) -> NoReturn:
 
 def _alone(draft: Draft, stuck: list[Stuck], ignored: int) -> Stuck | None:
     """A lexeme that never ends wherever it stands, and begins with a byte that nothing else begins with."""
-    counts: dict[int, int] = {}
-    lexemes: dict[int, Expr] = {}
-    for rule in draft.rules:
-        for production in rule.productions:
-            for part in production.parts:
-                if part.kind == "symbol":
-                    return None  # what it begins with is not known
-                if part.kind == "lexeme":
-                    key = id(part.value.expression)
-                    lexemes[key] = part.value.expression
-                    counts[key] = counts.get(key, 0) + 1
-    for s in stuck:
-        counts[id(s.part.value.expression)] -= 1
+    parts = [part for rule in draft.rules for production in rule.productions for part in production.parts]
+    if any(part.kind == "symbol" for part in parts):
+        return None  # what it begins with is not known
+    counts = Counter(part.value.expression for part in parts if part.kind == "lexeme")
+    counts.subtract(s.part.value.expression for s in stuck)
     generous, surely = Bytes(generous=True), Bytes(generous=False)
     others = ignored
-    for key, expression in lexemes.items():
-        if counts[key]:
-            others |= generous.first(expression)
-    return next((s for s in stuck if not counts[id(e := s.part.value.expression)] and surely.first(e) & ~others), None)
+    for expression in +counts:
+        others |= generous.first(expression)
+    return next((s for s in stuck if not counts[e := s.part.value.expression] and surely.first(e) & ~others), None)
 
 
-def _leads_to(draft: Draft, start: int, target: int, known: list[bool]) -> bool:
-    """Whether a rule that derives nothing holds ``target``, by way of others that derive nothing."""
-    seen, stack = {start}, [start]
-    while stack:
-        number = stack.pop()
-        if number == target:
-            return True
-        below = {p.value for production in draft.rules[number].productions for p in production.parts if p.kind == "rule"}
-        stack += [n for n in below - seen if not known[n]]
-        seen |= below
-    return False
+def _unproductive_below(draft: Draft, number: int, known: list[bool]) -> list[int]:
+    """The rules that a rule mentions and that derive nothing."""
+    parts = (part for production in draft.rules[number].productions for part in production.parts if part.kind == "rule")
+    return [part.value for part in parts if not known[part.value]]
 
 
 def _stuck(draft: Draft, firsts: Bytes, ignored: int) -> list[Stuck]:
@@ -105,7 +91,7 @@ def _stuck(draft: Draft, firsts: Bytes, ignored: int) -> list[Stuck]:
     surely = Bytes(generous=False)
     empty = draft.may_be_empty
     first, follow = _first_and_follow(draft, firsts, empty)
-    eaten: dict[int, int] = {}
+    eaten: dict[Expr, int] = {}
     out: list[Stuck] = []
     for number, rule in enumerate(draft.rules):
         for i, production in enumerate(rule.productions):
@@ -113,10 +99,10 @@ def _stuck(draft: Draft, firsts: Bytes, ignored: int) -> list[Stuck]:
             for part in reversed(production.parts):
                 if part.kind == "lexeme" and part.value.lexing == LONGEST and part.value.max_tokens is None:
                     e = part.value.expression
-                    if id(e) not in eaten:
-                        eaten[id(e)] = surely.eaten(e)
+                    if e not in eaten:
+                        eaten[e] = surely.eaten(e)
                     fence = part.value.fence
-                    kept = eaten[id(e)] | (surely.first(fence) if fence is not None else 0)
+                    kept = eaten[e] | (surely.first(fence) if fence is not None else 0)
                     if not rest & _OPEN and (rest | ignored) & ~kept == 0:
                         out.append(Stuck(number, i, part, rest))
                 may, is_empty = _of(part, firsts, first, empty)

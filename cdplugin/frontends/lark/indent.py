@@ -31,6 +31,7 @@ from cdplugin.frontends.lark.indent_options import Indentation
 from cdplugin.frontends.lark.parameters import BITS, SELF, Condition, Function, constant, needs_parameter
 from cdplugin.frontends.lark.terminals import without_empty
 from cdplugin.ir import LONGEST
+from cdplugin.walks import reached
 
 _SPACES = expr.repeat(expr.byte_class(b" \t\f"))
 _LINE_FEED = expr.cat(expr.optional(expr.literal(b"\r")), expr.literal(b"\n"))
@@ -298,13 +299,7 @@ class _Rewriter:
                         depends.add(number)
                     elif part.kind == "rule" and part.function == SELF:
                         users.setdefault(part.value, []).append(number)
-        pending = list(depends)
-        while pending:
-            for user in users.get(pending.pop(), ()):
-                if user not in depends:
-                    depends.add(user)
-                    pending.append(user)
-        free = set(mine) - depends
+        free = set(mine) - reached(depends, lambda number: users.get(number, ())).keys()
         for number in free:
             self._new[number].takes_parameter = False
         for rule in self._new:
@@ -351,33 +346,27 @@ class _Rewriter:
 
     def _leading_to_lines(self) -> list[bool]:
         """Which rules lead to an end of a line, or a block."""
-        out = [False] * len(self._rules)
         users: list[list[int]] = [[] for _ in self._rules]
-        pending = []
-        for number, productions in enumerate(self._items):
-            for items in productions:
-                for item in items:
-                    if item.part.kind == "rule" and not item.inside:
-                        users[item.part.value].append(number)
-                    if item.part.kind in ("layout", "region") and not out[number]:
-                        out[number] = True
-                        pending.append(number)
-        while pending:
-            for user in users[pending.pop()]:
-                if not out[user]:
-                    out[user] = True
-                    pending.append(user)
-        return out
+        lines = []
+        for number, item in self._all_items():
+            if item.part.kind == "rule" and not item.inside:
+                users[item.part.value].append(number)
+            elif item.part.kind in ("layout", "region"):
+                lines.append(number)
+        leading = reached(lines, users.__getitem__)
+        return [number in leading for number in range(len(self._rules))]
+
+    def _all_items(self) -> Iterator[tuple[int, _Item]]:
+        """The parts of all productions, each with its rule."""
+        return ((number, item) for number, productions in enumerate(self._items) for items in productions for item in items)
 
     def _relations(self) -> list[int]:
         """The pairs of flags that each rule relates: a least fixed point."""
         self._relation = [0] * len(self._rules)
         users: list[set[int]] = [set() for _ in self._rules]
-        for number, productions in enumerate(self._items):
-            for items in productions:
-                for item in items:
-                    if item.part.kind in ("rule", "region"):
-                        users[item.part.value].add(number)
+        for number, item in self._all_items():
+            if item.part.kind in ("rule", "region"):
+                users[item.part.value].add(number)
         pending = list(range(len(self._rules)))
         while pending:
             number = pending.pop()

@@ -14,6 +14,7 @@ from cdplugin import expr
 from cdplugin.expr import EPSILON, Expr, nullable
 from cdplugin.frontends.lark.draft import Draft, Lexeme, Part
 from cdplugin.ir import LAZY
+from cdplugin.walks import reached
 
 _MOST_DEPTH = 64
 """Rules inside each other that are looked through for what begins, or ends, with the text."""
@@ -33,15 +34,10 @@ def share_stops(draft: Draft) -> None:
 
 def _forget_unused(draft: Draft) -> None:
     """Number the rules that ``start`` still leads to anew."""
-    order = [0]
-    number_of = {0: 0}
-    for number in order:
-        for production in draft.rules[number].productions:
-            for part in production.parts:
-                if part.kind == "rule" and part.value not in number_of:
-                    number_of[part.value] = len(order)
-                    order.append(part.value)
-    draft.rules = [draft.rules[number] for number in order]
+    rules = draft.rules
+    order = reached([0], lambda n: (part.value for one in rules[n].productions for part in one.parts if part.kind == "rule"))
+    number_of = {number: place for place, number in enumerate(order)}
+    draft.rules = [rules[number] for number in order]
     for rule in draft.rules:
         for production in rule.productions:
             production.parts = tuple(

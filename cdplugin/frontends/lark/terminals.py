@@ -23,6 +23,7 @@ from cdplugin.memory import fixed_cache
 from cdplugin.regex.alphabet import UTF8
 from cdplugin.regex.pattern import parse as parse_regex
 from cdplugin.regex.unicode import fold_case
+from cdplugin.walks import fold
 
 _MOST_NODES = 500_000
 """Nodes of a terminal, written out: a terminal that names another twice has all of it twice."""
@@ -46,26 +47,12 @@ class Terminals:
         return named
 
     def lower(self, source: Source, root: Node, named: dict[str, Expr]) -> Expr:
-        """The expression of a body, given those of the names in it. Post-order with an explicit stack.
-
-        Raises ``LimitExceeded`` for a body that is too large when it is written out.
-        """
+        """The expression of a body, given those of the names in it. Raises ``LimitExceeded`` for one too large, written out."""
         size = sum(self._size(node, named) for node in walk(root))
         if size > _MOST_NODES:
             message, most = "a terminal, with all that it names, is too large", f"at most {_MOST_NODES} parts"
             source.exceed(message, root.at, expected=most, found=str(size))
-        done: dict[int, Expr] = {}
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            waiting = [child for child in children(node) if id(child) not in done]
-            if waiting:
-                stack += waiting
-                continue
-            stack.pop()
-            if id(node) not in done:
-                done[id(node)] = self._node(source, node, [done[id(child)] for child in children(node)], named)
-        made = self._text(done[id(root)])
+        made = self._text(fold(root, children, lambda node, below: self._node(source, node, below, named)))
         self._sizes[made] = size
         return made
 

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from cdplugin import walks
+
 SEQ, ALT, AND, NOT, REPEAT, NAME, TEXT, RANGE, REGEX, TOKENS, JSON, LARK, SUBSTRING, REFERENCE, WHEN = range(15)
 
 KINDS = {
@@ -62,11 +64,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 def walk(root: Node) -> Iterator[Node]:
     """All nodes, parents first, in the order of the text."""
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        yield node
-        stack += reversed(children(node))
+    return walks.walk(root, children)
 
 
 @dataclass

@@ -1,0 +1,61 @@
+"""Walks over trees and graphs that keep their own stack, so that depth costs none of Python's.
+
+>>> fold(3, lambda n: range(n), lambda n, below: 1 + sum(below))
+8
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+Node = TypeVar("Node", bound=Hashable)
+Value = TypeVar("Value")
+
+
+def fold(
+    root: Node,
+    children: Callable[[Node], Sequence[Node]],
+    value: Callable[[Node, list[Value]], Value],
+    done: dict[Node, Value] | None = None,
+) -> Value:
+    """``value(node, values of its children)`` of ``root``, children first, the last child before the first.
+
+    Each node is valued once, wherever it stands. ``done``: values that are known; grows. Linear in the edges.
+    """
+    done = {} if done is None else done
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        if node in done:
+            stack.pop()
+            continue
+        below = children(node)
+        waiting = [child for child in below if child not in done]
+        if waiting:
+            stack += waiting
+        else:
+            stack.pop()
+            done[node] = value(node, [done[child] for child in below])
+    return done[root]
+
+
+def walk(root: Node, children: Callable[[Node], Sequence[Node]]) -> Iterator[Node]:
+    """All nodes of a tree, parents first, from left to right."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack += reversed(children(node))
+
+
+def reached(roots: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> dict[Node, None]:
+    """All nodes of a graph that ``roots`` lead to, themselves first; the nearest before others."""
+    found = dict.fromkeys(roots)
+    pending = list(found)
+    for node in pending:  # grows while it is walked
+        for other in following(node):
+            if other not in found:
+                found[other] = None
+                pending.append(other)
+    return found
