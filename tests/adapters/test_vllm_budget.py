@@ -192,14 +192,14 @@ def test_the_door(monkeypatch: pytest.MonkeyPatch) -> None:
         if before:
             engine.check("CHOICE", CHOICE)
         with pytest.raises(cd.BudgetError, match=r"max_tokens=1: expected at least 2, .*stop token.*'cdplugin_budget': false"):
-            engine.check_budget("CHOICE", CHOICE, 1)
+            engine.check("CHOICE", CHOICE, 1)
         with pytest.raises(cd.BudgetError, match="expected at least 2"):
-            asyncio.run(engine.check_budget_off_loop("CHOICE", CHOICE, 1))
+            asyncio.run(engine.check_off_loop("CHOICE", CHOICE, 1))
         for enough in (2, 3, 100):
-            engine.check_budget("CHOICE", CHOICE, enough)
-            asyncio.run(engine.check_budget_off_loop("CHOICE", CHOICE, enough))
+            engine.check("CHOICE", CHOICE, enough)
+            asyncio.run(engine.check_off_loop("CHOICE", CHOICE, enough))
     monkeypatch.setattr(engine, "compiler", None)  # what is known is looked up
-    engine.check_budget("CHOICE", CHOICE, 50)
+    engine.check("CHOICE", CHOICE, 50)
 
 
 @pytest.mark.parametrize("least", [0, 2])
@@ -220,10 +220,10 @@ def test_the_door_searches_once_and_not_on_the_event_loop(
     monkeypatch.setattr(engine, "_least_budget", search)
     for _ in range(3):
         with pytest.raises(cd.BudgetError, match="expected at least 2") if least else contextlib.nullcontext():
-            asyncio.run(engine.check_budget_off_loop("CHOICE", CHOICE, 1))
+            asyncio.run(engine.check_off_loop("CHOICE", CHOICE, 1))
         with pytest.raises(cd.BudgetError, match="expected at least 2") if least else contextlib.nullcontext():
-            engine.check_budget("CHOICE", CHOICE, 1)
-    engine.check_budget("CHOICE", CHOICE, 2)
+            engine.check("CHOICE", CHOICE, 1)
+    engine.check("CHOICE", CHOICE, 2)
     assert len(places) == 1 and places[0] is not threading.main_thread()
 
 

@@ -91,7 +91,7 @@ def test_equal_requests_at_the_same_time_are_checked_once(monkeypatch: pytest.Mo
 
 def test_equal_requests_take_one_thread() -> None:
     """However many wait for the first of them, another one has its turn."""
-    off_loop: OffLoop[Any] = OffLoop()
+    off_loop = OffLoop()
     go = threading.Event()
 
     async def mixed() -> Any:
@@ -106,7 +106,7 @@ def test_equal_requests_take_one_thread() -> None:
 
 def test_a_client_that_gives_up_is_not_waited_for() -> None:
     """Its call is made only if it has begun already, or others wait for it."""
-    off_loop: OffLoop[Any] = OffLoop()
+    off_loop = OffLoop()
     go, calls = threading.Event(), []
 
     async def several() -> None:
@@ -161,7 +161,7 @@ def test_what_is_known_needs_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_large_requests_do_not_stand_in_the_way_of_small_ones() -> None:
-    off_loop: OffLoop[Any] = OffLoop()
+    off_loop = OffLoop()
     go = threading.Event()
 
     async def mixed() -> str:
@@ -189,7 +189,7 @@ def test_pythons_lock_goes_round_more_often_meanwhile() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_forked_process_has_lanes_of_its_own() -> None:
-    off_loop: OffLoop[int] = OffLoop()
+    off_loop = OffLoop()
     asyncio.run(off_loop.run(1, 1, lambda: 7))
     child = os.fork()
     if child == 0:

@@ -30,11 +30,9 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from functools import lru_cache
 from queue import SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from cdplugin import forking
-
-T = TypeVar("T")
 
 LARGE = 4096
 """Characters of a request from which on it is large."""
@@ -50,9 +48,9 @@ class Lane:
         for number in range(threads):
             threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True).start()
 
-    def submit(self, call: Callable[[], T]) -> Future[T]:
+    def submit(self, call: Callable[[], Any]) -> Future[Any]:
         """A future of what ``call()`` returns or raises; one that is cancelled before its turn is never called."""
-        future: Future[T] = Future()
+        future: Future[Any] = Future()
         self._waiting.put((future, call))
         return future
 
@@ -120,13 +118,13 @@ def _renew() -> None:
     taking_turns.after_fork()
 
 
-class OffLoop(Generic[T]):
+class OffLoop:
     """Calls on other threads while an event loop goes on: equal ones once, and none for which nobody waits any more."""
 
     def __init__(self) -> None:
-        self._waited_for: dict[Hashable, tuple[Future[T], list[None]]] = {}
+        self._waited_for: dict[Hashable, tuple[Future[Any], list[None]]] = {}
 
-    async def run(self, key: Hashable, size: int, call: Callable[[], T]) -> T:
+    async def run(self, key: Hashable, size: int, call: Callable[[], Any]) -> Any:
         """What ``call()`` returns; it does not raise. ``size``: characters of the request, which ``key`` stands for."""
         waited_for = self._waited_for.get(key)
         if waited_for is None:

@@ -43,7 +43,7 @@ class Engine:
         self.slow = SlowLog(self.logger, options.log_characters)
         self._outcomes: ByteLru[GrammarError | None] = ByteLru("outcomes of checks", _OUTCOME_BYTES)
         self._met: ByteLru[bool] = ByteLru("requests met", _MET_BYTES)
-        self._off_loop: OffLoop[GrammarError | None] = OffLoop()
+        self._off_loop = OffLoop()
 
     def grammar(self, request_type: str, text: str) -> Grammar:
         """The grammar of a request (:func:`.requests.spec_of` says of which types), from the cache if it is there.
@@ -96,9 +96,7 @@ class Engine:
         """Raises the :class:`GrammarError` that :meth:`grammar` would raise, or :class:`cdplugin.LimitExceeded` if the first
         steps cross a budget (:func:`cdplugin.admission.admit`).
         """
-        error = self._outcome(request_type, text)
-        if error is not None:
-            raise copy.copy(error)
+        _raise(self._outcome(request_type, text))
 
     async def check_off_loop(self, request_type: str, text: str) -> None:
         """:meth:`check`, on another thread unless the outcome is known. Equal requests at the same time are checked once."""
@@ -106,8 +104,7 @@ class Engine:
         error = self._outcomes.get(key, _UNKNOWN)
         if error is _UNKNOWN:
             error = await self._off_loop.run(key, len(text), lambda: self._outcome(request_type, text))
-        if error is not None:
-            raise copy.copy(error)
+        _raise(error)
 
     def _outcome(self, request_type: str, text: str) -> GrammarError | None:
         """What a request is refused for, remembered."""
@@ -165,3 +162,9 @@ class Engine:
         row = np.zeros((1, bitmask_words(self.vocab.size)), np.int32)
         matcher.fill_next_token_bitmask(row)
         matcher.accept_token(int(bit_members(row)[0]))
+
+
+def _raise(error: GrammarError | None) -> None:
+    """Raise a copy of an error, if there is one: what is remembered must not keep a traceback."""
+    if error is not None:
+        raise copy.copy(error)

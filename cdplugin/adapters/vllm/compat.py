@@ -5,9 +5,10 @@ Checked with 0.30 to 0.33. A version in which something is missing gives :class:
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, get_args
 
 NAME = "cdplugin"
@@ -163,17 +164,12 @@ def checked_request(params: Any, model_config: Any, tokenizer: Any) -> tuple[str
     if params.regex and "\x00" in params.regex:
         raise refuse("structured_outputs.regex must not contain a NUL character ('\\x00')")
     params.__post_init__()  # at most one kind; vLLM relies on it before it sends a request on
-    try:
-        return request_of(params)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise refuse(f"structured_outputs: {error}") from error
-
-
-def request_of(params: Any) -> tuple[str, str]:
-    """``(name of its kind, its text)`` of a ``StructuredOutputsParams``. Raises ``ValueError`` and its like."""
     from vllm.v1.structured_output.request import get_structured_output_key
 
-    kind, text = get_structured_output_key(params)
+    try:
+        kind, text = get_structured_output_key(params)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise refuse(f"structured_outputs: {error}") from error
     return kind.name, text
 
 
@@ -190,15 +186,18 @@ def only_prefills(vllm_config: Any) -> bool:
 
 def logits_processor_bases() -> tuple[type, ...]:
     """The interfaces of the V1 and (0.31 and later) the V2 model runner; one class may inherit both."""
-    bases = []
-    for name in ("vllm.v1.sample.logits_processor", "vllm.v1.worker.gpu.sample.logits_processor"):
-        try:
-            bases.append(attribute(importlib.import_module(name), "LogitsProcessor"))
-        except (ImportError, NotFoundError):
-            continue
-    if not bases:
-        raise NotFoundError("vllm.v1.sample.logits_processor.LogitsProcessor")
-    return tuple(bases)
+    return _each("LogitsProcessor", "vllm.v1.sample.logits_processor", "vllm.v1.worker.gpu.sample.logits_processor")
+
+
+def _each(name: str, *modules: str) -> tuple[Any, ...]:
+    """An attribute of each of some modules that there are. Raises :class:`NotFoundError` if none has it."""
+    found = []
+    for module in modules:
+        with contextlib.suppress(ImportError, NotFoundError):
+            found.append(attribute(importlib.import_module(module), name))
+    if not found:
+        raise NotFoundError(f"{modules[0]}.{name}")
+    return tuple(found)
 
 
 def names_our_processor(model_config: Any) -> bool:
@@ -210,26 +209,13 @@ def names_our_processor(model_config: Any) -> bool:
 
 def tokenizer_of(model_config: Any) -> Any:
     """The tokenizer that vLLM itself uses. Raises :class:`NotFoundError`."""
-    for name in ("vllm.tokenizers", "vllm.transformers_utils.tokenizer"):
-        try:
-            return attribute(importlib.import_module(name), "cached_tokenizer_from_config")(model_config=model_config)
-        except (ImportError, NotFoundError):
-            continue
-    raise NotFoundError("vllm.tokenizers.cached_tokenizer_from_config")
+    get = _each("cached_tokenizer_from_config", "vllm.tokenizers", "vllm.transformers_utils.tokenizer")[0]
+    return get(model_config=model_config)
 
 
-def prompt_lengths(state: Any, slots: Iterable[int]) -> dict[int, int]:
-    """V2: how many tokens the prompts of the requests in some slots have."""
-    prompt = state.prompt_len.np
-    return {slot: int(prompt[slot]) for slot in slots}
-
-
-def request_tokens(state: Any, slots: Iterable[int]) -> dict[int, list[int]]:
-    """V2: the tokens written so far by the requests in some slots, read from the device."""
+def request_tokens(state: Any, slots: Iterable[int]) -> Iterator[tuple[int, int, list[int]]]:
+    """V2: the requests in some slots: slot, tokens of the prompt, and those written so far, read from the device."""
     listed = list(slots)
-    prompt = state.prompt_len.np
-    totals = state.total_len.gpu[listed].tolist()
-    return {
-        slot: state.all_token_ids.gpu[slot, int(prompt[slot]) : total].tolist()
-        for slot, total in zip(listed, totals, strict=True)
-    }
+    for slot, total in zip(listed, state.total_len.gpu[listed].tolist(), strict=True):
+        prompt = int(state.prompt_len.np[slot])
+        yield slot, prompt, state.all_token_ids.gpu[slot, prompt:total].tolist()

@@ -7,11 +7,13 @@ tokenizer; it keeps the compiled grammars, which vLLM itself does not.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from time import perf_counter
 from typing import Any
@@ -20,7 +22,7 @@ import numpy as np
 
 from cdplugin import forking
 from cdplugin.adapters.serving import engine as serving
-from cdplugin.adapters.serving.door import OffLoop, taking_turns
+from cdplugin.adapters.serving.door import taking_turns
 from cdplugin.adapters.serving.metrics import NUMBERS
 from cdplugin.adapters.serving.requests import ServerOptions, spec_of
 from cdplugin.adapters.serving.slow import Asked
@@ -39,14 +41,12 @@ _LEAST_BYTES = 1 << 20
 _ENTRY_BYTES = 200
 
 
+@dataclass(slots=True)
 class _KnownBudgets:
     """Of a request: a budget that is ``enough`` for an answer, and the largest one that was found to be ``too_few``."""
 
-    __slots__ = ("enough", "too_few")
-
-    def __init__(self) -> None:
-        self.enough = 1 << 62
-        self.too_few = -1
+    enough: int = 1 << 62
+    too_few: int = -1
 
     def tells(self, budget: int) -> bool:
         """Whether it is known if a budget is enough."""
@@ -61,7 +61,6 @@ class Engine(serving.Engine):
         self.only_prefills = False
         """Whether answers are decoded elsewhere, so that they need no room to end here."""
         self._least: ByteLru[_KnownBudgets] = ByteLru("smallest budgets", _LEAST_BYTES)
-        self._searches: OffLoop[int] = OffLoop()
 
     def state(self, request_type: str, text: str, stop_token_ids: Iterable[int] | None = None) -> GrammarState:
         """The beginning of a text that ``text`` describes. Raises :class:`GrammarError`.
@@ -72,26 +71,27 @@ class Engine(serving.Engine):
         matcher = self.grammar(request_type, text).matcher(stops or None)
         return GrammarState(matcher, Watch(self, Asked(request_type, text)), self.options.late_mask_seconds)
 
-    def check_budget(self, request_type: str, text: str, budget: int) -> None:
-        """Raises :class:`cdplugin.BudgetError` where ``budget`` tokens, the stop token included, are too few for any answer.
-
-        The request was checked, and is right.
+    def check(self, request_type: str, text: str, budget: int | None = None) -> None:
+        """Also raises :class:`cdplugin.BudgetError` where ``budget`` tokens, the stop token included, are too few for any
+        answer.
         """
-        key = short_key((request_type, text))
-        known = self._known_budgets(key)
-        enough = known.enough if known.tells(budget) else self._find_budget(key, request_type, text, budget)
-        _refuse_below(enough, budget)
+        super().check(request_type, text)
+        if budget is not None:
+            key = short_key((request_type, text))
+            known = self._known_budgets(key)
+            _refuse_below(known.enough if known.tells(budget) else self._find_budget(key, request_type, text, budget), budget)
 
-    async def check_budget_off_loop(self, request_type: str, text: str, budget: int) -> None:
-        """:meth:`check_budget`, on another thread unless the answer is known."""
-        key = short_key((request_type, text))
-        known = self._known_budgets(key)
-        enough = known.enough
-        if not known.tells(budget):
-            enough = await self._searches.run(
-                (key, budget), len(text), lambda: self._find_budget(key, request_type, text, budget)
-            )
-        _refuse_below(enough, budget)
+    async def check_off_loop(self, request_type: str, text: str, budget: int | None = None) -> None:
+        """:meth:`check`, on another thread unless the answer is known."""
+        await super().check_off_loop(request_type, text)
+        if budget is not None:
+            key = short_key((request_type, text))
+            known = self._known_budgets(key)
+            enough = known.enough
+            if not known.tells(budget):
+                search = functools.partial(self._find_budget, key, request_type, text, budget)
+                enough = await self._off_loop.run((key, budget), len(text), search)
+            _refuse_below(enough, budget)
 
     def _find_budget(self, key: Any, request_type: str, text: str, budget: int) -> int:
         """:meth:`_least_budget`, which is kept; and that ``budget`` is too few, if it is: a longer answer may take fewer tokens
@@ -122,10 +122,6 @@ class Engine(serving.Engine):
             return error.least
         except (GrammarError, EngineError):
             return 0
-
-    def renew_threads(self) -> None:
-        super().renew_threads()
-        self._searches = OffLoop()
 
     def _admitted(self, key: Any, grammar: Grammar) -> None:
         """Remember a budget that is enough for an answer; 0 where that cannot be told."""

@@ -50,15 +50,15 @@ def request_of(extra_args: dict[str, Any] | None) -> tuple[str, str] | None:
     if unknown or len(given) > 1:
         expected = "one of " + ", ".join(PREFIX + kind for kind in KINDS)
         raise GrammarError("extra arguments", expected=expected, found=", ".join(unknown or given))
-    for name, value in given.items():
-        kind = name.removeprefix(PREFIX)
-        if kind == "json_object":
-            if value not in (True, 1):
-                raise GrammarError(name, expected="true", found=repr(value))
-            return "JSON_OBJECT", ""
-        text = json.dumps(value) if kind == "choice" or not isinstance(value, str) else value
-        return kind.upper(), text
-    return None
+    if not given:
+        return None
+    ((name, value),) = given.items()
+    kind = name.removeprefix(PREFIX)
+    if kind == "json_object":
+        if value not in (True, 1):
+            raise GrammarError(name, expected="true", found=repr(value))
+        return "JSON_OBJECT", ""
+    return kind.upper(), json.dumps(value) if kind == "choice" or not isinstance(value, str) else value
 
 
 async def check_off_loop(params: Any) -> None:
@@ -69,10 +69,7 @@ async def check_off_loop(params: Any) -> None:
     request = request_of(getattr(params, "extra_args", None))
     door = GrammarLogitsProcessor.door
     if request is not None and door is not None:
-        await door.check_off_loop(*request)
-        given = budget.of_params(params, door.options.endings)
-        if given is not None:
-            await door.check_budget_off_loop(*request, given)
+        await door.check_off_loop(*request, budget.of_params(params, door.options.endings))
 
 
 @dataclass(eq=False)
@@ -124,10 +121,7 @@ class GrammarLogitsProcessor(*_BASES):  # type: ignore[misc]
         if request is None:
             return
         if cls.door is not None:
-            cls.door.check(*request)
-            given = budget.of_params(sampling_params, cls.door.options.endings)
-            if given is not None:
-                cls.door.check_budget(*request, given)
+            cls.door.check(*request, budget.of_params(sampling_params, cls.door.options.endings))
         else:  # no vocabulary to compile for: what can be said without
             options = ServerOptions.from_environment(OPTIONS_VARIABLE)
             budget.of_params(sampling_params, options.endings)
@@ -212,16 +206,15 @@ class GrammarLogitsProcessor(*_BASES):  # type: ignore[misc]
                 rows_of.setdefault(slot, []).append(logits_row)
         if not rows_of:
             return []
-        prompt_lens = compat.prompt_lengths(self._states, rows_of)
         position, fed = ctx.expanded_local_pos.tolist(), ctx.input_ids.tolist()
         filled = []
-        for slot, tokens in compat.request_tokens(self._states, rows_of).items():
+        for slot, prompt, tokens in compat.request_tokens(self._states, rows_of):
             row = self._rows[slot]
             row.follow(tokens[row.followed :])
             drafts = 0
             left = row.state.budget if row.state is not None else None
             if isinstance(left, budget.FixedBudget):
-                left.room = self._max_model_len - prompt_lens[slot]
+                left.room = self._max_model_len - prompt
             for logits_row in sorted(rows_of[slot], key=position.__getitem__):
                 if position[logits_row] > 0 and row.state is not None and not row.state.is_terminated():
                     if not row.state.accept_tokens("", [fed[logits_row]]):

@@ -140,37 +140,27 @@ def _patch_params(module: ModuleType) -> None:
 
 
 def validate_request(params: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
-    """Check ``SamplingParams`` with structured outputs, for a front end. Raises vLLM's validation error."""
-    _validate(params.structured_outputs, config, model_config, tokenizer)
-    _check_budget(params, config, model_config, tokenizer)
-
-
-def _validate(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
-    """Check a request, with our compiler in the end. Raises vLLM's validation error."""
-    kind, text = compat.checked_request(params, model_config, tokenizer)
-    with _refusals():
-        _engine(tokenizer, model_config, config).check(kind, text)
-
-
-def _check_budget(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
-    """Check that ``SamplingParams``, whose structured outputs were checked, give an answer room to end.
-
-    Raises vLLM's validation error.
+    """Check ``SamplingParams`` with structured outputs, for a front end, with our compiler in the end, and that an answer has
+    room to end. Raises vLLM's validation error.
     """
-    engine = _engine(tokenizer, model_config, config)
+    kind, text = compat.checked_request(params.structured_outputs, model_config, tokenizer)
     with _refusals():
-        given = _budget_of(params, engine)
-        if given is not None:
-            engine.check_budget(*compat.request_of(params.structured_outputs), given)
+        engine = _engine(tokenizer, model_config, config)
+        engine.check(kind, text, _budget_of(params, engine))
 
 
-async def _check_budget_off_loop(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
-    """The same while the event loop goes on."""
-    engine = _engine(tokenizer, model_config, config)
+async def _validate_off_loop(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
+    """The same while the event loop goes on.
+
+    A JSON schema goes on as text: vLLM sends it to the engine in a format that has no integers beyond 64 bits.
+    """
+    structured = params.structured_outputs
+    kind, text = compat.checked_request(copy.copy(structured), model_config, tokenizer)
     with _refusals():
-        given = _budget_of(params, engine)
-        if given is not None:
-            await engine.check_budget_off_loop(*compat.request_of(params.structured_outputs), given)
+        engine = _engine(tokenizer, model_config, config)
+        await engine.check_off_loop(kind, text, _budget_of(params, engine))
+    if kind == "JSON":
+        structured.json = text
 
 
 def _budget_of(params: Any, engine: Engine) -> int | None:
@@ -181,18 +171,6 @@ def _budget_of(params: Any, engine: Engine) -> int | None:
 
     given = budget.of_params(params, engine.options.endings)
     return None if engine.only_prefills else given
-
-
-async def _validate_off_loop(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
-    """The same while the event loop goes on.
-
-    A JSON schema goes on as text: vLLM sends it to the engine in a format that has no integers beyond 64 bits.
-    """
-    kind, text = compat.checked_request(copy.copy(params), model_config, tokenizer)
-    with _refusals():
-        await _engine(tokenizer, model_config, config).check_off_loop(kind, text)
-    if kind == "JSON":
-        params.json = text
 
 
 def _engine(tokenizer: Any, model_config: Any, config: Any) -> Engine:
@@ -255,10 +233,9 @@ def _patch_generate(cls: Any) -> None:
 
 async def _check_off_loop(params: Any, vllm_config: Any, tokenizer: Any) -> None:
     """Check what a request asks of us: of the backend, or of the logits processor."""
-    config, structured = vllm_config.structured_outputs_config, getattr(params, "structured_outputs", None)
-    if structured is not None and config.backend == NAME:
-        await _validate_off_loop(structured, config, vllm_config.model_config, tokenizer)
-        await _check_budget_off_loop(params, config, vllm_config.model_config, tokenizer)
+    config = vllm_config.structured_outputs_config
+    if getattr(params, "structured_outputs", None) is not None and config.backend == NAME:
+        await _validate_off_loop(params, config, vllm_config.model_config, tokenizer)
     if compat.names_our_processor(vllm_config.model_config):
         with _refusals():
             await importlib.import_module(compat.PROCESSORS).check_off_loop(params)
@@ -471,7 +448,9 @@ def _with_our_backend(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, structured_outputs, tokenizer)
         from vllm.v1.structured_output.request import get_structured_output_key
 
-        _validate(structured_outputs, config, vllm_config.model_config, tokenizer)
+        request = compat.checked_request(structured_outputs, vllm_config.model_config, tokenizer)
+        with _refusals():
+            _engine(tokenizer, vllm_config.model_config, config).check(*request)
         backend = _backend(vllm_config, tokenizer)
         return backend, get_structured_output_key(structured_outputs), backend.allocate_token_bitmask(1)
 
