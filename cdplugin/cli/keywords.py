@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
+from cdplugin.cli.main import CommandError
 from cdplugin.frontends.json_schema import keyword_map
 from cdplugin.frontends.json_schema.keyword_map import DRAFTS, KEYWORDS, NO_DRAFT, of_draft
 
@@ -13,7 +14,9 @@ _STATUS_WIDTH = 12
 
 
 def keywords(args: argparse.Namespace) -> bool:
-    """Print the map; whether every keyword asked for is in it."""
+    """Print the map; whether every keyword asked for is in it. Raises CommandError for a draft that is not known."""
+    if args.draft not in (None, *DRAFTS):
+        raise CommandError(f"--draft: expected one of {', '.join(DRAFTS)}, found {args.draft!r}")
     drafts = DRAFTS if args.draft is None else (args.draft,)
     names = set(args.keywords or KEYWORDS)
     if args.json:

@@ -10,6 +10,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,17 +25,21 @@ OK, REFUSED, USAGE = 0, 1, 2
 KINDS = ("json-schema", "regex", "choice", "json", "lark", "gbnf", "ebnf")
 _BY_SUFFIX = {
     ".json": "json-schema",
-    ".regex": "regex",
     ".re": "regex",
-    ".choice": "choice",
-    ".lark": "lark",
-    ".gbnf": "gbnf",
-    ".ebnf": "ebnf",
+    **{f".{kind}": kind for kind in ("regex", "choice", "lark", "gbnf", "ebnf")},
 }
 
 
 class CommandError(Exception):
     """A message for the user; the program ends with status 2."""
+
+
+def read(name: str) -> bytes:
+    """The bytes of a file; ``-`` is the standard input. Raises CommandError."""
+    try:
+        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as error:
+        raise CommandError(f"{name}: {error.strerror}") from None
 
 
 def load_spec(name: str, kind: str | None) -> Spec:
@@ -43,14 +48,11 @@ def load_spec(name: str, kind: str | None) -> Spec:
 
     if kind == "json":
         return spec_of(kind, "")
-    path = Path(name)
-    kind = kind or _BY_SUFFIX.get(path.suffix)
+    kind = kind or _BY_SUFFIX.get(Path(name).suffix)
     if kind is None:
         raise CommandError(f"{name}: expected a suffix out of {', '.join(_BY_SUFFIX)}, or --kind {'|'.join(KINDS)}")
     try:
-        text = path.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise CommandError(f"{name}: {error.strerror}") from None
+        text = read(name).decode("utf-8")
     except UnicodeDecodeError as error:
         raise CommandError(f"{name}: expected UTF-8, found byte {error.object[error.start]:#04x} at {error.start}") from None
     return spec_of(kind, text)
@@ -109,10 +111,7 @@ def check(args: argparse.Namespace) -> int:
         print(f"not enforced: {keyword} at {pointer or '/'}", file=sys.stderr)
     status = OK
     for name in args.files:
-        try:
-            data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        except OSError as error:
-            raise CommandError(f"{name}: {error.strerror}") from None
+        data = read(name)
         if not args.exact and data.endswith(b"\n"):
             data = data[:-2] if data.endswith(b"\r\n") else data[:-1]
         matcher = grammar.matcher()
@@ -135,10 +134,7 @@ def report_refusal(name: str, data: bytes, refusal: tuple[int, int | None] | Non
         offset, token = refusal
         line, column, context = place(data, offset)
         what = f"refused at byte {offset}"
-        if token is None:
-            wanted = f"a byte of the vocabulary, found {data[offset]:#04x}"
-        else:
-            wanted = expected(matcher, token)
+        wanted = f"a byte of the vocabulary, found {data[offset]:#04x}" if token is None else expected(matcher, token)
     print(f"{name}: {what}, line {line}, column {column}: expected {wanted}\n{context}")
 
 
@@ -195,35 +191,9 @@ def warmup(args: argparse.Namespace) -> int:
     return OK
 
 
-def trace(args: argparse.Namespace) -> int:
-    """``cdplugin trace``: a text, token by token: what was allowed where, and why."""
-    from cdplugin.cli import trace
-
-    return OK if trace.trace(args) else REFUSED
-
-
-def playground(args: argparse.Namespace) -> int:
-    """``cdplugin playground``: a local page that shows what is allowed as one types."""
-    from cdplugin.cli import playground
-
-    playground.playground(args)
-    return OK
-
-
-def keywords(args: argparse.Namespace) -> int:
-    """``cdplugin keywords``: which keywords of JSON Schema are enforced, and what of them is refused?"""
-    from cdplugin.cli import keywords
-
-    if args.draft is not None and args.draft not in keywords.DRAFTS:
-        raise CommandError(f"--draft: expected one of {', '.join(keywords.DRAFTS)}, found {args.draft!r}")
-    return OK if keywords.keywords(args) else REFUSED
-
-
-def doctor(args: argparse.Namespace) -> int:
-    """``cdplugin doctor``: what is installed, where caches lie, does it work?"""
-    from cdplugin.cli import doctor
-
-    return OK if doctor.doctor(args) else REFUSED
+def later(name: str) -> Callable[[argparse.Namespace], int]:
+    """The command that a module of its own has, under its name: whether all is well. The module is imported when it runs."""
+    return lambda args: OK if getattr(import_module(f"cdplugin.cli.{name}"), name)(args) else REFUSED
 
 
 def parser() -> argparse.ArgumentParser:
@@ -256,15 +226,19 @@ def parser() -> argparse.ArgumentParser:
     command = add("mask", mask, "What is allowed next after a text?", spec=True)
     command.add_argument("text", metavar="TEXT", help="the text so far; may be empty")
     command.add_argument("--samples", type=int, default=10, metavar="N", help="tokens to show of each kind")
-    command = add("trace", trace, "A text, token by token: what was allowed where, what was refused and why.", spec=True)
+    command = add(
+        "trace", later("trace"), "A text, token by token: what was allowed where, what was refused and why.", spec=True
+    )
     command.add_argument("text", metavar="TEXT", help="the text; @FILE reads a file, - the standard input")
     command.add_argument("--html", metavar="FILE", help="write a page (one file that loads nothing) instead of a table")
     command.add_argument("--limit", type=int, default=1_000, metavar="N", help="steps to show at most")
-    command = add("playground", playground, "A local page: what a schema or grammar allows, as you type.", spec=False)
+    command = add("playground", later("playground"), "A local page: what a schema or grammar allows, as you type.", spec=False)
     command.add_argument("--port", type=int, default=8765, metavar="N", help="port on 127.0.0.1; 0: any that is free")
     command.add_argument("--model", metavar="NAME", help="a model folder or hub name whose constrained answers a button shows")
     command.add_argument("--open", action="store_true", help="open the page in the browser")
-    command = add_plain("keywords", keywords, "JSON Schema, draft by draft: what is enforced, what is refused, and why.")
+    command = add_plain(
+        "keywords", later("keywords"), "JSON Schema, draft by draft: what is enforced, what is refused, and why."
+    )
     command.add_argument("keywords", nargs="*", metavar="KEYWORD", help="keywords to show (default: all)")
     command.add_argument("--draft", metavar="DRAFT", help="4, 6, 7, 2019-09, 2020-12, or none (no $schema); default: all")
     command.add_argument("--json", action="store_true", help="for programs: a list of objects")
@@ -275,7 +249,7 @@ def parser() -> argparse.ArgumentParser:
         "--target", metavar="LEVEL", help="compile for a level of the instruction set (x86-64-v3, armv8, …), into --out"
     )
     warm.add_argument("--out", metavar="DIR", help="where that goes: carry it in an image, and name it in CDPLUGIN_CARRIED")
-    command = add("doctor", doctor, "Versions, cache folder, kernels, the tokenizer's self-check.", spec=False)
+    command = add("doctor", later("doctor"), "Versions, cache folder, kernels, the tokenizer's self-check.", spec=False)
     command.add_argument("--vllm", action="store_true", help="also: will this vLLM take the backend? (imports vLLM)")
     command.add_argument("--url", help="also: is the vLLM server at this address well? (a request or two; key: VLLM_API_KEY)")
     return out

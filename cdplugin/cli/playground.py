@@ -12,7 +12,7 @@ from cdplugin.cli import main as cli
 from cdplugin.cli.vocab import load_vocabulary
 
 
-def playground(args: argparse.Namespace) -> None:
+def playground(args: argparse.Namespace) -> bool:
     """Serve until Ctrl-C. Raises CommandError for a port that is taken, VocabularyError, and what loading a model raises."""
     from cdplugin.playground.server import Server
     from cdplugin.playground.service import Playground
@@ -44,3 +44,4 @@ def playground(args: argparse.Namespace) -> None:
         threading.Thread(target=webbrowser.open, args=(server.url,), daemon=True).start()
     with server, contextlib.suppress(KeyboardInterrupt):
         server.serve_forever()
+    return True

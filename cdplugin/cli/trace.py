@@ -36,13 +36,8 @@ def trace(args: argparse.Namespace) -> bool:
 
 def read_text(argument: str) -> bytes:
     """The text itself, or what ``@FILE`` holds, or the standard input for ``-``."""
-    if argument == "-":
-        return sys.stdin.buffer.read()
-    if argument.startswith("@"):
-        try:
-            return Path(argument[1:]).read_bytes()
-        except OSError as error:
-            raise cli.CommandError(f"{argument[1:]}: {error.strerror}") from None
+    if argument == "-" or argument.startswith("@"):
+        return cli.read(argument.removeprefix("@"))
     return argument.encode("utf-8", "surrogateescape")
 
 

@@ -31,15 +31,6 @@ MAX_CACHE_BYTES = 96 << 20
 _RULE = re.compile(r"^[ \t]*<?[A-Za-z_][\w-]*>?[ \t]*::=", re.MULTILINE)
 _OF_SCHEMAS = [name for name in signature(JsonSchema).parameters if name != "schema"]
 """The options that callers may give; the front end has others of its own."""
-_OF_SERVERS = (
-    "regex_dialect",
-    "endings",
-    "strict_tools",
-    "slow_request_seconds",
-    "late_mask_seconds",
-    "log_characters",
-    "limits",
-)
 _OF_REQUESTS = [name for name in _OF_SCHEMAS if name != "registry"]
 
 
@@ -77,7 +68,7 @@ class ServerOptions(JsonOptions):
         text = os.environ.get(variable, "")
         if not text.strip():
             return cls()
-        known = [name for name in (*_OF_SCHEMAS, *_OF_SERVERS) if name != "registry"]
+        known = [*_OF_REQUESTS, *cls.__annotations__]
         try:
             given = json.loads(text)
             if not isinstance(given, dict):
