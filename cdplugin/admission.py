@@ -25,6 +25,7 @@ from cdplugin.ir import GrammarIR
 from cdplugin.limits import Limits
 from cdplugin.matcher import Grammar
 from cdplugin.specs.base import JsonSchema, Spec
+from cdplugin.walks import walk
 
 _TEXT_BYTES = 16
 """How much text is followed, with a mask at each token: some three ordinary ones."""
@@ -122,14 +123,8 @@ def doubtful_parts(ir: GrammarIR) -> list[Expr]:
 @lru_cache(maxsize=1)
 def _of_integers() -> tuple[Expr, ...]:
     """The conjunctions in JSON's integers, which keep to the range of doubles: every step of these is cheap."""
-    waiting = list(JsonSchema({"type": "integer"}).rules(Limits()).lexemes)
-    found = []
-    while waiting:
-        node = waiting.pop()
-        if node.op == expr.AND_OP:
-            found.append(node)
-        waiting += _children(node)
-    return tuple(found)
+    lexemes = JsonSchema({"type": "integer"}).rules(Limits()).lexemes
+    return tuple(node for lexeme in lexemes for node in walk(lexeme, _children) if node.op == expr.AND_OP)
 
 
 def _all_but_some(node: Expr, finite: set[int]) -> Expr | None:

@@ -144,11 +144,12 @@ def apply_token_bitmask_inplace(
     if rows == 0 or columns == 0:
         return
     if isinstance(logits, np.ndarray):
-        _apply_numpy(logits, bitmask, listed, rows)
+        _apply_on_cpu(logits, bitmask, listed, rows, logits.dtype.name)
         return
     assert torch is not None
     if logits.device.type == "cpu":
-        _apply_cpu(torch, logits, bitmask, listed, rows)
+        bits = logits.detach().view(torch.int32 if logits.dtype == torch.float32 else torch.int16).numpy()
+        _apply_on_cpu(bits, bitmask.numpy(), listed, rows, str(logits.dtype).removeprefix("torch."))
         return
     bitmask = bitmask.to(logits.device)
     # Pageable memory is staged before the call returns, so not to wait for the device is safe here.
@@ -207,33 +208,22 @@ def _row_indices(torch: Any, indices: Any, rows: int) -> np.ndarray:
     return listed
 
 
-def _apply_cpu(torch: Any, logits: torch.Tensor, bitmask: torch.Tensor, listed: np.ndarray | None, rows: int) -> None:
-    """One kernel call on one thread: a second did not pay for up to 256 rows of 131k (memory is the bound)."""
-    batch, columns = logits.shape
-    row_stride, column_stride = logits.stride()
-    mask_batch, words = bitmask.shape
-    mask_stride = bitmask.stride(0)
-    integer = torch.int32 if logits.dtype == torch.float32 else torch.int16
-    fill = MINUS_INFINITY[str(logits.dtype).removeprefix("torch.")]
-    # Flat views over the memory: one layout for Numba, whatever the strides.
-    span = 1 + (batch - 1) * row_stride + (columns - 1) * column_stride
-    flat = logits.detach().as_strided((span,), (1,)).view(integer).numpy()
-    masks = bitmask.as_strided(((mask_batch - 1) * mask_stride + words,), (1,)).numpy() if words else _NO_MASK
-    listed = _NO_INDICES if listed is None else listed
-    mask_rows(flat, row_stride, column_stride, columns, masks, mask_stride, words, listed, rows, fill)
+def _apply_on_cpu(logits: np.ndarray, bitmask: np.ndarray, listed: np.ndarray | None, rows: int, kind: str) -> None:
+    """Mask arrays; ``kind``: the type of the logits, of which ``logits`` may hold the bits.
 
-
-def _apply_numpy(logits: np.ndarray, bitmask: np.ndarray, listed: np.ndarray | None, rows: int) -> None:
-    """The same for arrays; those that the kernel has no layout for go row by row through :func:`_apply_plain`."""
+    One kernel call on one thread: a second did not pay for up to 256 rows of 131k (memory is the bound). Arrays that the kernel
+    has no layout for go row by row through :func:`_apply_plain`.
+    """
     batch, columns = logits.shape
     mask_batch, words = bitmask.shape
     size = logits.itemsize
-    fill = MINUS_INFINITY.get(logits.dtype.name)
+    fill = MINUS_INFINITY.get(kind)
     is_plain = all(a.flags.aligned and a.dtype.isnative and min(a.strides) >= 0 for a in (logits, bitmask))
     if fill is None or not is_plain or any(step % size for step in logits.strides) or bitmask.strides[0] % 4:
         _apply_plain(logits, bitmask, range(rows) if listed is None else listed)
         return
     row_stride, column_stride, mask_stride = logits.strides[0] // size, logits.strides[1] // size, bitmask.strides[0] // 4
+    # Flat views over the memory: one layout for Numba, whatever the strides.
     span = 1 + (batch - 1) * row_stride + (columns - 1) * column_stride
     flat = np.lib.stride_tricks.as_strided(logits, (span,), (size,)).view(fill.dtype)
     masks = np.lib.stride_tricks.as_strided(bitmask, ((mask_batch - 1) * mask_stride + words,), (4,)) if words else _NO_MASK

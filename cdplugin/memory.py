@@ -13,7 +13,6 @@ grow with what a user sends is a :class:`ByteLru`, or a function under :func:`bo
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections import OrderedDict
@@ -23,6 +22,7 @@ from hashlib import blake2b
 from sys import getsizeof
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from cdplugin import forking
 from cdplugin.tally import apart
 
 Value = TypeVar("Value")
@@ -127,6 +127,7 @@ class ByteLru(Generic[Value]):
         self._lock = threading.Lock()
         self._serial = 0
         _caches.add(self)
+        forking.watch(self)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -187,8 +188,8 @@ class ByteLru(Generic[Value]):
             gone = [self._remove(key) for key in list(self._entries)]
         del gone
 
-    def renew_lock(self) -> None:
-        """For a forked child, in which no thread holds the lock."""
+    def after_fork(self) -> None:
+        """In a forked child: no thread holds the lock."""
         self._lock = threading.Lock()
 
     def _evict(self) -> list[_Entry]:
@@ -338,12 +339,7 @@ def fixed_cache(maxsize: int, entry_bytes: int) -> Callable[[Callable[Parameters
     return decorate
 
 
-def _renew_locks() -> None:
+@forking.in_child
+def _renew_lock() -> None:
     global _nodes_lock
     _nodes_lock = threading.Lock()
-    for cache in list(_caches):
-        cache.renew_lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_locks)

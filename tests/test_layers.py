@@ -33,7 +33,7 @@ ARROWS: dict[str, set[str]] = {
     "walks": set(),
     "limits": set(),
     "tally": {"errors", "limits"},
-    "memory": {"tally"},
+    "memory": {"tally", "forking"},
     "forking": set(),
     "collector": set(),
     "expr": {"tally", "memory"},
