@@ -71,8 +71,7 @@ def _work_of(compiler: Compiler, part: Expr) -> int:
 
 
 def _walk(grammar: Grammar, text_bytes: int, most_work: int) -> None:
-    """Make the first mask, and one after each token of a text of so many bytes, which is the same each time, as long as all of
-    it takes no more than ``most_work``.
+    """Make the first masks along a text of so many bytes, always the same one, while they take at most ``most_work``.
 
     Raises :class:`cdplugin.LimitExceeded`.
     """

@@ -150,10 +150,7 @@ class VocabularyError(CdpluginError, ValueError):
 
 
 def caret_context(source: str, position: int, width: int = 70) -> str:
-    """Return the line of ``source`` that holds ``position`` (a code point index) with a caret under it.
-
-    Long lines are cut to ``width`` characters around the fault.
-    """
+    """The line of ``source`` around ``position`` (a code point index), at most ``width`` characters, with a caret under it."""
     position = max(0, min(position, len(source)))
     start = source.rfind("\n", 0, position) + 1
     end = source.find("\n", position)

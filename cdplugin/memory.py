@@ -244,10 +244,7 @@ class Account:
 
 
 def size_of(*values: Any, nodes: list[Node] | None = None) -> int:
-    """Bytes of values and of what they consist of: tuples, lists, texts and numbers; what has ``nbytes`` says itself.
-
-    Trees are not counted but added to ``nodes``.
-    """
+    """Bytes of values and of what they consist of; what has ``nbytes`` says itself. Trees are added to ``nodes`` instead."""
     total = 0
     pending = list(values)
     while pending:
@@ -325,9 +322,7 @@ register("of fixed size", lambda: sum(cache.cache_info().currsize * size for cac
 
 
 def fixed_cache(maxsize: int, entry_bytes: int) -> Callable[[Callable[Parameters, Value]], Callable[Parameters, Value]]:
-    """``lru_cache`` for a function whose keys and values are small whatever a user sends: an entry takes at most
-    ``entry_bytes``.
-    """
+    """``lru_cache`` for functions whose keys and values are small whatever users send: at most ``entry_bytes`` an entry."""
 
     def decorate(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
         cached = lru_cache(maxsize)(function)

@@ -33,10 +33,7 @@ def byte_vocabulary() -> Vocabulary:
 
 
 def is_warm(infill: bool = False) -> bool:
-    """Whether compiled kernels for this version and machine lie in a cache folder (or none are needed: ``NUMBA_DISABLE_JIT``).
-
-    ``infill``: those of infilling, too.
-    """
+    """Whether compiled kernels (``infill``: infilling's too) lie in a cache folder, or none are needed."""
     return is_cached(engine) and (not infill or is_cached(_infill_engine()))
 
 
@@ -92,10 +89,7 @@ def _warm_bitmask() -> None:
 
 
 class Ticker:
-    """A context in which a line tells how long its work has taken: rewritten in place on a terminal, else written once.
-
-    On a terminal it also counts the kernels that Numba has compiled so far.
-    """
+    """A context in which a line tells the time; on a terminal it is rewritten in place, with a count of compiled kernels."""
 
     def __init__(self, text: str, stream: TextIO | None) -> None:
         self.text, self.stream = text, stream

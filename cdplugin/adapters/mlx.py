@@ -26,10 +26,7 @@ with needs_extra("mlx"):
 
 
 def vocabulary(model: Any, tokenizer: Any) -> Vocabulary:
-    """The vocabulary of a model and a tokenizer as ``mlx_lm.load`` returns them.
-
-    Raises :class:`cdplugin.VocabularyError` for a tokenizer that cannot be read exactly.
-    """
+    """The vocabulary of what ``mlx_lm.load`` returns. Raises :class:`cdplugin.VocabularyError` if it cannot be read exactly."""
     inner = getattr(tokenizer, "_tokenizer", tokenizer)
     arguments = getattr(model, "args", None)
     size = getattr(arguments, "vocab_size", None) or (getattr(arguments, "text_config", None) or {}).get("vocab_size")

@@ -143,11 +143,7 @@ class RowTracker:
             self.status[row] = REFUSED
 
     def _sources(self, ids: np.ndarray) -> list[tuple[int, int]] | None:
-        """For each row, a row of its prompt whose known ids it shares, and how many ids (the prompt's included): all, or all
-        but the last.
-
-        None if a row has none.
-        """
+        """For each row, a row of its prompt that shares all its ids or all but the last, and how many; None if one has none."""
         length = ids.shape[1]
         shared = length - 1
         sources: list[tuple[int, int]] = []

@@ -48,10 +48,7 @@ def without(texts: Iterable[str], most_chars: int | None = None) -> Expr:
 
 
 def until(text: str, stops: Iterable[str], most_chars: int | None = None) -> Expr:
-    """Any text (of at most ``most_chars`` characters) and then ``text``, if that is where the first of ``stops`` is complete.
-
-    ``stops`` are all texts that end the free text, ``text`` included.
-    """
+    """Any text (of at most ``most_chars`` characters) and ``text``, where that is the first of ``stops`` to be complete."""
     words = list(dict.fromkeys(stops))
     plain = None if most_chars is None else up_to(words, [text])
     if plain is not None and most_chars is not None:  # the engine drops a bound that is far away from such an expression

@@ -18,10 +18,7 @@ _DEFAULT_LIMITS = Limits()
 def compile_regex(
     pattern: str, limits: Limits = _DEFAULT_LIMITS, dialect: str = "rust", ir: GrammarIR | None = None
 ) -> GrammarIR:
-    """Text that ``pattern`` matches from end to end, as a single lexeme.
-
-    Raises ``GrammarError`` for bad syntax (with the position) and for a pattern that matches nothing.
-    """
+    """Text that ``pattern`` matches from end to end, as one lexeme. Raises ``GrammarError``, also where nothing matches."""
     if not isinstance(pattern, str):
         raise GrammarError("wrong type of regular expression", expected="str", found=type(pattern).__name__)
     if dialect not in DIALECTS:

@@ -13,10 +13,7 @@ Item = TypeVar("Item", bound=Hashable)
 
 
 class Repeats(Generic[Item]):
-    """Writes repetitions; equal ones are written once. A repeated symbol may derive the empty text.
-
-    ``new()``: a new nonterminal; ``rule(left, right)`` writes a rule.
-    """
+    """Writes repetitions, equal ones once. ``new()``: a new nonterminal; ``rule(left, right)`` writes a rule."""
 
     def __init__(self, new: Callable[[], Item], rule: Callable[[Item, Sequence[Item]], None]) -> None:
         self._new = new

@@ -14,10 +14,7 @@ _MARK = "// Names.\n"
 
 
 def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable[str], functions: Iterable[str] | None) -> Lark:
-    """The grammar ``text`` (``sql.lark``) with tables, columns, aliases and functions out of lists.
-
-    Raises :class:`cdplugin.GrammarError` for what is no list of names, empty names, and control characters in them.
-    """
+    """``sql.lark`` with names out of lists. Raises :class:`cdplugin.GrammarError` for what is no list of printable names."""
     if not isinstance(tables, Mapping) or not tables:
         raise GrammarError(
             "wrong tables",

@@ -488,10 +488,7 @@ class Matcher:
         return reader.value
 
     def captures(self) -> dict[str, bytes]:
-        """What the grammar's named rules derived, by name: of a rule that occurs several times, what it derived last.
-
-        See :meth:`all_captures`, also for errors.
-        """
+        """What the grammar's named rules derived, by name; of several occurrences, the last. See :meth:`all_captures`."""
         return dict(self.all_captures())
 
     def all_captures(self) -> list[tuple[str, bytes]]:
@@ -554,9 +551,7 @@ class Matcher:
         return self._present(), self._cursors[-1]
 
     def _present(self) -> Arena:
-        """The grammar's present arena, in which the last of the cursors is the place. It lives as long as somebody holds it:
-        another thread may have the grammar replace it meanwhile.
-        """
+        """The grammar's present arena, in which the last cursor is the place; hold it, since another thread may replace it."""
         arena = self._grammar._arena
         if arena is not self._arena_ref() or arena.over_budget or len(self._cursors) != len(self._tokens) + 1:
             arena = self._grammar._current()

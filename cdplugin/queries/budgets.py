@@ -238,9 +238,7 @@ class Budgets:
     # --- masks ----------------------------------------------------------------------------------------------------------------
 
     def profile(self, cursor: int) -> Profile:
-        """The tokens of a place by what must come after them. Raises :class:`LimitExceeded` or :class:`EngineError` where no
-        ending is found.
-        """
+        """The tokens of a place by what must come after them. Raises :class:`LimitExceeded` or :class:`EngineError`."""
         known = self._profiles.get(cursor)
         if known is None:
             known, is_whole = self._profile(cursor)
@@ -364,8 +362,7 @@ class Budgets:
     def _path(self, cursor: int, tokens: list[int]) -> list[int] | None:
         """The cursors of some tokens, ``cursor`` first; None if the text may not end after them.
 
-        A stop token that the rules name may be the last one: it ends the text as the one after an ending does, so the path ends
-        at the cursor before it.
+        A stop token that the rules name may be the last one: then the path ends before it.
         """
         path = [cursor]
         for place, token in enumerate(tokens):

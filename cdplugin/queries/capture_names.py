@@ -20,9 +20,9 @@ from cdplugin.queries.captures import Chart
 
 
 def all_captures(template: Arena, tables: StaticTables, tokens: Sequence[int]) -> list[tuple[str, bytes]]:
-    """The answer of :meth:`cdplugin.Matcher.all_captures` for a complete text.
+    """The answer of :meth:`cdplugin.Matcher.all_captures` for ``tokens``, a complete text without what ended it.
 
-    ``template``: the arena that the grammar's arenas are cloned from; ``tokens``: those of the text, without what ended it.
+    ``template``: the arena that the grammar's arenas are cloned from.
     """
     ir = tables.rules.ir
     families = [family for family, _ in ir.instances.values()]

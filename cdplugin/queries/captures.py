@@ -275,10 +275,7 @@ class Chart:
     # --- the derivation -------------------------------------------------------------------------------------------------------
 
     def spans(self, wanted: set[int]) -> list[Span]:
-        """What the ``wanted`` nonterminals derived, in the order in which they ended, the inner ones first.
-
-        What is ignored before a nonterminal's first lexeme does not belong to it.
-        """
+        """What ``wanted`` nonterminals derived, less what is ignored before it, in the order of ends, inner ones first."""
         reaching = self.rules.reaching(wanted)
         everything = self._skipped  # then all lexemes are looked at, for where they begin
         out: list[Span] = []

@@ -409,9 +409,7 @@ class Endings:
         return self._arena.call(kernels.OP_START_OF, self._arena.call(kernels.OP_SCAN, row, symbol))
 
     def _words_at(self, cursor: int) -> list[tuple[bytes, int, int]] | None:
-        """A shortest word of each lexeme that a cursor is in, the row before it, and its symbol; None where edges have to be
-        bytes.
-        """
+        """A shortest word of each lexeme of a cursor, the row before it, and its symbol; None where edges have to be bytes."""
         arena = self._arena
         if arena.header[layout.HAS_CLOCKS] or arena.header[layout.HAS_TRACKED]:
             return None
@@ -442,9 +440,7 @@ class Endings:
         return self._arena.is_pure(root) and self.costs.matches.of(root) <= _LONGEST_WORD
 
     def word(self, root: int) -> bytes | None:
-        """A shortest word of an expression without ``&`` and ``~``; None of others, and where it is very long or has bytes that
-        no token is.
-        """
+        """A shortest word of an expression without ``&`` and ``~``; None of others, very long ones, and bytes without tokens."""
         if root not in self._words:
             text = self._spell(root) if self._may_be_spelt(root) else None
             if self._word_bytes > _MOST_WORD_BYTES:

@@ -51,9 +51,7 @@ def explain_token(arena: Arena, tables: StaticTables, cursor: int, token_id: int
 
 
 def expected(arena: Arena, tables: StaticTables, cursor: int) -> str:
-    """What may come at a cursor: the next bytes, the lexemes that they belong to, the rules that those are in; tokens that are
-    named; the end. The caller holds the arena's lock.
-    """
+    """What may come at a cursor: bytes, their lexemes and rules; named tokens; the end. The caller holds the arena's lock."""
     if cursor == TERMINATED:
         return "nothing: the text has ended"
     allowed = [byte for byte in range(256) if arena.call(kernels.OP_STEP, cursor, byte)]

@@ -40,10 +40,8 @@ def single_tokens(probe: Followed, size: int, stop_token_ids: Collection[int], l
 
 @dataclass(frozen=True)
 class Position:
-    """Where a matcher stands, for what must come there.
-
-    ``tokens``: the last :data:`CONTEXT` tokens before it; ``stops``: int64, the number of stop tokens and their ids; ``step``:
-    the cursor after a token, 0 if it is not allowed; ``endings``: what is known of endings in the arena.
+    """Where a matcher stands. ``tokens``: the last :data:`CONTEXT` before it; ``stops``: int64, a count and the stop tokens;
+    ``step``: the cursor after a token, 0 if it is not allowed; ``endings``: those of the arena.
     """
 
     arena: Arena

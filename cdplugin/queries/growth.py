@@ -193,9 +193,7 @@ class Growth(Costs):
         self._most = self._levels_of(_ANY).most if out[B_LEVEL] else 0
 
     def _measured(self, lexemes: np.ndarray, symbols: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of the lexemes and the end of the text: what a match costs, what one that has begun may still need, and, 4 words
-        each, a set of bytes of which every match has one.
-        """
+        """Of lexemes and the end: a match's cost, what one that has begun may need, and 4 words of bytes: each has one."""
         n = len(lexemes)
         is_used = np.zeros(n + 1, bool)
         is_used[-2 - symbols[symbols < layout.END_OF_RULE]] = True
@@ -304,17 +302,13 @@ class Growth(Costs):
         return count + texts.count(b"") if self._has_terminals else count
 
     def left(self, cursor: int) -> int:
-        """The most bytes that a shortest ending from a cursor has; :data:`FAR` where that is not known. The caller grants the
-        work.
-        """
+        """The most bytes that a shortest ending has; :data:`FAR` where that is not known. The caller grants the work."""
         self.budget.renew()
         self.trim(_MOST_CURSORS)
         return self.of_cursor(cursor, demand=False)
 
     def few_levels(self, cursor: int, budget: int) -> int:
-        """How many levels a token may have, at most, for a budget to be enough after it; -1 if it is not without any. A power
-        of two, or 0: so that few numbers occur.
-        """
+        """How many levels a token may have so that a budget is enough after it: 0 or a power of two; -1 if it never is."""
         worst = self._worst_at(cursor)
         slack = self._room(budget) - worst.later
         if slack < 0 or not worst.level:
@@ -398,9 +392,7 @@ class Growth(Costs):
         return known
 
     def _worst_row(self, row: int) -> tuple[int, int, int]:
-        """What is left of the rules in which a row's items stand, of all that is open wherever a text goes on to stand, and for
-        each level.
-        """
+        """What is left of the rules in which a row's items stand, of all that is open wherever a text goes, and per level."""
         items = self._arena.of_row(row, parser_layout.R_ITEMS)
         known = self._of_items.get(items)
         if known is not None:
@@ -573,10 +565,7 @@ def byte_costs(arena: Arena, costs: Costs, apart: np.ndarray | None) -> Unit:
 
 
 def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> Unit:
-    """Costs in tokens: those of a shortest match, or one for each of its bytes.
-
-    ``stops``: int64, a count and the tokens that are never taken as text.
-    """
+    """Costs in tokens: of a shortest match, or one per byte. ``stops``: int64, a count and the tokens that are never text."""
 
     def spelled(expression: int) -> int:
         word = endings.word(expression)

@@ -26,10 +26,7 @@ def total(costs: Iterable[int]) -> int:
 
 
 class Measures:
-    """The measures of an arena's expressions, each computed once; those of the expressions that it was cloned with are shared.
-
-    The caller holds the arena's lock.
-    """
+    """The measures of an arena's expressions, each computed once, shared with its clones. The caller holds the arena's lock."""
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
@@ -80,9 +77,7 @@ class Measures:
         self._end = end
 
     def _measured(self, known: np.ndarray, first: int, end: int) -> np.ndarray:
-        """The records up to ``end``: in place, or, where there is no room, in an array that is larger by a half, since each
-        call adds a few.
-        """
+        """The records up to ``end``: in place, or in an array that is larger by a half, since each call adds a few."""
         out = known
         if len(known) < end * MEASURE_WORDS:
             out = np.zeros(max(end, first + (first >> 1)) * MEASURE_WORDS, np.int64)

@@ -119,9 +119,7 @@ class _Separators:
                 return rows
 
     def _find_rivals(self, count: int) -> list[int]:
-        """For each lexeme, those that may have begun with it, at the same place; and what may be skipped there, but not before
-        a text begins.
-        """
+        """For each lexeme, those that may have begun with it, and what may be skipped there, but not before a text begins."""
         return self._together({*(row | self._skipped_before(row) for row in set(self._rows[:-1])), self._beginning}, count)
 
     def _together(self, rows: set[int], count: int) -> list[int]:
@@ -198,9 +196,7 @@ class _Separators:
         return known
 
     def _shortest(self, x: int, part: int, words: list[bytes], first: int, row: int) -> int | None:
-        """Bytes of a separator after ``part``, an alternative of a lexeme, or of one and another after it, which is over before
-        any byte of ``first``; None if there is none.
-        """
+        """Bytes of a separator or two after ``part``, an alternative of a lexeme, over before a byte of ``first``; or None."""
         last = [word for word in words if self._is_over(word, first, row)]
         for word in last:
             if self._does_end(x, part, 1 << word[0]):
@@ -240,9 +236,7 @@ class _Separators:
     # --- bytes that something may go on with ----------------------------------------------------------------------------------
 
     def _does_end(self, x: int, part: int, first: int) -> bool:
-        """Whether nothing that competes with a lexeme goes on with one of some bytes after any match of ``part``, an
-        alternative of it.
-        """
+        """Whether no competitor of a lexeme goes on with one of some bytes after a match of ``part``, an alternative of it."""
         if self._fenced(x) & first:
             return False
         key = part, first, self._rivals[x]
@@ -363,9 +357,7 @@ class _Separators:
 
 
 class _Followers(NamedTuple):
-    """For each lexeme, those that the rules let come next, and those of them that an ending may need there; and those that a
-    text may begin with.
-    """
+    """For each lexeme, those that may come next, and which of them an ending may need; and those that begin a text."""
 
     all: list[int]
     needed: list[int]

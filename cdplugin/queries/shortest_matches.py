@@ -86,9 +86,7 @@ class ShortestMatches:
         return self.bound(expression)
 
     def _look_into(self, root: int) -> None:
-        """Look for the shortest matches of the parts with ``&`` and ``~``, which several expressions share; what is made of
-        them by concatenation, alternation and repetition is known from these.
-        """
+        """Look for the shortest matches of the parts with ``&`` and ``~``, from which those of all other operations follow."""
         around: list[int] = []
         pending = [root]
         while pending:

@@ -16,8 +16,9 @@ _FIRST_SLOTS, _MOST_SLOTS = 1 << 10, 1 << 22
 
 
 def successors(arena: Arena, cursor: int, row: np.ndarray) -> tuple[list[int], np.ndarray]:
-    """The distinct cursors after the tokens of a mask row (int32 words); and the number of each token's among them, int32, -1
-    for no token. The caller holds the arena's lock.
+    """The distinct cursors after a mask row's tokens, and each token's number among them, int32, -1 for no token.
+
+    The caller holds the arena's lock.
     """
     numbers = np.empty(32 * len(row), np.int32)
     slots = _FIRST_SLOTS

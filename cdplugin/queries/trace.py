@@ -126,9 +126,7 @@ class Trace:
         return trace_text(self, width)
 
     def html(self, title: str = "cdplugin trace", *, max_bytes: int = 8 << 20) -> str:
-        """A page that shows the trace: one file, no scripts, nothing loaded; at most ``max_bytes`` long (what is left out is
-        told).
-        """
+        """A page that shows the trace: one file that loads nothing, of at most ``max_bytes`` (what is left out is told)."""
         from cdplugin.queries.trace_html import trace_html
 
         return trace_html(self, title, max_bytes)

@@ -30,9 +30,7 @@ _MOST_STEPS = 20_000
 
 
 class Rest(NamedTuple):
-    """The language of the rest of the text from a position: at the start of the text, after a character, after one of a word.
-    ``word is later`` where that makes no difference.
-    """
+    """The language of the rest of the text from its start, after a character, after one of a word (or ``word is later``)."""
 
     first: Expr
     later: Expr

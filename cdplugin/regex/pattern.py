@@ -101,8 +101,7 @@ class Pattern:
 class Split(NamedTuple):
     """The words of a node by what they ask of their surroundings, and whether each set holds the empty word.
 
-    ``free``: nothing; ``at_end``: the match ends where the text ends; ``at_start``: it begins where the text begins; ``whole``:
-    both.
+    ``at_end``: the match ends where the text ends; ``at_start``: it begins where the text begins; ``whole``: both.
     """
 
     free: Expr

@@ -39,10 +39,7 @@ _NEVER = Node(CHARS, ((),))
 
 
 def without_references(tree: Node, scanner: Scanner) -> tuple[Node, int]:
-    """The tree of a pattern without groups and back-references, and of how many copies it was made.
-
-    Raises ``UnsupportedError`` for groups of many texts, ``LimitExceeded`` for too many copies.
-    """
+    """The tree without groups and back-references, and how many copies it took. Raises ``UnsupportedError`` and its kin."""
     references = _References(scanner)
     return references.run(tree), references.steps
 

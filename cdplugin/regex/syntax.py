@@ -66,10 +66,7 @@ class _Group:
 
 
 def parse_tree(pattern: str, dialect: str, flags: str, limits: Limits) -> tuple[Node, int]:
-    """Parse ``pattern``: its tree, and of how many parts (atoms, and ranges of classes) it was made.
-
-    Raises ``GrammarError``, ``UnsupportedError`` or ``LimitExceeded``, with the position.
-    """
+    """The tree of a pattern, and its number of atoms and ranges. Raises ``GrammarError`` and its kin, with the position."""
     if dialect not in DIALECTS:
         raise ValueError(f"unknown regex dialect: expected one of {', '.join(DIALECTS)}, found {dialect!r}")
     if not isinstance(pattern, str):

@@ -41,16 +41,11 @@ class Spec:
         raise TypeError("a Spec is one of its subclasses: cdplugin.JsonSchema, Regex, Choice, Gbnf, …")
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
-        """The rules, written into ``ir`` if one is given (see :meth:`GrammarIR.nested`).
-
-        Raises :class:`GrammarError` with the location of what is wrong.
-        """
+        """The rules, written into ``ir`` if it is given (:meth:`GrammarIR.nested`). Raises :class:`GrammarError`, located."""
         raise TypeError("a Spec is one of its subclasses: cdplugin.JsonSchema, Regex, Choice, Gbnf, …")
 
     def rules(self, limits: Limits) -> GrammarIR:
-        """:meth:`to_ir` for a grammar of its own: all that its expressions hold is counted against
-        ``Limits.max_expr_nodes``. Without that count a few bytes may take a minute.
-        """
+        """:meth:`to_ir` for a grammar of its own, within ``Limits.max_expr_nodes``: else a few bytes may take a minute."""
         with counting(limits.max_expr_nodes):
             return self.to_ir(limits)
 

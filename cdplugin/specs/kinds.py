@@ -13,10 +13,7 @@ KINDS = ("json-schema", "regex", "choice", "json", "lark", "gbnf", "ebnf")
 
 
 def spec_of(kind: str, text: str) -> Spec:
-    """The spec of one of :data:`KINDS` that a text holds: of a choice, a text per line; of ``json`` (any object), nothing.
-
-    Raises ``GrammarError`` for another kind and for what the spec's class refuses.
-    """
+    """The spec of one of :data:`KINDS`; a choice has a text per line, ``json`` none. Raises what its class raises."""
     if kind == "json":
         return JsonObject()
     if kind == "regex":

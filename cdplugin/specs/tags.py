@@ -89,10 +89,7 @@ class Tools(Spec):
         self._chosen, self._mode = choose(self.tools, tool_choice)
 
     def broken_tools(self, limits: Limits | None = None) -> dict[str, GrammarError]:
-        """The tools whose schemas cannot be compiled, by name, with the error of each.
-
-        Compiles all of them at every call, under ``limits`` (default: those of :class:`cdplugin.Limits`).
-        """
+        """The tools whose schemas cannot be compiled, by name, each with its error. Compiles all of them at every call."""
         on_broken = "skip" if self.on_broken == "error" else self.on_broken
         return compile_tools(self.tools, "auto", self.format, self.parallel, on_broken, limits or Limits())[1]
 

@@ -32,9 +32,7 @@ _LLAMA_END_TOKENS = ("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>", "<|eom|>", "
 
 
 def end_tokens(ids: Any, size: int, label: str) -> tuple[int, ...]:
-    """End token ids as a tuple without repeats: from an int, a list of ints, or None. Raises VocabularyError if one is out
-    of range.
-    """
+    """End token ids, an int, a list or None, as a tuple without repeats. Raises VocabularyError for one out of range."""
     if ids is None:
         return ()
     listed = list(ids) if isinstance(ids, Iterable) else [ids]
@@ -86,9 +84,7 @@ def _finish(source: TokenSource, vocab_size: int | None, base: int, eos_token_id
 
 
 def _state(component: Any) -> dict[str, Any] | None:
-    """A component of a fast tokenizer as JSON; cheaper than ``to_str`` of the whole, which writes the vocabulary and the
-    merges.
-    """
+    """A component of a fast tokenizer as JSON; ``to_str`` of the whole would write the vocabulary and the merges."""
     return None if component is None else json.loads(component.__getstate__())
 
 
@@ -236,9 +232,7 @@ def _by_id(ranks: dict[bytes, int], offset: int, size: int) -> list[bytes | None
 
 
 def from_tiktoken(encoding: Any, vocab_size: int | None, eos_token_ids: Any) -> TokenSource:
-    """Tokens of a ``tiktoken.Encoding``, or of an object that holds one in ``.model`` (llama-models), with its
-    ``stop_tokens``.
-    """
+    """Tokens of a ``tiktoken.Encoding``, or of what holds one in ``.model`` (llama-models, with its ``stop_tokens``)."""
     if not hasattr(encoding, "_mergeable_ranks") and hasattr(getattr(encoding, "model", None), "_mergeable_ranks"):
         if eos_token_ids is None:
             eos_token_ids = getattr(encoding, "stop_tokens", None)
@@ -283,9 +277,7 @@ def _mistral_inside(tokenizer: Any) -> Any:
 
 
 def from_mistral(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any) -> TokenSource:
-    """Tokens of mistral-common: a ``MistralTokenizer``, a ``Tekkenizer`` or a ``SentencePieceTokenizer``, or an object that
-    holds one.
-    """
+    """Tokens of mistral-common: of a ``MistralTokenizer``, ``Tekkenizer``, ``SentencePieceTokenizer``, or what holds one."""
     inner = _mistral_inside(tokenizer)
     if inner is None:
         raise VocabularyError(f"{type(tokenizer).__name__}: expected a tokenizer of mistral-common")
@@ -330,9 +322,7 @@ def from_mistral(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any) -> 
 def from_bytes(
     tokens: Sequence[bytes | None], vocab_size: int | None, eos_token_ids: Any, special_token_ids: Any
 ) -> TokenSource:
-    """Tokens given as bytes, None for absent ids. End tokens and ``special_token_ids`` never match as text; their bytes
-    name them.
-    """
+    """Tokens as bytes, None for absent ids. End tokens and ``special_token_ids`` never match as text; their bytes name them."""
     label = "token bytes"
     listed: list[bytes | None] = []
     for i, token in enumerate(tokens):

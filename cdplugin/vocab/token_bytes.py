@@ -85,9 +85,7 @@ def byte_level_alphabet() -> dict[str, int]:
 
 
 def byte_level(strings: list[str]) -> list[bytes]:
-    """The bytes of byte-level tokens. A token with a character outside the map stands for its own UTF-8, as in
-    ``tokenizers``.
-    """
+    """The bytes of byte-level tokens. As in ``tokenizers``, one with a character outside the map stands for its own UTF-8."""
     if not strings:
         return []
     codes = np.frombuffer("".join(strings).encode("utf-32-le", "surrogatepass"), np.uint32)
@@ -126,9 +124,9 @@ def _word_piece(text: str, prefix: str, cleanup: bool) -> str:
 
 
 def decode_each(strings: list[str], decoder: dict[str, Any] | None, label: str) -> list[bytes]:
-    """The bytes that each token string stands for in the middle of a text, by the decoder's JSON.
+    """The bytes that each token stands for in the middle of a text, by the decoder's JSON.
 
-    Raises VocabularyError, naming the decoder, where a token's bytes depend on its neighbours or the decoder is unknown.
+    Raises VocabularyError, naming the decoder, where they depend on neighbours or the decoder is unknown.
     """
 
     def refuse(why: str) -> VocabularyError:

@@ -213,9 +213,7 @@ class Vocabulary:
         eos_token_ids: int | Iterable[int] | None = None,
         cache: bool = True,
     ) -> Vocabulary:
-        """The vocabulary of a mistral-common tokenizer, tekken or SentencePiece. Parameters and errors as in
-        :meth:`from_huggingface`.
-        """
+        """The vocabulary of a mistral-common tokenizer, tekken or SentencePiece; the rest as in :meth:`from_huggingface`."""
         return cls._made(sources.from_mistral(tokenizer, vocab_size, eos_token_ids), cache)
 
     @classmethod
@@ -236,9 +234,7 @@ class Vocabulary:
         return cls._made(sources.from_bytes(tokens, vocab_size, eos_token_ids, special_token_ids), cache)
 
     def decode(self, ids: Iterable[int]) -> bytes:
-        """The bytes of text tokens; special and absent ones give ``b""``. Raises VocabularyError for an id outside ``[0,
-        size)``.
-        """
+        """The bytes of text tokens; special and absent ones have none. Raises VocabularyError for ids out of range."""
         parts = []
         for token in ids:
             if not 0 <= token < self.size:
@@ -368,9 +364,7 @@ def _cumulative(flags: np.ndarray) -> np.ndarray:
 
 
 def _slice_tokens(tokens: list[bytes | None], data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """bool[size]: the tokens that are complete UTF-8, not empty, of code points outside ``"``, ``\\``, 0x00-0x1F, 0x7F, U+2028,
-    U+2029 (*plain text*, :mod:`cdplugin.kernels.regex.slices`).
-    """
+    """bool[size]: the tokens that are *plain text* (:mod:`cdplugin.kernels.regex.slices`), complete UTF-8, and not empty."""
     outside = _cumulative(_OUTSIDE_SLICE[data])
     inside = (outside[offsets[1:]] == outside[offsets[:-1]]) & (offsets[1:] > offsets[:-1])
     high = _cumulative(data >= 0x80)

@@ -31,10 +31,7 @@ from cdplugin.queries.trace import MOST_STEPS, Trace, trace_tokens
 
 
 class TokenNotAllowedError(CdpluginError, RuntimeError):
-    """A sequence holds a token that its mask had forbidden: something after the grammar's processor chose it.
-
-    Attributes: ``row``; ``token_id``.
-    """
+    """Row ``row`` holds token ``token_id``, which its mask had forbidden: something after the grammar's processor chose it."""
 
     def __init__(self, message: str, row: int, token_id: int) -> None:
         super().__init__(message)

@@ -46,10 +46,7 @@ class Engine:
         self._off_loop = OffLoop()
 
     def grammar(self, request_type: str, text: str) -> Grammar:
-        """The grammar of a request (:func:`.requests.spec_of` says of which types), from the cache if it is there.
-
-        Raises :class:`GrammarError`.
-        """
+        """The grammar of a request (:func:`.requests.spec_of`), from the cache if it is there. Raises :class:`GrammarError`."""
         began = time.perf_counter()
         try:
             with taking_turns:
@@ -93,9 +90,7 @@ class Engine:
         self._off_loop = OffLoop()
 
     def check(self, request_type: str, text: str) -> None:
-        """Raises the :class:`GrammarError` that :meth:`grammar` would raise, or :class:`cdplugin.LimitExceeded` if the first
-        steps cross a budget (:func:`cdplugin.admission.admit`).
-        """
+        """Raises the :class:`GrammarError` that :meth:`admitted` raises. The outcome is remembered."""
         _raise(self._outcome(request_type, text))
 
     async def check_off_loop(self, request_type: str, text: str) -> None:
@@ -146,10 +141,7 @@ class Engine:
         """Called with the grammar of a request that was just admitted; must not raise."""
 
     def warm(self) -> None:
-        """Load the kernels and make what the first request would make: shared tables, a mask, a step.
-
-        Takes a second, and up to a minute where the kernels have to be compiled.
-        """
+        """Load the kernels, and make what the first request would make: a second, or a minute where kernels are compiled."""
         from cdplugin.warmup import is_warm, warm_kernels
 
         if not is_warm():

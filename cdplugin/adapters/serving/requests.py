@@ -61,10 +61,7 @@ class ServerOptions(JsonOptions):
 
     @classmethod
     def from_environment(cls, variable: str) -> ServerOptions:
-        """The options in an environment variable.
-
-        Raises ``ValueError`` for what is not a JSON object of known names with values that they may have.
-        """
+        """The options in a variable. Raises ``ValueError`` for anything but a JSON object of known names with legal values."""
         text = os.environ.get(variable, "")
         if not text.strip():
             return cls()
@@ -105,11 +102,7 @@ class ServerOptions(JsonOptions):
 
 
 def spec_of(request_type: str, text: str, options: ServerOptions | None = None) -> Spec:
-    """The spec of a request. ``request_type``: ``JSON``, ``JSON_OBJECT``, ``REGEX``, ``CHOICE``, ``GRAMMAR`` or
-    ``STRUCTURAL_TAG``, vLLM's names.
-
-    Raises :class:`GrammarError` for text that is not what the type asks for.
-    """
+    """The spec of a request of one of vLLM's types. Raises :class:`GrammarError` for a text that is not of that type."""
     options = options or ServerOptions()
     if request_type == "JSON":
         return options.json_schema(text)

@@ -39,10 +39,7 @@ class Asked:
 
 
 class SlowLog:
-    """Tells once of each slow request and each thing that was slow about it; thread-safe.
-
-    ``characters``: how much of a request is shown.
-    """
+    """Tells once of each slow request and what was slow, showing so many ``characters`` of the request; thread-safe."""
 
     def __init__(self, logger: logging.Logger, characters: int) -> None:
         self._logger = logger

@@ -172,10 +172,7 @@ class CdpluginGrammar(BaseGrammarObject):
         return helper[1], -1
 
     def jump_and_retokenize(self, old_output_ids: Sequence[int], new_output_ids: Sequence[int], next_state: int) -> None:
-        """Go on from other tokens of the same text and what was added to it.
-
-        Raises ``ValueError``, and stays where it is, if a new token is not allowed.
-        """
+        """Go on from other tokens of the same text. Raises ``ValueError``, and stays where it is, if one is not allowed."""
         old, new = list(old_output_ids), list(new_output_ids)
         shared = next((i for i, (a, b) in enumerate(zip(old, new)) if a != b), min(len(old), len(new)))
         back = len(old) - shared

@@ -52,10 +52,7 @@ class CdpluginBackend(StructuredOutputBackend):
     def compile_grammar(
         self, request_type: StructuredOutputOptions, grammar_spec: str, stop_token_ids: set[int] | None = None
     ) -> Any:
-        """The :class:`GrammarState` of a request. Raises :class:`cdplugin.GrammarError`, which ends that request only.
-
-        ``stop_token_ids``: the tokens that end it, allowed when the text may end; default: the vocabulary's.
-        """
+        """The :class:`GrammarState` of a request. Raises :class:`cdplugin.GrammarError`, which ends that request only."""
         return self.engine.state(request_type.name, grammar_spec, stop_token_ids)
 
     @classmethod

@@ -44,10 +44,7 @@ def asked(extra_args: dict[str, Any] | None, default: bool) -> int | None:
 
 
 def of_params(params: Any, default: bool) -> int | None:
-    """The tokens in which the answer to ``SamplingParams`` has to end, as far as they say; None for any number.
-
-    Raises as :func:`asked` does.
-    """
+    """The tokens in which the answer to ``SamplingParams`` has to end; None: any number. Raises as :func:`asked` does."""
     most = asked(getattr(params, "extra_args", None), default)
     if most == 0:
         return None
@@ -71,10 +68,7 @@ class RequestBudget:
         self._followed = 0  # and those that the grammar had followed when its first mask of the step was filled
 
     def left(self, followed: int) -> int | None:
-        """Tokens that may come when a mask is filled, the grammar having followed so many, drafts included.
-
-        None where the request is gone.
-        """
+        """Tokens that may come, the grammar having followed so many, drafts included. None where the request is gone."""
         request = self._request()
         if request is None:
             return None

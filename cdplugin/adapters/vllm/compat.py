@@ -134,9 +134,9 @@ def accepts(cls: Any, name: str) -> bool:
 
 
 def checked_request(params: Any, model_config: Any, tokenizer: Any) -> tuple[str, str]:
-    """vLLM's own checks of a request, then ``(name of its kind, its text)``. Raises vLLM's validation error.
+    """``(name of its kind, text)`` of a ``StructuredOutputsParams`` that passes the checks vLLM makes before it asks a backend.
 
-    ``params`` is a ``StructuredOutputsParams``. The checks are those that vLLM makes before it asks a backend.
+    Raises vLLM's validation error.
     """
     refuse = validation_error()
     if getattr(model_config, "is_diffusion", False):
@@ -174,10 +174,7 @@ def checked_request(params: Any, model_config: Any, tokenizer: Any) -> tuple[str
 
 
 def only_prefills(vllm_config: Any) -> bool:
-    """Whether this instance computes prompts for others, which decode: what it samples itself is thrown away.
-
-    Its requests have ``max_tokens=1``.
-    """
+    """Whether this instance only computes prompts (``max_tokens=1``) for others, which decode: its tokens are thrown away."""
     return getattr(getattr(vllm_config, "kv_transfer_config", None), "kv_role", None) == "kv_producer"
 
 

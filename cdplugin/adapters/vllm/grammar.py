@@ -63,18 +63,13 @@ class Engine(serving.Engine):
         self._least: ByteLru[_KnownBudgets] = ByteLru("smallest budgets", _LEAST_BYTES)
 
     def state(self, request_type: str, text: str, stop_token_ids: Iterable[int] | None = None) -> GrammarState:
-        """The beginning of a text that ``text`` describes. Raises :class:`GrammarError`.
-
-        ``stop_token_ids``: ids outside the vocabulary are left out; none at all means the vocabulary's own.
-        """
+        """The beginning of a text; stop tokens outside the vocabulary are left out. Raises :class:`GrammarError`."""
         stops = sorted({int(t) for t in stop_token_ids or () if 0 <= int(t) < self.vocab.size})
         matcher = self.grammar(request_type, text).matcher(stops or None)
         return GrammarState(matcher, Watch(self, Asked(request_type, text)), self.options.late_mask_seconds)
 
     def check(self, request_type: str, text: str, budget: int | None = None) -> None:
-        """Also raises :class:`cdplugin.BudgetError` where ``budget`` tokens, the stop token included, are too few for any
-        answer.
-        """
+        """Also raises :class:`cdplugin.BudgetError` where no answer fits ``budget`` tokens, the stop token included."""
         super().check(request_type, text)
         if budget is not None:
             key = short_key((request_type, text))
@@ -94,9 +89,7 @@ class Engine(serving.Engine):
             _refuse_below(enough, budget)
 
     def _find_budget(self, key: Any, request_type: str, text: str, budget: int) -> int:
-        """:meth:`_least_budget`, which is kept; and that ``budget`` is too few, if it is: a longer answer may take fewer tokens
-        than the one that is known, so a larger one is looked for anew.
-        """
+        """:meth:`_least_budget`, remembered. A longer answer may take fewer tokens, so a larger budget is looked for anew."""
         least = self._least_budget(request_type, text, budget)
         known = self._known_budgets(key)
         known.enough = min(known.enough, least)

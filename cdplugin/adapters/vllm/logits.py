@@ -41,10 +41,7 @@ except compat.NotFoundError:  # without vLLM, for tests of what does not need it
 
 
 def request_of(extra_args: dict[str, Any] | None) -> tuple[str, str] | None:
-    """``(name of the kind, text)`` of what a request's extra arguments ask for; None if it is free.
-
-    Raises :class:`GrammarError` for unknown names, wrong types, and more than one kind.
-    """
+    """``(kind, text)`` of a request's extra arguments; None: it is free. Raises :class:`GrammarError` for wrong ones."""
     given = {name: value for name, value in (extra_args or {}).items() if name.startswith(PREFIX) and name != budget.ARGUMENT}
     unknown = [name for name in given if name.removeprefix(PREFIX) not in KINDS]
     if unknown or len(given) > 1:
@@ -62,10 +59,7 @@ def request_of(extra_args: dict[str, Any] | None) -> tuple[str, str] | None:
 
 
 async def check_off_loop(params: Any) -> None:
-    """What :meth:`GrammarLogitsProcessor.validate_params` will look up: a request's check, while the event loop goes on.
-
-    Raises :class:`GrammarError`.
-    """
+    """What :meth:`GrammarLogitsProcessor.validate_params` will look up, off the event loop. Raises :class:`GrammarError`."""
     request = request_of(getattr(params, "extra_args", None))
     door = GrammarLogitsProcessor.door
     if request is not None and door is not None:

@@ -37,10 +37,7 @@ class CpuMasks:
 
 
 def install(path: str) -> None:
-    """Have vLLM's module of that path use our kernel, which is loaded now and not beside the first request.
-
-    A line in the log where the module does not apply bitmasks as is known; vLLM goes on as it was then.
-    """
+    """Have vLLM's module use our kernel, which is loaded now; a line in the log where the module is not as it is known."""
     module = importlib.import_module(path)
     xgrammar = vars(module).get("xgr")
     if isinstance(xgrammar, CpuMasks):

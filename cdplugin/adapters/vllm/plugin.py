@@ -140,9 +140,7 @@ def _patch_params(module: ModuleType) -> None:
 
 
 def validate_request(params: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
-    """Check ``SamplingParams`` with structured outputs, for a front end, with our compiler in the end, and that an answer has
-    room to end. Raises vLLM's validation error.
-    """
+    """Check ``SamplingParams`` with structured outputs, and that an answer has room to end. Raises vLLM's validation error."""
     kind, text = compat.checked_request(params.structured_outputs, model_config, tokenizer)
     with _refusals():
         engine = _engine(tokenizer, model_config, config)
@@ -164,9 +162,7 @@ async def _validate_off_loop(params: Any, config: Any, model_config: Any, tokeni
 
 
 def _budget_of(params: Any, engine: Engine) -> int | None:
-    """The tokens in which an answer has to end; None where it need not, and where neither the request nor ``max_tokens`` says:
-    it is what the prompt leaves of the model's context then.
-    """
+    """The tokens in which an answer has to end; None where it need not, or where only the model's context bounds it."""
     from cdplugin.adapters.vllm import budget
 
     given = budget.of_params(params, engine.options.endings)
@@ -294,9 +290,7 @@ def _patch_create(cls: Any) -> None:
 
 
 def hand_over(state: Any, request: Any, vllm_config: Any, backend: Any, began: float) -> None:
-    """Give its new state a request's budget, and where to say that it crossed one of the engine's; count how long it waited:
-    ``began`` is when it came. Raises nothing.
-    """
+    """Give a new state its request's budget, and where to report a crossed one; note the wait since ``began``. Never raises."""
     from cdplugin.adapters.serving.metrics import NUMBERS
 
     _set_budget(state, request, vllm_config, backend)
@@ -383,7 +377,7 @@ def _require() -> None:
 
 
 def _after_init(module: ModuleType, name: str, then: Callable[[Any, Any], None], without: str) -> None:
-    """Have ``then`` called with each new object of a class and vLLM's configuration; what it raises is logged.
+    """Have ``then(object, vLLM's configuration)`` called for each new object of a class. What it raises is logged.
 
     ``without``: what is so where this vLLM has no such class, or ``then`` fails.
     """

@@ -39,7 +39,7 @@ class Folded(NamedTuple):
 
 
 def fold_rules(source: Source, mentioned: dict[str, set[str]]) -> Folded:
-    """The rules that are regular, and not too large, as their options have them. Each rule is looked at once.
+    """The rules that are regular and not too large. Each is looked at once.
 
     Raises ``UnsupportedError`` for a rule that is not regular and has an option that only such a rule can have.
     """
@@ -147,10 +147,7 @@ def join_sequence(parts: Iterable[Regular]) -> list[Regular]:
 
 
 def join_alternatives(parts: Iterable[tuple[Regular, Node]]) -> list[Regular]:
-    """Alternatives, each with its node, as few expressions of at most :data:`MOST_NODES` nodes.
-
-    Those that are fixed texts become one set, which counts as one node.
-    """
+    """Alternatives, each with its node, as few expressions of at most :data:`MOST_NODES` nodes; fixed texts as one node."""
     listed = list(parts)
     texts = [node.args[0].encode() for _, node in listed if node.op == TEXT]
     groups = _grouped((part for part, node in listed if node.op != TEXT), 1)

@@ -24,10 +24,7 @@ _LONG_REACH = "a rule ends with its line; within parentheses and after | it may 
 
 @dataclass(slots=True)
 class _Group:
-    """An open group, or the body of a rule: where it began, the alternatives before the current one, and its items.
-
-    ``looks``: it is a look-ahead of xgrammar's, ``(=…)`` at the end of a rule.
-    """
+    """An open group, or the body of a rule; ``looks``: a look-ahead of xgrammar's, ``(=…)`` at the end of a rule."""
 
     at: int
     looks: bool = False

@@ -152,7 +152,7 @@ class Writer:
         return symbol
 
     def _star(self, child: Node, done: dict[Node, Part], low: int) -> Part:
-        """``(R | X)*`` with a regular ``R``: as ``R* (X R*)*``, so that a run of ``R`` is one lexeme and not cut anywhere.
+        """``(R | X)*`` with a regular ``R`` as ``R* (X R*)*``, so that a run of ``R`` is one lexeme and not cut anywhere.
 
         ``(R | X)+`` is ``R+ | R* X (R | X)*``.
         """

@@ -10,10 +10,7 @@ from cdplugin.walks import fold
 
 
 class Bytes:
-    """Sets of bytes of expressions, as 256-bit integers; memoised by node.
-
-    ``generous``: where a set cannot be read off, take too many bytes rather than too few.
-    """
+    """Sets of bytes of expressions, 256-bit integers. ``generous``: where a set cannot be read off, rather too many bytes."""
 
     def __init__(self, generous: bool) -> None:
         self._generous = generous

@@ -93,9 +93,7 @@ class _Compiler:
         return self._bounded(symbol, attributes.max_tokens, self.source.where(attributes.at["max_tokens"]))
 
     def _bounded(self, symbol: Symbol, most: int, where: str) -> Symbol:
-        """A grammar with ``max_tokens=``: one lexeme, or one that ends by itself. Raises ``UnsupportedError`` for others, or
-        notes them as relaxed.
-        """
+        """A grammar with ``max_tokens=``: one lexeme, or one that ends by itself; others are refused, or noted as relaxed."""
         ir = self.ir
         rights: dict[Symbol, list[tuple[Symbol, ...]]] = {}
         for left, right in ir.rules:

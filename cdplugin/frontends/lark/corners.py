@@ -45,10 +45,7 @@ def check_corners(draft: Draft, family: Parametric, starts: Iterable[RuleAt]) ->
 
 
 def _closure(family: Parametric, start: RuleAt, done: set[RuleAt], following: deque[RuleAt], is_checked: bool) -> list[RuleAt]:
-    """All that is predicted with ``start``, but for what is ``done``; ends early when it is too much.
-
-    What texts lead to is added to ``following``.
-    """
+    """What is predicted with ``start``, but for what is ``done``, until it is too much; what texts lead to: ``following``."""
     found, queue = {start}, [start]
     for member in queue:  # grows while it is walked
         leading, others = family.corners(member, is_checked)

@@ -113,10 +113,7 @@ class Draft:
         return self._terminals.alt(*(lower(self.scope.source, body, self._named) for body in bodies))
 
     def deriving(self, allowed: Callable[[Part], bool], without: Collection[tuple[int, int]] = ()) -> list[bool]:
-        """Which rules derive something made of parts that ``allowed`` lets through, if every condition holds. Linear.
-
-        ``without``: productions to leave out, as ``(rule, index)``.
-        """
+        """Which rules derive something of ``allowed`` parts if all conditions hold. ``without``: productions, as numbers."""
         rules = [
             (number, [part.value for part in production.parts if part.kind == "rule"])
             for number, rule in enumerate(self.rules)

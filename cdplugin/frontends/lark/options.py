@@ -11,9 +11,7 @@ from cdplugin.frontends.lark.source import Source
 
 @dataclass(frozen=True)
 class GrammarOptions:
-    """``skip_once``: what ``%ignore`` names may stand between two lexemes once, not repeatedly; ``initial_skip``: also before
-    the first one.
-    """
+    """``skip_once``: what is ignored may stand between two lexemes once; ``initial_skip``: also before the first one."""
 
     skip_once: bool = False
     initial_skip: bool = False

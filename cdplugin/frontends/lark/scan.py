@@ -17,9 +17,7 @@ from cdplugin.limits import Limits
 
 
 class Symbol(NamedTuple):
-    """``kind``: RULE, TERMINAL, STRING, REGEX, NUMBER, OP, TOKENS, REFERENCE, NEWLINE, END, a keyword, or punctuation
-    itself.
-    """
+    """``kind``: RULE, TERMINAL, STRING, REGEX, NUMBER, OP, TOKENS, REFERENCE, NEWLINE, END, a keyword, or a mark itself."""
 
     kind: str
     value: Any

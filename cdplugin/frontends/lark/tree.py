@@ -90,10 +90,7 @@ class Attributes:
 
 @dataclass
 class Definition:
-    """A rule (lower case) or a terminal (upper case).
-
-    ``parameters``: of a template, with their positions; ``parametric``: written ``name::_``.
-    """
+    """A rule or a terminal. ``parameters``: of a template, with their positions; ``parametric``: written ``name::_``."""
 
     name: str
     at: int

@@ -351,10 +351,7 @@ class Parametric(Family[RuleAt]):
                 yield self._writer.symbol(part)
 
     def corners(self, member: RuleAt, is_checked: bool) -> tuple[list[RuleAt], list[RuleAt]]:
-        """The members that texts of ``member`` may begin with, and the others that it mentions.
-
-        ``is_checked``: only what can be completed, as far as the other rules allow. To be asked when those are written.
-        """
+        """The members that texts of ``member`` may begin with, and the others in it; ``is_checked``: those that can end."""
         leading: list[RuleAt] = []
         following: list[RuleAt] = []
         for side in self._writer.sides(member):

@@ -107,10 +107,7 @@ def _check_fields(value: dict[Any, Any], known: Iterable[str], at: str, message:
 
 
 def read_tag(tag: Any, limits: Limits) -> Format:
-    """The format of a structural tag: ``{"type": "structural_tag", "format": …}``, or the older ``{"structures": …}``.
-
-    ``tag``: a dict, JSON text, or a pydantic model of either.
-    """
+    """The format of a structural tag of either shape, ``"format"`` or ``"structures"``: a dict, JSON text, a pydantic model."""
     tag = dumped(tag)
     if isinstance(tag, str):
         if len(tag) > limits.max_spec_bytes:
@@ -169,9 +166,7 @@ def _from_structures(tag: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_format(value: Any, at: str, depth: int, default: str = "") -> Format:
-    """Check a format and all inside it; ``default``: its type where it need not be given. Recursion is bounded by
-    :data:`MOST_DEPTH`.
-    """
+    """Check a format and all inside it; ``default``: its type where none is given. Depth is bounded by :data:`MOST_DEPTH`."""
     if depth > MOST_DEPTH:
         raise LimitExceeded("formats are nested too deeply", location=at, expected=f"at most {MOST_DEPTH}")
     if hasattr(value, "to_ir"):

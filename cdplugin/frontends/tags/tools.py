@@ -125,10 +125,7 @@ def _name_of(tool: Any) -> Any:
 def compile_tools(
     tools: list[Tool], mode: str, form: ToolFormat, parallel: bool, on_broken: str, limits: Limits, ir: GrammarIR | None = None
 ) -> tuple[GrammarIR, dict[str, GrammarError]]:
-    """The calls that ``mode`` allows, and what is wrong with which tool.
-
-    ``on_broken``: ``"error"``, ``"skip"`` or ``"any"``.
-    """
+    """The calls that ``mode`` allows, and what is wrong with which tool. ``on_broken``: as in :class:`cdplugin.Tools`."""
     ir = ir or GrammarIR()
     writer = TagWriter(ir, limits)
     bodies: list[tuple[str, Format]] = []

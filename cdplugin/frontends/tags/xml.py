@@ -39,9 +39,7 @@ _MOST_PATTERNS = 4
 
 @dataclass(frozen=True)
 class Layout:
-    """``any_order`` of the parameters, ``space``: at most so many characters of white space in a row, ``excludes``: what
-    strings and the names of further parameters must not hold.
-    """
+    """``any_order``; ``space``: at most so many characters in a row; ``excludes``: what strings and names must not hold."""
 
     any_order: bool = False
     space: int = _MOST_SPACE

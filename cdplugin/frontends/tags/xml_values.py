@@ -41,10 +41,7 @@ _OF_KIND = MappingProxyType({kind: {"type": kind} for kind in OTHER_KINDS})
 
 
 class Kinds(NamedTuple):
-    """``text``: the strings, None if there are none; ``others``: other types, each with schemas one of which must hold.
-
-    ``is_any``: nothing at all is asked.
-    """
+    """``text``: the strings, or None; ``others``: by type, schemas one of which must hold; ``is_any``: nothing is asked."""
 
     text: Expr | None
     others: dict[str, list[Any]]
@@ -68,10 +65,7 @@ class Values:
         self._narrowed: dict[tuple[int, str], tuple[Any, dict[str, Any]]] = {}  # keeps the schemas alive, for their ids
 
     def kinds(self, given: Any, at: str, unions: int = 0) -> Kinds:
-        """What ``given`` allows, which stands in so many ``unions``.
-
-        Raises ``UnsupportedError`` for what cannot be enforced on strings as they stand.
-        """
+        """What ``given`` allows, in so many ``unions``. Raises ``UnsupportedError`` for what bare strings cannot keep to."""
         schema = self.resolve(given, at)
         if schema is True or not schema.keys() - ANNOTATIONS:
             return Kinds(self._free, {kind: [of_kind] for kind, of_kind in _OF_KIND.items()}, True)
