@@ -13,38 +13,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cdplugin.expr import (
-    ALL_BYTES,
-    ANY_CHAR,
-    ANY_TEXT,
-    EMPTY,
-    Expr,
-    both,
-    byte_mask,
-    cat,
-    complement,
-    literal,
-    literals,
-    repeat,
-)
+from cdplugin import expr
+from cdplugin.expr import Expr
 from cdplugin.frontends.keywords import up_to
 from cdplugin.frontends.spelling import utf8
 from cdplugin.ir import GrammarIR, Symbol, TokenSet
 
-_ALL = complement(EMPTY)
-_BYTE = byte_mask(ALL_BYTES)
+_ALL = expr.complement(expr.EMPTY)
+_BYTE = expr.byte_mask(expr.ALL_BYTES)
 
 
 def without(texts: Iterable[str], most_chars: int | None = None) -> Expr:
     """Any text (of at most ``most_chars`` characters) that holds none of ``texts``."""
     words = list(dict.fromkeys(texts))
-    free = ANY_TEXT if most_chars is None else repeat(ANY_CHAR, 0, most_chars)
+    free = expr.ANY_TEXT if most_chars is None else expr.repeat(expr.ANY_CHAR, 0, most_chars)
     if not words:
         return free
     plain = None if most_chars is None else up_to(words, None)
     if plain is not None:
-        return both(free, plain)
-    return both(free, complement(cat(_ALL, literals(utf8(word) for word in words), _ALL)))
+        return expr.both(free, plain)
+    return expr.both(free, expr.complement(expr.cat(_ALL, expr.literals(utf8(word) for word in words), _ALL)))
 
 
 def until(text: str, stops: Iterable[str], most_chars: int | None = None) -> Expr:
@@ -52,10 +40,10 @@ def until(text: str, stops: Iterable[str], most_chars: int | None = None) -> Exp
     words = list(dict.fromkeys(stops))
     plain = None if most_chars is None else up_to(words, [text])
     if plain is not None and most_chars is not None:  # the engine drops a bound that is far away from such an expression
-        return both(repeat(ANY_CHAR, 0, most_chars + len(text)), plain)
-    free = ANY_TEXT if most_chars is None else repeat(ANY_CHAR, 0, most_chars)
-    earlier = cat(_ALL, literals(utf8(word) for word in words), _BYTE, _ALL)
-    return both(cat(free, literal(utf8(text))), complement(earlier))
+        return expr.both(expr.repeat(expr.ANY_CHAR, 0, most_chars + len(text)), plain)
+    free = expr.ANY_TEXT if most_chars is None else expr.repeat(expr.ANY_CHAR, 0, most_chars)
+    earlier = expr.cat(_ALL, expr.literals(utf8(word) for word in words), _BYTE, _ALL)
+    return expr.both(expr.cat(free, expr.literal(utf8(text))), expr.complement(earlier))
 
 
 def dispatch_text(

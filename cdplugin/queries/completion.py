@@ -440,7 +440,7 @@ class Endings:
         return self._arena.is_pure(root) and self.costs.matches.of(root) <= _LONGEST_WORD
 
     def word(self, root: int) -> bytes | None:
-        """A shortest word of an expression without ``&`` and ``~``; None of others, very long ones, and bytes without tokens."""
+        """A shortest word of an expression without ``&`` and ``~``; None of others, long ones, and bytes without tokens."""
         if root not in self._words:
             text = self._spell(root) if self._may_be_spelt(root) else None
             if self._word_bytes > _MOST_WORD_BYTES:

@@ -203,7 +203,7 @@ class Costs:
         self._add(rules, fresh)
 
     def _add(self, rules: list[tuple[int, list[int], int]], fresh: list[tuple[int, int]]) -> None:
-        """Note rules ``(left, right, cost of its lexemes)``; lower what they and ``fresh``, costs and left sides, make cheaper."""
+        """Note rules ``(left, right, cost of its lexemes)``; lower what they and ``fresh`` (cost, left side) make cheaper."""
         for left, right, fixed in rules:
             self._grow(max([left, *right]) + 1)
             number = len(self._rules)

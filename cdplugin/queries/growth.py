@@ -45,22 +45,8 @@ from cdplugin.engine.expander import FamilyRules
 from cdplugin.errors import LimitExceeded
 from cdplugin.ir import Family
 from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.parser import growth as bounds
 from cdplugin.kernels.parser import layout as parser_layout
-from cdplugin.kernels.parser.growth import (
-    B_BYTES,
-    B_IS_BOUND,
-    B_LEVEL,
-    B_WORK,
-    BOUND_WORDS,
-    R_COST,
-    R_RULE,
-    R_WAY,
-    UNIT_BITS,
-    bound_rules,
-    count_bytes,
-    in_units,
-    scratch_size,
-)
 from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.regex.measures import FAR, M_BYTES, M_LEAST, M_REST
 from cdplugin.kernels.store import layout
@@ -159,11 +145,11 @@ class Growth(Costs):
         symbols, n = tables[layout.DOT_SYMBOL], len(tables[layout.NULLABLE])
         if expander is not None:
             symbols, n = symbols[: expander.n_static_dots], expander.n_nonterminals
-        uses = np.full(n_rules, R_RULE)
+        uses = np.full(n_rules, bounds.R_RULE)
         nullable, heads = tables[layout.NULLABLE][:n].copy(), np.arange(n)
         if wholes:
-            late = [(of.head, R_COST, of.enough) for of in wholes.values()]
-            late += [(of.head, R_WAY, [*way, of.head]) for of in wholes.values() for way in of.ways]
+            late = [(of.head, bounds.R_COST, of.enough) for of in wholes.values()]
+            late += [(of.head, bounds.R_WAY, [*way, of.head]) for of in wholes.values() for way in of.ways]
             words = [word for _, _, right in late for word in (*right, layout.END_OF_RULE)]
             arena.spend(_CODE_WORK * len(words))
             ends = np.cumsum([len(right) + 1 for _, _, right in late])
@@ -177,20 +163,20 @@ class Growth(Costs):
         starts, lefts, uses = starts[order], lefts[order], uses[order]
         least, rest, needed = self._measured(lexemes, symbols)
         self._exclude_values(lexemes, least, rest, wholes)
-        costs, reach, levels, out = (np.empty(size, np.int64) for size in (n, n, n, BOUND_WORDS))
-        scratch = np.zeros(scratch_size(n, len(starts), len(symbols)), np.int64)
+        costs, reach, levels, out = (np.empty(size, np.int64) for size in (n, n, n, bounds.BOUND_WORDS))
+        scratch = np.zeros(bounds.scratch_size(n, len(starts), len(symbols)), np.int64)
         rules, given = (symbols, starts, lefts, uses, nullable, heads), (least, rest, needed, self._unit.bits)
-        bound_rules(*rules, *given, scratch, costs, reach, levels, out)
-        arena.spend(int(out[B_WORK]))
+        bounds.bound_rules(*rules, *given, scratch, costs, reach, levels, out)
+        arena.spend(int(out[bounds.B_WORK]))
         self._cost, self._of_family = costs.tolist(), {family: of.head for family, of in wholes.items()}
-        if not out[B_IS_BOUND] or any(self._count(self._cost[head]) >= FAR for head in self._of_family.values()):
+        if not out[bounds.B_IS_BOUND] or any(self._count(self._cost[head]) >= FAR for head in self._of_family.values()):
             return
         self.is_known = True
         self._of_lexeme = list(zip(least.tolist(), rest.tolist(), strict=True))
         self._of_node = list(zip(reach.tolist(), levels.tolist(), strict=True))
-        self._opened = bytes(bit_members(out[B_BYTES:]).tolist())
+        self._opened = bytes(bit_members(out[bounds.B_BYTES :]).tolist())
         self._has_terminals = bool(arena.header[layout.HAS_TERMINALS])
-        self._most = self._levels_of(_ANY).most if out[B_LEVEL] else 0
+        self._most = self._levels_of(_ANY).most if out[bounds.B_LEVEL] else 0
 
     def _measured(self, lexemes: np.ndarray, symbols: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of lexemes and the end: a match's cost, what one that has begun may need, and 4 words of bytes: each has one."""
@@ -455,7 +441,7 @@ class Growth(Costs):
 
     def _count(self, cost: int) -> int:
         """How many bytes or tokens a cost is."""
-        return int(in_units(cost, self._unit.bits))
+        return int(bounds.in_units(cost, self._unit.bits))
 
     def _cost_of(self, count: int) -> int:
         """The cost of so many bytes, each a token."""
@@ -536,7 +522,7 @@ def _levels_of(vocab: Vocabulary, first: bytes, wanted: bytes, has_terminals: bo
     if found is None:
         is_first, is_wanted, counts = np.zeros(256, np.int64), np.zeros(256, np.int64), np.empty(vocab.size, np.int32)
         is_first[list(first)] = is_wanted[list(wanted)] = 1
-        count_bytes(vocab.token_bytes, vocab.token_offsets, is_first, is_wanted, counts)
+        bounds.count_bytes(vocab.token_bytes, vocab.token_offsets, is_first, is_wanted, counts)
         if has_terminals:
             counts[np.diff(vocab.token_offsets) == 0] = 1
         if len(known) >= _MOST_SETS:
@@ -571,9 +557,9 @@ def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> Unit:
         word = endings.word(expression)
         if word:
             found = endings.spelled(word, stops)
-            return (len(word) << UNIT_BITS) - found if max(found, len(word)) < 1 << UNIT_BITS else FAR
+            return (len(word) << bounds.UNIT_BITS) - found if max(found, len(word)) < 1 << bounds.UNIT_BITS else FAR
         length = max(1, endings.costs.matches.of(expression))
-        return (length << UNIT_BITS) - length if length < 1 << UNIT_BITS else FAR
+        return (length << bounds.UNIT_BITS) - length if length < 1 << bounds.UNIT_BITS else FAR
 
     def cost_of(found: np.ndarray) -> np.ndarray:
         out = np.array([spelled(expression) for expression in found.tolist()], np.int64)
@@ -581,4 +567,4 @@ def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> Unit:
             raise _unknown("lexeme")
         return out
 
-    return Unit(UNIT_BITS, cost_of, Meetings(arena, endings.costs.measures, endings.costs.matches.of))
+    return Unit(bounds.UNIT_BITS, cost_of, Meetings(arena, endings.costs.measures, endings.costs.matches.of))

@@ -18,31 +18,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import product
 
-from cdplugin.expr import (
-    EMPTY,
-    EPSILON,
-    MAX_CODE_POINT,
-    Expr,
-    alt,
-    byte_class,
-    byte_mask,
-    cat,
-    counted,
-    literal,
-    literals,
-    normalise_ranges,
-    repeat,
-    utf8_ranges,
-)
+from cdplugin import expr
+from cdplugin.expr import EMPTY, Expr, alt, cat, counted
 from cdplugin.memory import fixed_cache
 from cdplugin.regex.unicode import Ranges, intersection
 from cdplugin.tally import apart
 
-_ALL: Ranges = ((0, MAX_CODE_POINT),)
-_BACKSLASH = byte_class(b"\\")
-_U = byte_class(b"u")
+_ALL: Ranges = ((0, expr.MAX_CODE_POINT),)
+_BACKSLASH = expr.byte_class(b"\\")
+_U = expr.byte_class(b"u")
 _SHORT = {0x22: b'"', 0x5C: b"\\", 0x2F: b"/", 8: b"b", 12: b"f", 10: b"n", 13: b"r", 9: b"t"}
-_RAW: Ranges = ((0x20, 0x21), (0x23, 0x5B), (0x5D, MAX_CODE_POINT))
+_RAW: Ranges = ((0x20, 0x21), (0x23, 0x5B), (0x5D, expr.MAX_CODE_POINT))
 _ESCAPES = {c: "\\" + short.decode() for c, short in _SHORT.items() if c != 0x2F}
 _CANONICAL = str.maketrans({c: _ESCAPES.get(c, f"\\u{c:04x}") for c in [*range(0x20), 0x22, 0x5C]})
 
@@ -60,19 +46,19 @@ class Alphabet:
         self.spell = spell
         self.one_spelling = one_spelling
         self.any_char: Expr = self.chars(_ALL)
-        self.any_text: Expr = repeat(self.any_char)
+        self.any_text: Expr = expr.repeat(self.any_char)
 
     def __repr__(self) -> str:
         return f"Alphabet({self.name})"
 
     def literal(self, text: str) -> Expr:
         """``text`` in its canonical spelling only. Raises ``UnicodeEncodeError`` for a lone surrogate."""
-        return literal(self.spell(text))
+        return expr.literal(self.spell(text))
 
     def literal_any(self, text: str) -> Expr:
         """``text`` in every spelling of this alphabet."""
         if self.one_spelling:
-            return literal(self.spell(text))
+            return expr.literal(self.spell(text))
         text.encode()  # a lone surrogate has no spelling
         return cat(*[self._char(c) for c in text])
 
@@ -89,23 +75,23 @@ def _json_bytes(text: str) -> bytes:
 
 @counted
 def _utf8_chars(ranges: Ranges) -> Expr:
-    normal = normalise_ranges(ranges)
-    return utf8_ranges(ranges) if normal == ranges else _utf8_chars(normal)
+    normal = expr.normalise_ranges(ranges)
+    return expr.utf8_ranges(ranges) if normal == ranges else _utf8_chars(normal)
 
 
 @counted
 def _json_chars(ranges: Ranges) -> Expr:
     """Every spelling inside a JSON string (RFC 8259 section 7)."""
-    ranges, given = normalise_ranges(ranges), ranges
+    ranges, given = expr.normalise_ranges(ranges), ranges
     if ranges != given:
         return _json_chars(ranges)
     if not ranges:
         return EMPTY
     if len(ranges) == 1 and ranges[0][0] == ranges[0][1] <= 0xFFFF:
-        return literals(_spellings(ranges[0][0]))
-    short = byte_class(b"".join(s for c, s in _SHORT.items() if _holds(ranges, c)))
+        return expr.literals(_spellings(ranges[0][0]))
+    short = expr.byte_class(b"".join(s for c, s in _SHORT.items() if _holds(ranges, c)))
     escaped = alt(short, cat(_U, _utf16(ranges)))
-    return alt(utf8_ranges(intersection(ranges, _RAW)), cat(_BACKSLASH, escaped))
+    return alt(expr.utf8_ranges(intersection(ranges, _RAW)), cat(_BACKSLASH, escaped))
 
 
 def _spellings(code_point: int) -> list[bytes]:
@@ -120,18 +106,18 @@ def _spellings(code_point: int) -> list[bytes]:
 @counted
 def _canonical_chars(ranges: Ranges) -> Expr:
     """The one spelling that ``json.dumps(ensure_ascii=False)`` writes."""
-    ranges, given = normalise_ranges(ranges), ranges
+    ranges, given = expr.normalise_ranges(ranges), ranges
     if ranges != given:
         return _canonical_chars(ranges)
-    short = byte_class(b"".join(s for c, s in _SHORT.items() if c != 0x2F and _holds(ranges, c)))
+    short = expr.byte_class(b"".join(s for c, s in _SHORT.items() if c != 0x2F and _holds(ranges, c)))
     long = [c for c in range(0x20) if c not in _SHORT and _holds(ranges, c)]
     by_high = [[c & 15 for c in long if c >> 4 == high] for high in (0, 1)]
     hexes = [
-        cat(literal(b"00%d" % high), byte_class(b"".join(b"%x" % low for low in lows)))
+        cat(expr.literal(b"00%d" % high), expr.byte_class(b"".join(b"%x" % low for low in lows)))
         for high, lows in enumerate(by_high)
         if lows
     ]
-    return alt(utf8_ranges(intersection(ranges, _RAW)), cat(_BACKSLASH, alt(short, cat(_U, alt(*hexes)))))
+    return alt(expr.utf8_ranges(intersection(ranges, _RAW)), cat(_BACKSLASH, alt(short, cat(_U, alt(*hexes)))))
 
 
 def _holds(ranges: Ranges, code_point: int) -> bool:
@@ -143,7 +129,7 @@ def _utf16(ranges: Ranges) -> Expr:
     plain = intersection(ranges, ((0, 0xFFFF),))
     highs_of: dict[Ranges, list[tuple[int, int]]] = {}  # low surrogates -> the high surrogates they may follow
     lows_at: dict[int, list[tuple[int, int]]] = {}  # high surrogates with some, but not all low ones
-    for low, high in intersection(ranges, ((0x10000, MAX_CODE_POINT),)):
+    for low, high in intersection(ranges, ((0x10000, expr.MAX_CODE_POINT),)):
         low, high = low - 0x10000, high - 0x10000
         first, last = low >> 10, high >> 10
         if first == last:
@@ -186,7 +172,7 @@ def _hex(digits: int, ranges: Ranges, known: dict[tuple[int, Ranges], Expr]) -> 
     if not ranges:
         return EMPTY
     if digits == 0:
-        return EPSILON
+        return expr.EPSILON
     found = known.get((digits, ranges))
     if found is not None:
         return found
@@ -199,7 +185,7 @@ def _hex(digits: int, ranges: Ranges, known: dict[tuple[int, Ranges], Expr]) -> 
         if rest:
             branches[rest] = branches.get(rest, 0) | (1 << ord(f"{digit:x}")) | (1 << ord(f"{digit:X}"))
     found = known[digits, ranges] = alt(
-        *(cat(byte_mask(mask), _hex(digits - 1, rest, known)) for rest, mask in branches.items())
+        *(cat(expr.byte_mask(mask), _hex(digits - 1, rest, known)) for rest, mask in branches.items())
     )
     return found
 

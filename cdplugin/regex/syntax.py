@@ -20,25 +20,10 @@ from dataclasses import dataclass, field
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import negate_ranges
 from cdplugin.limits import Limits
+from cdplugin.regex import tree
 from cdplugin.regex.classes import parse_class
 from cdplugin.regex.scanner import Scanner
-from cdplugin.regex.tree import (
-    AT_END,
-    AT_START,
-    BACK,
-    CHARS,
-    END,
-    GROUP,
-    LOOK,
-    NOTHING,
-    START,
-    TEXT,
-    WORD,
-    Node,
-    choice,
-    repetition,
-    sequence,
-)
+from cdplugin.regex.tree import Node, choice, repetition, sequence
 from cdplugin.regex.unicode import ECMA_LINE_ENDS, EVERYTHING, Ranges
 
 DIALECTS = ("ecma", "rust", "python")
@@ -109,19 +94,19 @@ class _Parser:
         for group, position in self.awaited:
             if group not in self.names and (isinstance(group, str) or group > self.n_groups):
                 scanner.fail(f"back-reference to a group that is not there: {group}", position)
-        tree = self.stack[0].node()
+        root = self.stack[0].node()
         if not self.refers:
-            return tree
+            return root
         from cdplugin.regex.references import without_references  # few patterns need it
 
-        tree, copies = without_references(tree, scanner)
+        root, copies = without_references(root, scanner)
         self.parts += copies
-        return tree
+        return root
 
     def _count(self, atom: Node | None) -> None:
         """Count what was read: one, and the ranges of a class."""
         scanner = self.scanner
-        self.parts += 1 if atom is None or atom.op != CHARS else len(atom.args[0])
+        self.parts += 1 if atom is None or atom.op != tree.CHARS else len(atom.args[0])
         most = scanner.limits.max_expr_nodes
         if self.parts > most:
             scanner.exceed(f"a pattern of more parts and ranges of characters than max_expr_nodes ({most})", scanner.pos)
@@ -144,24 +129,24 @@ class _Parser:
             group.items = []
             return None
         if char == "[":
-            return Node(CHARS, (parse_class(scanner),))
+            return Node(tree.CHARS, (parse_class(scanner),))
         if char == "\\":
             found = scanner.escape(in_class=False)
             if found.char is not None:
                 return self._literal(found.char, start)
             if found.ranges is not None:
-                return Node(CHARS, (found.ranges,))
+                return Node(tree.CHARS, (found.ranges,))
             if found.group is not None:
                 return self._reference(found.group, start)
             if found.anchor in ("boundary", "inside"):
-                return Node(WORD, (scanner.word_characters(start), found.anchor == "inside", start))
+                return Node(tree.WORD, (scanner.word_characters(start), found.anchor == "inside", start))
             return self._anchor(found.anchor == "start", start, multiline=False)
         if char in "^$":
             scanner.pos += 1
             return self._anchor(char == "^", start, multiline="m" in scanner.flags)
         if char == ".":
             scanner.pos += 1
-            return Node(CHARS, (self._dot(start),))
+            return Node(tree.CHARS, (self._dot(start),))
         if char in "*+?" or (char == "{" and self._counted() is not None) or (char == "{" and self.dialect == "rust"):
             scanner.fail("nothing to repeat", start, expected=f"an atom before {char}", found=self._before(start))
         return self._plain()
@@ -187,31 +172,31 @@ class _Parser:
                 text.encode()
             except UnicodeEncodeError as error:
                 scanner._surrogate(ord(text[error.start]), start + error.start)
-        return Node(TEXT, (text,))
+        return Node(tree.TEXT, (text,))
 
     def _literal(self, code_point: int, start: int) -> Node:
         self.scanner._surrogate(code_point, start)
         if "i" in self.scanner.flags:
             folded = self.scanner.fold_char(code_point)
             if len(folded) > 1 or folded[0][0] != folded[0][1]:
-                return Node(CHARS, (folded,))
-        return Node(TEXT, (chr(code_point),))
+                return Node(tree.CHARS, (folded,))
+        return Node(tree.TEXT, (chr(code_point),))
 
     def _anchor(self, at_start: bool, start: int, multiline: bool) -> Node:
         if multiline:
             self.scanner.refuse("line anchor (multi-line flag)", start)
-        return AT_START if at_start else AT_END
+        return tree.AT_START if at_start else tree.AT_END
 
     def _reference(self, group: int | str, start: int) -> Node:
         """A back-reference. To a group that has not begun it is the empty text (ECMA-262), or an error (Python)."""
         number = self.names.get(group, 0) if isinstance(group, str) else group
         is_open = any(number and number == one.number for one in self.stack)
         if number and number <= self.n_groups and not (is_open and self.dialect == "python"):
-            return Node(BACK, (number, start, "i" in self.scanner.flags))
+            return Node(tree.BACK, (number, start, "i" in self.scanner.flags))
         if self.dialect == "python":
             self.scanner.fail("back-reference to a group that is open or not there", start, found=str(group))
         self.awaited.append((group, start))
-        return NOTHING
+        return tree.NOTHING
 
     def _dot(self, start: int) -> Ranges:
         flags = self.scanner.flags
@@ -274,9 +259,9 @@ class _Parser:
         found = self._quantifier()
         if found is None:
             return atom
-        if self.dialect != "rust" and atom.op in (START, END, WORD) and scanner.source[after - 1] != ")":
+        if self.dialect != "rust" and atom.op in (tree.START, tree.END, tree.WORD) and scanner.source[after - 1] != ")":
             scanner.fail("nothing to repeat", at, expected="an atom before the quantifier", found="an anchor")
-        if self.dialect == "python" and atom.op == LOOK:
+        if self.dialect == "python" and atom.op == tree.LOOK:
             scanner.refuse("quantified look-ahead", at)
         count = 0
         while found is not None:
@@ -309,8 +294,8 @@ class _Parser:
         scanner.flags = group.flags
         node = group.node()
         if group.look:
-            return Node(LOOK, (node, group.look == "!", group.start))
-        return Node(GROUP, (node, group.number)) if group.number and self.refers else node
+            return Node(tree.LOOK, (node, group.look == "!", group.start))
+        return Node(tree.GROUP, (node, group.number)) if group.number and self.refers else node
 
     def _open(self) -> Node | None:
         scanner = self.scanner

@@ -17,16 +17,8 @@ from typing import Any
 import numpy as np
 
 from cdplugin.errors import VocabularyError
-from cdplugin.vocab.token_bytes import (
-    TokenSource,
-    byte_level_alphabet,
-    check_decoding,
-    check_encoding,
-    decode_each,
-    is_utf8,
-    loses_text,
-    misread,
-)
+from cdplugin.vocab import token_bytes
+from cdplugin.vocab.token_bytes import TokenSource, check_decoding, check_encoding
 
 _LLAMA_END_TOKENS = ("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>", "<|eom|>", "<|eot|>")
 
@@ -146,10 +138,10 @@ class _HuggingFace:
         """The tokens' bytes, None for those that never match as text; and the added ones that no UTF-8 text holds."""
         absent = [i for i, s in enumerate(self.strings) if s is None] if None in self.strings else []
         filled: list[str] = [s or "" for s in self.strings] if absent else self.strings  # type: ignore[assignment]
-        tokens: list[bytes | None] = [*decode_each(filled, self.decoder, self.label)]
+        tokens: list[bytes | None] = [*token_bytes.decode_each(filled, self.decoder, self.label)]
         for i in (*absent, *self.special):
             tokens[i] = None
-        unreadable = tuple(sorted(i for i in self.added if tokens[i] is not None and not is_utf8(tokens[i] or b"")))
+        unreadable = tuple(sorted(i for i in self.added if tokens[i] is not None and not token_bytes.is_utf8(tokens[i] or b"")))
         for i in unreadable:
             tokens[i] = None
         return tokens, unreadable
@@ -165,7 +157,7 @@ class _HuggingFace:
         """The self-check: the tokenizer decodes tokens to their bytes, and encodes texts to tokens of the same bytes."""
         components = json.dumps(self.decoder)
         check_decoding(source, self.decode, lambda i: self.strings[i], '"ByteLevel"' in components)
-        if not (loses_text(self.pre_tokenizer) or self.decoder is None or '"WordPiece"' in components):
+        if not (token_bytes.loses_text(self.pre_tokenizer) or self.decoder is None or '"WordPiece"' in components):
             normalizer = None if self.backend is None else self.backend.normalizer
             prefixes = ("", " ") if self.backend is None else _prefixes(self.decoder, self.normalizer, self.pre_tokenizer)
             check_encoding(source, prefixes, None if normalizer is None else normalizer.normalize_str)
@@ -208,7 +200,7 @@ def _slow_decoder(tokenizer: Any, label: str) -> dict[str, Any]:
     if model is not None:
         replace = {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}
         return {"type": "Sequence", "decoders": [replace, {"type": "ByteFallback"}, {"type": "Fuse"}]}
-    if getattr(tokenizer, "byte_decoder", None) == byte_level_alphabet():
+    if getattr(tokenizer, "byte_decoder", None) == token_bytes.byte_level_alphabet():
         return {"type": "ByteLevel"}
     raise VocabularyError(f"{label}: this slow tokenizer does not say which bytes its tokens stand for; use its fast version")
 
@@ -263,7 +255,7 @@ def _check_ids(source: TokenSource, look: Callable[[int], bytes]) -> None:
     ids = [i for i, t in enumerate(source.tokens) if t is not None]
     for i in ids[:: max(1, len(ids) // 1000)]:
         if look(i) != source.tokens[i]:
-            raise misread(source, i, source.tokens[i], look(i))
+            raise token_bytes.misread(source, i, source.tokens[i], look(i))
 
 
 def _mistral_inside(tokenizer: Any) -> Any:

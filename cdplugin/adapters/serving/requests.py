@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import Any
 
-from cdplugin.adapters.serving.request_options import with_request_options
 from cdplugin.errors import GrammarError
 from cdplugin.limits import Limits
 from cdplugin.specs.base import Choice, JsonSchema, Regex, Spec
@@ -28,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 MAX_CACHE_BYTES = 96 << 20
 """Bytes of compiled grammars that a server's engine keeps, unless the options say otherwise: some 200 ordinary schemas."""
+KEYWORD = "x-cdplugin"
 _RULE = re.compile(r"^[ \t]*<?[A-Za-z_][\w-]*>?[ \t]*::=", re.MULTILINE)
 _OF_SCHEMAS = [name for name in signature(JsonSchema).parameters if name != "schema"]
 """The options that callers may give; the front end has others of its own."""
@@ -96,9 +96,38 @@ class ServerOptions(JsonOptions):
         return replace(self, whitespace="compact", separators=None, indent=None)
 
     def json_schema(self, schema: Any) -> JsonSchema:
-        """``schema``: JSON text or a value, which may ask for options of its own (:mod:`.request_options`)."""
-        options = with_request_options(self, schema, _OF_REQUESTS)
+        """``schema``: JSON text or a value, which may ask for options of its own (``x-cdplugin``)."""
+        options = _with_request_options(self, schema)
         return JsonSchema(schema, **{name: getattr(options, name) for name in _OF_SCHEMAS})
+
+
+def _with_request_options(options: ServerOptions, text: Any) -> ServerOptions:
+    """``options`` with those that a schema, JSON text or a value, asks for under the keyword ``x-cdplugin`` at its root:
+
+        {"type": "object", …, "x-cdplugin": {"whitespace": "compact", "property_order": "any", "on_unsupported": "relax"}}
+
+    For clients that reach a server over HTTP, whose requests have no fields for them. To the schema it is an annotation, like
+    any that begins with ``x-``. Raises :class:`GrammarError` for anything but an object of known names.
+    """
+    if isinstance(text, str):
+        if KEYWORD not in text:
+            return options
+        try:
+            text = json.loads(text)
+        except (ValueError, RecursionError):
+            return options  # the front end says what is wrong with it
+    given = text.get(KEYWORD) if isinstance(text, dict) else None
+    if given is None:
+        return options
+    if not isinstance(given, dict):
+        raise GrammarError("wrong type", expected="an object of options", found=type(given).__name__, location=f"/{KEYWORD}")
+    for name in given:
+        if name not in _OF_REQUESTS:
+            raise GrammarError(
+                "unknown option", expected=f"one of {', '.join(_OF_REQUESTS)}", found=repr(name)[:80], location=f"/{KEYWORD}"
+            )
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    return replace(options, **values)
 
 
 def spec_of(request_type: str, text: str, options: ServerOptions | None = None) -> Spec:

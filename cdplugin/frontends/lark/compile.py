@@ -15,9 +15,8 @@ from cdplugin.frontends.lark.definitions import Scope
 from cdplugin.frontends.lark.draft import Draft
 from cdplugin.frontends.lark.endings import check_endings
 from cdplugin.frontends.lark.indent import rewrite_indentation
-from cdplugin.frontends.lark.indent_options import indentation
 from cdplugin.frontends.lark.json_options import Guided, json_options
-from cdplugin.frontends.lark.options import grammar_options
+from cdplugin.frontends.lark.options import grammar_options, indentation
 from cdplugin.frontends.lark.parse import parse
 from cdplugin.frontends.lark.productive import check_productive
 from cdplugin.frontends.lark.source import Source

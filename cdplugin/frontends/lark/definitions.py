@@ -7,7 +7,7 @@ from operator import is_
 
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.common import PRIVATE, library
-from cdplugin.frontends.lark.indent_options import Indentation
+from cdplugin.frontends.lark.options import Indentation
 from cdplugin.frontends.lark.parameters import needs_parameter
 from cdplugin.frontends.lark.source import Source, suggestion
 from cdplugin.frontends.lark.tree import Definition, Grammar, Node, children, walk

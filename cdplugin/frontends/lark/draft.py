@@ -308,6 +308,3 @@ def _shown(node: Node) -> str:
     if node.op == tree.RANGE:
         return f'"{chr(node.args[0])}".."{chr(node.args[1])}"'
     return "%regex" if node.op == tree.SUBSTRING else ""
-
-
-__all__ = ["Draft", "Lexeme", "Part", "Production", "Rule", "Symbol", "applies"]

@@ -27,7 +27,7 @@ from typing import NamedTuple, NoReturn
 from cdplugin import expr
 from cdplugin.expr import Expr
 from cdplugin.frontends.lark.draft import Draft, Lexeme, Part, Production, Rule
-from cdplugin.frontends.lark.indent_options import Indentation
+from cdplugin.frontends.lark.options import Indentation
 from cdplugin.frontends.lark.parameters import BITS, SELF, Condition, Function, constant, needs_parameter
 from cdplugin.frontends.lark.terminals import without_empty
 from cdplugin.ir import LONGEST
@@ -420,5 +420,3 @@ def _compose(first: int, then: int) -> int:
 
 _COMPOSED = [[_compose(first, then) for then in range(16)] for first in range(16)]
 """The same of all relations."""
-
-__all__ = ["Layout", "rewrite_indentation"]

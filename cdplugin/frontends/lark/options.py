@@ -1,4 +1,7 @@
-"""Options of a grammar: ``%llguidance {…}``."""
+"""Options that statements of a grammar set: ``%llguidance {…}``, and ``%indent {…}``.
+
+The keys of ``%indent`` are the attributes of ``lark.indenter.Indenter``; ``comment`` and ``max_width`` are our own.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,24 @@ from typing import Any
 from cdplugin.errors import shown
 from cdplugin.frontends.lark.source import Source
 
+_BOOLEANS = ("no_forcing", "allow_initial_skip", "ignore_once", "allow_invalid_utf8")
+_KNOWN = (*_BOOLEANS, "skip_repetition")
+MOST_WIDTH = 256
+_MOST_TAB = 64
+_PLAIN_NAMES = dict(zip("LPAR RPAR LSQB RSQB LBRACE RBRACE LESSTHAN MORETHAN".split(), "()[]{}<>", strict=True))
+"""How Lark calls strings that have no name."""
+_NAMES = {"NL_type": "newline", "INDENT_type": "indent", "DEDENT_type": "dedent"}
+_DEFAULTS: dict[str, Any] = {
+    "NL_type": "_NEWLINE",
+    "INDENT_type": "_INDENT",
+    "DEDENT_type": "_DEDENT",
+    "OPEN_PAREN_types": ["(", "[", "{"],
+    "CLOSE_PAREN_types": [")", "]", "}"],
+    "tab_len": None,
+    "comment": None,
+    "max_width": 100,
+}
+
 
 @dataclass(frozen=True)
 class GrammarOptions:
@@ -15,10 +36,6 @@ class GrammarOptions:
 
     skip_once: bool = False
     initial_skip: bool = False
-
-
-_BOOLEANS = ("no_forcing", "allow_initial_skip", "ignore_once", "allow_invalid_utf8")
-_KNOWN = (*_BOOLEANS, "skip_repetition")
 
 
 def grammar_options(source: Source, given: list[tuple[Any, int]]) -> GrammarOptions:
@@ -39,3 +56,70 @@ def grammar_options(source: Source, given: list[tuple[Any, int]]) -> GrammarOpti
                     source.fail("option skip_repetition", at, expected="'once' or 'repeat'", found=shown(setting))
                 out = replace(out, skip_once=setting == "once")
     return out
+
+
+@dataclass(frozen=True)
+class Indentation:
+    """What ``%indent`` says.
+
+    ``names``: terminal -> ``"newline"``, ``"indent"`` or ``"dedent"``; ``brackets``: terminal, as messages show it (``"("``
+    with its quotes, or a name) -> 1 where it opens, -1 where it closes; ``tab_len``: how many spaces a tab counts for, None
+    where tabs are refused; ``comment``: the terminal of comments that lines may end with, or None; ``max_width``: columns that
+    a block may be indented by; ``at``: the position of the statement.
+    """
+
+    names: dict[str, str]
+    brackets: dict[str, int]
+    tab_len: int | None
+    comment: str | None
+    max_width: int
+    at: int
+
+
+def indentation(source: Source, given: list[tuple[Any, int]]) -> Indentation | None:
+    """What the ``%indent`` statement of a grammar says, None if there is none. Raises ``GrammarError``."""
+    if not given:
+        return None
+    if len(given) > 1:
+        source.fail("%indent is written twice", given[1][1], found=f"another one in line {source.line(given[0][1])}")
+    value, at = given[0]
+    options = _DEFAULTS | source.options("what follows %indent", at, value, _DEFAULTS, "%indent")
+    names = {_text(source, at, key, options[key]): kind for key, kind in _NAMES.items()}
+    if len(names) < len(_NAMES):
+        source.fail("%indent", at, expected="three different names", found=", ".join(options[key] for key in _NAMES))
+    brackets: dict[str, int] = {}
+    for key, sign in (("OPEN_PAREN_types", 1), ("CLOSE_PAREN_types", -1)):
+        if not isinstance(options[key], list):
+            source.fail(f"option {key}", at, expected="a list of terminals", found=shown(options[key]))
+        for one in options[key]:
+            bracket = _bracket(_text(source, at, key, one))
+            if bracket in brackets:
+                source.fail(f"option {key}", at, expected="each bracket once", found=shown(one))
+            brackets[bracket] = sign
+    comment = options["comment"]
+    return Indentation(
+        names,
+        brackets,
+        None if options["tab_len"] is None else _number(source, at, "tab_len", options["tab_len"], _MOST_TAB),
+        None if comment is None else _text(source, at, "comment", comment),
+        _number(source, at, "max_width", options["max_width"], MOST_WIDTH),
+        at,
+    )
+
+
+def _bracket(name: str) -> str:
+    """A bracket as messages show it: terminals by name, strings in quotes."""
+    name = _PLAIN_NAMES.get(name, name)
+    return name if name[:1].isalpha() or name[:1] == "_" else f'"{name}"'
+
+
+def _text(source: Source, at: int, key: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        source.fail(f"option {key}", at, expected="the name of a terminal", found=shown(value))
+    return value
+
+
+def _number(source: Source, at: int, key: str, value: object, most: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
+        source.fail(f"option {key}", at, expected=f"a number from 1 to {most}", found=shown(value))
+    return value

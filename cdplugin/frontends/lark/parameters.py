@@ -9,12 +9,16 @@ up to, not including, ``y``, and ``_`` is all of them.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import Any
 
 BITS = 64
 MASK = (1 << BITS) - 1
 
 BIT, VALUE, RANGE_ARGUMENT, COUNT, CONDITION = range(5)
+MOST = {BIT: BITS - 1, VALUE: MASK, COUNT: BITS}
+"""The greatest number that an argument of a kind may be."""
 
 FUNCTIONS: dict[str, tuple[int, ...]] = {
     "set_bit": (BIT,),
@@ -26,7 +30,7 @@ FUNCTIONS: dict[str, tuple[int, ...]] = {
 }
 """What may stand after ``name::`` besides ``_`` and a number, with the kinds of the arguments."""
 
-_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_COMPARISONS = {name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
 CONDITIONS: dict[str, tuple[int, ...]] = {
     "true": (),
     "bit_clear": (BIT,),
@@ -58,33 +62,28 @@ def needs_parameter(function: Function) -> bool:
 
 
 def _field(parameter: int, bits: tuple[int, int]) -> int:
-    return parameter >> bits[0] & (1 << bits[1] - bits[0]) - 1
+    return parameter >> bits[0] & _ones(bits)
+
+
+def _ones(bits: tuple[int, int]) -> int:
+    return (1 << bits[1] - bits[0]) - 1
+
+
+_APPLY: dict[str, Callable[..., int]] = {
+    "_": lambda parameter: parameter,
+    "constant": lambda _, value: value,
+    "set_bit": lambda parameter, bit: parameter | 1 << bit,
+    "clear_bit": lambda parameter, bit: parameter & ~(1 << bit),
+    "bit_and": operator.and_,
+    "bit_or": operator.or_,
+    "incr": lambda parameter, bits: parameter + (0 if _field(parameter, bits) == _ones(bits) else 1 << bits[0]),
+    "decr": lambda parameter, bits: parameter - (0 if _field(parameter, bits) == 0 else 1 << bits[0]),
+}
 
 
 def apply(function: Function, parameter: int) -> int:
     """The parameter that a reference passes on."""
-    name, args = function
-    if name == "_":
-        return parameter
-    if name == "constant":
-        return args[0]
-    if name == "set_bit":
-        return parameter | 1 << args[0]
-    if name == "clear_bit":
-        return parameter & ~(1 << args[0])
-    if name == "bit_and":
-        return parameter & args[0]
-    if name == "bit_or":
-        return parameter | args[0]
-    low, high = args[0]
-    value = _field(parameter, (low, high))
-    if name == "incr":
-        return parameter if value == (1 << high - low) - 1 else parameter + (1 << low)
-    return parameter if value == 0 else parameter - (1 << low)
-
-
-def _compare(how: str, a: int, b: int) -> bool:
-    return {"eq": a == b, "ne": a != b, "lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b}[how]
+    return _APPLY[function[0]](parameter, *function[1])
 
 
 def holds(condition: Condition, parameter: int) -> bool:
@@ -104,7 +103,7 @@ def holds(condition: Condition, parameter: int) -> bool:
     if name == "is_zeros":
         return value == 0
     if name == "is_ones":
-        return value == (1 << args[0][1] - args[0][0]) - 1
+        return value == _ones(args[0])
     if name.startswith("bit_count_"):
-        return _compare(name[10:], value.bit_count(), args[1])
-    return _compare(name, value, args[1])
+        return _COMPARISONS[name.removeprefix("bit_count_")](value.bit_count(), args[1])
+    return _COMPARISONS[name](value, args[1])

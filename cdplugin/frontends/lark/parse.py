@@ -6,24 +6,10 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from cdplugin.errors import LimitExceeded
-from cdplugin.frontends.lark import tree
-from cdplugin.frontends.lark.parameters import (
-    BIT,
-    BITS,
-    CONDITION,
-    CONDITIONS,
-    COUNT,
-    FUNCTIONS,
-    MASK,
-    RANGE_ARGUMENT,
-    SELF,
-    Condition,
-    Function,
-    constant,
-)
-from cdplugin.frontends.lark.scan import Symbol, scan
+from cdplugin.frontends.lark import parameters, tree
+from cdplugin.frontends.lark.parameters import Condition, Function
+from cdplugin.frontends.lark.scan import Symbol, scan, token_set
 from cdplugin.frontends.lark.source import Source
-from cdplugin.frontends.lark.special import token_set
 from cdplugin.frontends.lark.substring import chunks_of
 from cdplugin.frontends.lark.tree import Attributes, Definition, Grammar, Import, Node
 from cdplugin.limits import Limits
@@ -484,23 +470,23 @@ class _Parser:
     def parameter(self) -> Function:
         symbol = self.now
         if self.accept("_"):
-            return SELF
+            return parameters.SELF
         if symbol.kind == "NUMBER":
-            return constant(self.number(MASK))
-        self.take("RULE", "'_', a number, or one of " + ", ".join(FUNCTIONS))
-        if symbol.value not in FUNCTIONS:
-            self.source.unknown("unknown function", symbol.at, symbol.value, FUNCTIONS)
-        return (symbol.value, self.call_arguments(FUNCTIONS[symbol.value], symbol.value, 0))
+            return parameters.constant(self.number(parameters.MASK))
+        self.take("RULE", "'_', a number, or one of " + ", ".join(parameters.FUNCTIONS))
+        if symbol.value not in parameters.FUNCTIONS:
+            self.source.unknown("unknown function", symbol.at, symbol.value, parameters.FUNCTIONS)
+        return (symbol.value, self.call_arguments(parameters.FUNCTIONS[symbol.value], symbol.value, 0))
 
     def condition(self, depth: int) -> Condition:
         if depth > _MAX_CONDITION_DEPTH:
             self.source.exceed("a condition nested too deeply", self.now.at, expected=f"at most {_MAX_CONDITION_DEPTH} levels")
-        symbol = self.take("RULE", "a condition: " + ", ".join(CONDITIONS))
-        if symbol.value not in CONDITIONS:
-            self.source.unknown("unknown condition", symbol.at, symbol.value, CONDITIONS)
+        symbol = self.take("RULE", "a condition: " + ", ".join(parameters.CONDITIONS))
+        if symbol.value not in parameters.CONDITIONS:
+            self.source.unknown("unknown condition", symbol.at, symbol.value, parameters.CONDITIONS)
         if symbol.value == "true" and self.now.kind != "(":
             return ("true", ())
-        return (symbol.value, self.call_arguments(CONDITIONS[symbol.value], symbol.value, depth))
+        return (symbol.value, self.call_arguments(parameters.CONDITIONS[symbol.value], symbol.value, depth))
 
     def call_arguments(self, kinds: tuple[int, ...], name: str, depth: int) -> tuple:
         self.take("(", f"'(' after {name}")
@@ -508,22 +494,22 @@ class _Parser:
         for i, kind in enumerate(kinds):
             if i:
                 self.take(",", f"',' ({name} takes {len(kinds)} arguments)")
-            if kind == CONDITION:
+            if kind == parameters.CONDITION:
                 out.append(self.condition(depth + 1))
-            elif kind == RANGE_ARGUMENT:
+            elif kind == parameters.RANGE_ARGUMENT:
                 out.append(self.bit_range())
             else:
-                out.append(self.number(BITS - 1 if kind == BIT else BITS if kind == COUNT else MASK))
+                out.append(self.number(parameters.MOST[kind]))
         self.take(")", f"')' ({name} takes {len(kinds)} argument{'s' * (len(kinds) != 1)})")
         return tuple(out)
 
     def bit_range(self) -> tuple[int, int]:
         if self.accept("_"):
-            return (0, BITS)
+            return (0, parameters.BITS)
         start = self.take("[", "'_' or a range of bits, as [0:3]")
-        low = self.number(BITS - 1)
+        low = self.number(parameters.BITS - 1)
         self.take(":", "':' between the bits")
-        high = self.number(BITS)
+        high = self.number(parameters.BITS)
         self.take("]", "']'")
         if low >= high:
             self.source.fail("a range of bits", start.at, expected=f"an end above {low}", found=str(high))

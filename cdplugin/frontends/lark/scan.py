@@ -25,20 +25,8 @@ class Symbol(NamedTuple):
     end: int
 
 
-KEYWORDS = (
-    "%ignore",
-    "%import",
-    "%declare",
-    "%override",
-    "%extend",
-    "%json",
-    "%regex",
-    "%lark",
-    "%llguidance",
-    "%indent",
-    "%word",
-    "%if",
-)
+_WITH_JSON = ("%json", "%regex", "%llguidance", "%indent")
+KEYWORDS = ("%ignore", "%import", "%declare", "%override", "%extend", "%lark", "%word", "%if", *_WITH_JSON)
 _ALIASES = {"%grammar_options": "%llguidance"}
 """What xgrammar calls a statement."""
 _BLANK = re.compile(r"(?:[ \t\f\ufeff]|\\[ \t]*\r?\n|(?:#|//)[^\n]*)+")
@@ -61,6 +49,7 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8}
 _SIMPLE = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "a": "\a", "0": "\0"}
 _SIMPLE |= {char: char for char in "\"\\/'"}
 _REGEX_FLAGS = "imslux"
+_MOST_TOKEN = (1 << 31) - 1
 _DECODER = json.JSONDecoder()
 
 
@@ -172,7 +161,7 @@ def _keyword(source: Source, text: str, at: int, limits: Limits) -> Symbol:
     text = _ALIASES.get(text, text)
     if text not in KEYWORDS:
         source.unknown("unknown statement", at, text, KEYWORDS)
-    if text in ("%json", "%regex", "%llguidance", "%indent"):
+    if text in _WITH_JSON:
         value, end = _json(source, text, end, limits)
         return Symbol(text, value, at, end)
     return Symbol(text, text, at, end)
@@ -194,6 +183,30 @@ def _json(source: Source, keyword: str, at: int, limits: Limits) -> tuple[Any, i
         raise
     except ValueError as error:  # an integer of more digits than Python converts
         source.fail(f"what follows {keyword} holds a number that is too long", at, found=str(error))
+
+
+def token_set(source: Source, text: str, at: int) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...], bool]:
+    """``(names, ranges, negated)`` of a symbol in angle brackets: ``<|eot_id|>``, ``<[3,10-20]>``, ``<[^7]>``, ``<[*]>``."""
+    if not (text.startswith("<[") and text.endswith("]>")):
+        return (text,), (), False
+    inner = text[2:-2]
+    if inner == "*":
+        return (), (), True
+    negated = inner.startswith("^")
+    ranges = []
+    at += 2 + negated
+    for part in inner[negated:].split(","):
+        low, dash, high = part.partition("-")
+        if not low.isdecimal() or (dash and not high.isdecimal()):
+            source.fail("bad set of token ids", at, expected="ids and ranges, as <[3,10-20]>", found=repr(part))
+        first, last = int(low[:12]), int((high if dash else low)[:12])
+        if max(first, last) > _MOST_TOKEN:
+            source.fail("a token id", at, expected=f"at most {_MOST_TOKEN}", found=part)
+        if last < first:
+            source.fail("a range of token ids", at, expected="the smaller one first", found=part)
+        ranges.append((first, last))
+        at += len(part) + 1
+    return (), tuple(sorted(ranges)), negated
 
 
 def _no_symbol(source: Source, at: int) -> NoReturn:
