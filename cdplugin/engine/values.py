@@ -6,6 +6,7 @@ import numpy as np
 
 from cdplugin.engine.blocks import Tables
 from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.rows import BESIDE, MOST_SHORT
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.regex.expressions import PURE
 from cdplugin.kernels.store import layout
@@ -43,6 +44,26 @@ class Values:
     def of_state(self, state: int, field: int) -> int:
         """A field ``L_…`` of a lexer state's record."""
         return int(self.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + field])
+
+    def transitions(self, states: np.ndarray) -> np.ndarray:
+        """The transitions of lexer states by byte, int32 ``(states, 256)``: -1 where not computed, else as in
+        :mod:`cdplugin.kernels.lexer.layout`.
+        """
+        records = self.tables[layout.LEXER_STATES]
+        first = np.asarray(states, np.int64) * lexer_layout.LEXER_WORDS
+        heads, rows = records[first + lexer_layout.L_N_HEADS], records[first + lexer_layout.L_ROW]
+        entries = self.tables[layout.TRANSITIONS]
+        out = np.full((len(first), 256), -1, np.int32)
+        is_long, is_beside = (heads > MOST_SHORT) & (heads < BESIDE), heads >= BESIDE
+        out[is_long] = entries[rows[is_long, None] + np.arange(256)]
+        out[(rows >= 0) & (heads <= MOST_SHORT)] = 0
+        if is_beside.any():
+            out[is_beside] = self.transitions(records[first[is_beside] + lexer_layout.L_SIMPLIFIED])
+        for place in range(MOST_SHORT):
+            which = np.flatnonzero(~is_long & (heads % BESIDE > place) & (rows >= 0))
+            byte = records[first[which] + lexer_layout.L_HEADS] >> 8 * place & 255
+            out[which, byte] = entries[rows[which] + place]
+        return out
 
     def of_row(self, row: int, field: int) -> int:
         """A field ``R_…`` of a row's record."""

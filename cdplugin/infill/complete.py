@@ -326,10 +326,10 @@ class _Speller:
         return int.from_bytes(self._work.tables[table][index * words : (index + 1) * words].tobytes(), "little")
 
     def _transition(self, state: int, byte: int) -> int:
-        after = int(self._arena.tables[layout.TRANSITIONS][state * 256 + byte])
+        after = int(self._arena.transitions(np.array([state]))[0, byte])
         if after < 0:
             self._work.call(kernels.OP_CLOSURE, state)
-            after = int(self._arena.tables[layout.TRANSITIONS][state * 256 + byte])
+            after = int(self._arena.transitions(np.array([state]))[0, byte])
         return after
 
     def _targets(self, state: int) -> list[tuple[int, int]]:
@@ -337,7 +337,7 @@ class _Speller:
         known = self._targets_of.get(state)
         if known is None:
             self._work.call(kernels.OP_CLOSURE, state)
-            row = self._arena.tables[layout.TRANSITIONS][state * 256 : state * 256 + 256][PREFERRED_BYTES]
+            row = self._arena.transitions(np.array([state]))[0, PREFERRED_BYTES]
             targets, first = np.unique(row, return_index=True)
             order = sorted(zip(first.tolist(), targets.tolist(), strict=True))
             known = [(target, int(PREFERRED_BYTES[i])) for i, target in order if target > 0 and target != lexer_layout.BEFORE]

@@ -83,7 +83,7 @@ class _Lexer:
         pool = work.tables[ws.POOL]
         states = pool[record + ws.C_FIRST : record + ws.C_FIRST + pool[record + ws.C_STATES]]
         records = records_of(arena.tables[layout.LEXER_STATES], lexer_layout.LEXER_WORDS)
-        rows = arena.tables[layout.TRANSITIONS].reshape(-1, 256)[states]
+        rows = arena.transitions(states)
         self.goes = (rows > 0) & (rows != lexer_layout.BEFORE)
         longest = records[states, lexer_layout.L_LONGEST]
         self.matched = longest > 0
@@ -230,12 +230,11 @@ class _Room:
             record = self._work.call(kernels.OP_CLOSURE, state)
             pool = self._work.tables[ws.POOL]
             states = pool[record + ws.C_FIRST : record + ws.C_FIRST + pool[record + ws.C_STATES]]
-            rows_of = self._arena.tables[layout.TRANSITIONS].reshape(-1, 256)
-            rows = rows_of[states]
+            rows = self._arena.transitions(states)
             records = records_of(self._arena.tables[layout.LEXER_STATES], lexer_layout.LEXER_WORDS)
-            for state in states[records[states, lexer_layout.L_LONGEST] > 0].tolist():
+            for i in np.flatnonzero(records[states, lexer_layout.L_LONGEST] > 0).tolist():
+                state, row = int(states[i]), rows[i]
                 matched = self._set_of(int(records[state, lexer_layout.L_LONGEST]))
-                row = rows_of[state]
                 found.setdefault(matched, {}).setdefault(row.tobytes(), state)
             ended = np.unique(
                 rows[(rows != lexer_layout.BEFORE) & (rows & lexer_layout.ENDS_BIT != 0) & (rows > 0)] & lexer_layout.STATE_MASK
@@ -307,7 +306,7 @@ class _Room:
     def _row(self, state: int) -> np.ndarray:
         """The transitions of a lexer state, by byte."""
         self._work.call(kernels.OP_CLOSURE, state)
-        return self._arena.tables[layout.TRANSITIONS][state * 256 : state * 256 + 256]
+        return self._arena.transitions(np.array([state]))[0]
 
     def _has_separator(self, longer: int, starting: int, awaited: int, lexeme: int, firsts: int) -> bool:
         """Whether one byte is a skip between what some bytes would go on with and a lexeme (or skip) with these first bytes."""

@@ -171,21 +171,21 @@ class InfillGrammar:
                 self.workspace.call(kernels.OP_CLOSURE, start)
                 lexemes.append(lexeme)
                 starts.append(start)
-        rows = self.arena.tables[layout.TRANSITIONS].reshape(-1, 256)
         matched = records_of(self.arena.tables[layout.LEXER_STATES], lexer_layout.LEXER_WORDS)[:, lexer_layout.L_LONGEST] != 0
-        seen = fresh = np.array(lexemes, np.int64) * len(rows) + np.array(starts, np.int64)  # a lexeme, and its state
+        seen = fresh = np.array(lexemes, np.int64) * len(matched) + np.array(starts, np.int64)  # a lexeme, and its state
         is_done = np.zeros(self.n_lexemes, np.bool_)
         while len(fresh):
-            lexeme_of, state = np.divmod(fresh, len(rows))
+            lexeme_of, state = np.divmod(fresh, len(matched))
             is_done[lexeme_of[matched[state]]] = True
             lexeme_of, state = lexeme_of[~is_done[lexeme_of]], state[~is_done[lexeme_of]]
             self.arena.spend(256 * _STEP_WORK * len(state))
             out[lexeme_of] += 1
-            which, byte = np.nonzero((rows[state] > 0) & (rows[state] != lexer_layout.BEFORE))
-            after, lexeme_of = rows[state[which], byte], lexeme_of[which]
+            rows = self.arena.transitions(state)
+            which, byte = np.nonzero((rows > 0) & (rows != lexer_layout.BEFORE))
+            after, lexeme_of = rows[which, byte], lexeme_of[which]
             is_done[lexeme_of[after & lexer_layout.ENDS_BIT != 0]] = True
-            pairs = np.unique(lexeme_of * len(rows) + (after & lexer_layout.STATE_MASK))
-            fresh = np.setdiff1d(pairs[~is_done[pairs // len(rows)]], seen, assume_unique=True)
+            pairs = np.unique(lexeme_of * len(matched) + (after & lexer_layout.STATE_MASK))
+            fresh = np.setdiff1d(pairs[~is_done[pairs // len(matched)]], seen, assume_unique=True)
             seen = np.union1d(seen, fresh)
         return out
 

@@ -70,7 +70,7 @@ def states(naive: NaiveLexer, arena: Arena, names: list[str]) -> dict[int, Words
         state = pending.pop()
         for byte in BYTES:
             arena.call(kernels.OP_STEP, (arena.start >> 32 << 32) | state, byte)
-            after = int(arena.tables[layout.TRANSITIONS][state * 256 + byte])
+            after = int(arena.transitions(np.array([state]))[0, byte])
             rest, ended = naive.step(found[state], byte)
             first = (after & lexer_layout.STATE_MASK) * lexer_layout.LEXER_WORDS
             record = arena.tables[layout.LEXER_STATES][first : first + lexer_layout.LEXER_WORDS]

@@ -31,7 +31,7 @@ from cdplugin.kernels.infill.ways import ask, is_long, leads_out, way_of
 from cdplugin.kernels.infill.workspace import charge, end_node, has_bit, new_row, or_row, room, row_in, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.lexer.fields import ending_of, expression_of, is_skip
-from cdplugin.kernels.lexer.lexer import lexer_state
+from cdplugin.kernels.lexer.states import lexer_state
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
     equal_words,

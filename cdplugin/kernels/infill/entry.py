@@ -20,7 +20,7 @@ from cdplugin.kernels.infill.lattice import build_lattice
 from cdplugin.kernels.infill.measure import measure
 from cdplugin.kernels.infill.workspace import whead
 from cdplugin.kernels.jit.decorators import entry_kernel, kernel
-from cdplugin.kernels.lexer.lexer import lexer_state
+from cdplugin.kernels.lexer.states import lexer_state
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import begin, header, spend
 

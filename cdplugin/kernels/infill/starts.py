@@ -14,7 +14,7 @@ from cdplugin.kernels.infill.state_sets import add_parts, end_set, fresh_stamp
 from cdplugin.kernels.infill.workspace import charge, has_bit, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.lexer.fields import ending_of, expression_of, is_skip, skip_of
-from cdplugin.kernels.lexer.lexer import lexer_state
+from cdplugin.kernels.lexer.states import lexer_state
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import equal_words, first_slot, has_room, hash_words, header, i64, mix, pack, sort_unique
 

@@ -14,7 +14,7 @@ from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.workspace import charge, live_row, or_row, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer.fields import ending_of, value_of
-from cdplugin.kernels.lexer.lexer import lexer_state
+from cdplugin.kernels.lexer.states import lexer_state
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
     equal_words,

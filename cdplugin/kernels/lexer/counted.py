@@ -11,11 +11,13 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer.fields import begun_of, value_of
-from cdplugin.kernels.lexer.lexer import lexer_state, plain_run_of
+from cdplugin.kernels.lexer.lexer import plain_run_of
+from cdplugin.kernels.lexer.rows import known_transition
+from cdplugin.kernels.lexer.states import lexer_state
 from cdplugin.kernels.regex.expressions import make_cat, make_repeat
 from cdplugin.kernels.regex.slices import slice_step
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import header, i32, pack, word_of
+from cdplugin.kernels.store.arena import header, pack, word_of
 from cdplugin.kernels.store.stack import push
 
 
@@ -28,7 +30,7 @@ def advance_plain_run(h, state, text, start, end):
     are, too. For ``[^"]{0,20}"`` and the token ``hello`` the result is the state of ``[^"]{0,15}"``, and no state of
     ``{0,19}`` to ``{0,16}`` is made.
     """
-    if i32(h, layout.TRANSITIONS)[state * 256 + np.int64(text[start])] >= 0:
+    if known_transition(h, state, np.int64(text[start])) >= 0:
         return np.int64(0)
     stay = plain_run_of(h, state)
     if stay & 1 == 0 or stay < 0:

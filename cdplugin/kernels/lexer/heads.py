@@ -23,28 +23,9 @@ from cdplugin.kernels.store.byte_sets import count_bytes_of, fill_bytes
 from cdplugin.kernels.store.stack import push, push_all
 
 MOST_HEADS = 24  # the bytes of three words; more are not noted: looking at all siblings is as fast
-MANY = 256
+MANY = 256  # in L_N_HEADS: more than that
+_COUNT = 255  # of L_N_HEADS: how many bytes stand in L_HEADS
 _MOST_PARTS = 64  # of the expressions that are looked at: walking all children is no worse than looking through more
-
-
-@kernel
-def has_few_heads(h, state):
-    """1 if the heads of a state are few, and noted in its record; 0 if they are many; or a status.
-
-    A state that keeps what a LONGEST lexeme has matched has many: any byte that nothing goes on with ends the lexeme. Found
-    once per state (``L_N_HEADS``).
-    """
-    records = i64(h, layout.LEXER_STATES)
-    record = state * lexer_layout.LEXER_WORDS
-    known = records[record + lexer_layout.L_N_HEADS]
-    if known < 0:
-        known = np.int64(MANY)
-        if longest_of(h, state) == 0:
-            known = _find_heads(h, state)
-            if known < 0:
-                return known
-        records[record + lexer_layout.L_N_HEADS] = known
-    return np.int64(known <= MOST_HEADS)
 
 
 @kernel
@@ -55,7 +36,7 @@ def head_from(h, state, byte):
     """
     records = i64(h, layout.LEXER_STATES)
     record = state * lexer_layout.LEXER_WORDS
-    for i in range(records[record + lexer_layout.L_N_HEADS]):
+    for i in range(records[record + lexer_layout.L_N_HEADS] & _COUNT):
         head = (records[record + lexer_layout.L_HEADS + (i >> 3)] >> (8 * (i & 7))) & 255
         if head >= byte:
             return head
@@ -63,11 +44,25 @@ def head_from(h, state, byte):
 
 
 @kernel
-def _find_heads(h, state):
+def head_place(h, state, byte):
+    """Which of the bytes in L_HEADS a byte is; -1 if it is none."""
+    records = i64(h, layout.LEXER_STATES)
+    record = state * lexer_layout.LEXER_WORDS
+    for i in range(records[record + lexer_layout.L_N_HEADS] & _COUNT):
+        if (records[record + lexer_layout.L_HEADS + (i >> 3)] >> (8 * (i & 7))) & 255 == byte:
+            return np.int64(i)
+    return np.int64(-1)
+
+
+@kernel
+def find_heads(h, state):
     """How many bytes the state's expressions may begin with; ``MANY`` if they are many or hard to tell; or a status.
 
-    If they are few, they are written to the state's record, ascending, eight to a word.
+    If they are few, they are written to the state's record, ascending, eight to a word. A state that keeps what a LONGEST
+    lexeme has matched has many: any byte that nothing goes on with ends the lexeme.
     """
+    if longest_of(h, state):
+        return np.int64(MANY)
     value = value_of(h, state)
     base = header(h)[layout.STACK_TOP]
     for i in range(length_of(h, value)):
@@ -77,6 +72,16 @@ def _find_heads(h, state):
     is_few = add_first_bytes(h, base, found, MOST_HEADS, _MOST_PARTS)
     if is_few <= 0:
         return is_few if is_few < 0 else np.int64(MANY)
+    return np.int64(note_heads(h, state, found, MOST_HEADS))
+
+
+@kernel
+def note_heads(h, state, found, most):
+    """Write a set of bytes to L_HEADS of a state, ascending, eight to a word, and return how many they are; -1, and nothing is
+    written, if they are more than ``most``.
+    """
+    if count_bytes_of(found) > most:
+        return np.int64(-1)
     records = i64(h, layout.LEXER_STATES)
     first = state * lexer_layout.LEXER_WORDS + lexer_layout.L_HEADS
     for i in range(3):

@@ -1,13 +1,13 @@
 """The lexer's records: lexer states, and what a transition says.
 
-A lexer state is numbered from 1; 0 is dead. Its record lies at ``number * LEXER_WORDS`` of LEXER_STATES, its transition row at
-``number * 256`` of TRANSITIONS.
+A lexer state is numbered from 1; 0 is dead. Its record lies at ``number * LEXER_WORDS`` of LEXER_STATES, and names its row of
+TRANSITIONS (:mod:`cdplugin.kernels.lexer.rows`).
 """
 
 from __future__ import annotations
 
 L_VALUE, L_ACCEPTED, L_REST, L_PLAIN_RUN, L_SATURATED, L_BASE, L_LONGEST, L_SIMPLIFIED, L_ROLES, L_OWN = range(10)
-L_N_HEADS, L_HEADS, L_LOOPS, LEXER_WORDS = 13, 14, 17, 18
+L_N_HEADS, L_HEADS, L_LOOPS, L_ROW, LEXER_WORDS = 13, 14, 17, 18, 19
 """A lexer state in LEXER_STATES. What is found only when it is asked for begins as the value in brackets.
 
 | field | what | unit | written by | read by |
@@ -22,9 +22,10 @@ L_N_HEADS, L_HEADS, L_LOOPS, LEXER_WORDS = 13, 14, 17, 18
 | L_SIMPLIFIED | the state that its mask base starts from [0] | lexer state | simplified | simplified, lexer.transition |
 | L_ROLES | bit r: some lexeme has role r | X_ROLE as bits | lexer | tracked, group_walk |
 | L_OWN | bytes by which it may differ from L_SIMPLIFIED | byte set, 4 words | simplified | lexer.transition |
-| L_N_HEADS | how many bytes may come next, MANY [-1] | bytes | heads | heads |
-| L_HEADS | these bytes, ascending | 3 words, 8 bytes in each | heads | heads.head_from |
+| L_N_HEADS | how many bytes may come next, MANY [-1] | bytes | rows | rows, heads, bases |
+| L_HEADS | these bytes, ascending | 3 words, 8 bytes in each | heads | heads, rows |
 | L_LOOPS | bit k: every byte of kind k leads back to the state [-1] | trie.BYTE_KIND as bits | loops | bases._walk |
+| L_ROW | its transition row [-1] | index in TRANSITIONS | rows | rows, lexer, bases._walk |
 """
 
 ENDS_BIT = 1 << 30

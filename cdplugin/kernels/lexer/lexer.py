@@ -1,32 +1,9 @@
-"""Lexer states: hash-consed sets of (lexeme, expression), with transition rows filled lazily.
+"""Transitions of lexer states, computed when they are first asked for: the lazy DFA of RE2 and regex-automata, over several
+expressions at once, with a cache that only grows.
 
-A lexer state has a dense number (0: dead) and a record (``L_…``, :mod:`cdplugin.kernels.lexer.layout`). Its transition row has
-256 int32 entries: -1 unknown, 0 dead, otherwise the next state's number, with ``ENDS_BIT`` set where lexemes end in it. A
-transition is computed for a whole class of bytes at once (Owens, Reppy and Turon, 2009), so a row is full after a few of them.
-It is the lazy DFA of RE2 and regex-automata, over several expressions at once, with a cache that only grows.
-
-Each lexeme declares how it ends, and a state keeps the ways apart:
-
-- EXACT (JSON, regular expressions, GBNF): the lexemes that match end (``L_ACCEPTED``), and the others go on beside them
-  (``L_REST``). Both readings are kept.
-- LAZY: ends at its first match; nothing goes on.
-- LONGEST (Lark): where all match and none can go on, they end. Where some match and some can go on, the next byte decides: the
-  state keeps what matches (``L_LONGEST``), and a byte that nothing goes on with has the transition ``BEFORE``: the lexeme
-  ended before this byte. A lexeme with a fence (``X_FENCE``) never ends before a byte of it.
-
-LONGEST and LAZY lexemes share states, apart from EXACT ones. A token terminal is the word (lexeme, EMPTY) of the state at a
-lexeme boundary; no byte leads anywhere from it.
-
-For example, with the lexemes ``w: /[a-z]+/`` and ``i: "if"`` the bytes of ``if(`` lead through
-
-==========  ===============================================  =====================================================
-read        EXACT                                            LONGEST
-==========  ===============================================  =====================================================
-(nothing)   1 = {w: [a-z]+, i: if}                           1 = {w: [a-z]+, i: if}
-``i``       ENDS_BIT + 2 = {w: [a-z]*, i: f}, w ends         2 = {w: [a-z]*, i: f}, L_LONGEST = {w}
-``if``      ENDS_BIT + 3 = {w: [a-z]*, i: ()}, w and i end   3 = {w: [a-z]*, i: ()}, L_LONGEST = {w, i}
-``if(``     0; the rows after the ends take the ``(``        BEFORE: w and i ended before it, and the rules choose
-==========  ===============================================  =====================================================
+The entries of a state's transition row (:mod:`cdplugin.kernels.lexer.rows`) are int32: -1 unknown, 0 dead, otherwise the next
+state's number, with ``ENDS_BIT`` set where lexemes end in it, or ``BEFORE``. In a row of 256 entries a transition is computed
+for a whole class of bytes at once (Owens, Reppy and Turon, 2009), so it is full after a few of them.
 """
 
 from __future__ import annotations
@@ -43,26 +20,25 @@ from cdplugin.kernels.lexer.fields import (
     ending_of,
     fence_of,
     longest_of,
-    role_of,
     symbol_of,
     value_of,
 )
+from cdplugin.kernels.lexer.heads import head_place
+from cdplugin.kernels.lexer.rows import has_long_row, known_transition, owner_of
+from cdplugin.kernels.lexer.states import lexer_state
 from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
 from cdplugin.kernels.regex.emptiness import is_nonempty
-from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, nullable
+from cdplugin.kernels.regex.expressions import EMPTY
 from cdplugin.kernels.regex.saturate import saturate
 from cdplugin.kernels.regex.slices import UNBOUNDED, plain_run_bound
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
-    aux_of,
     has_room,
     header,
     i32,
     i64,
-    intern,
     length_of,
     pack,
-    set_aux,
     sort_range,
     sort_unique,
     spend,
@@ -72,209 +48,52 @@ from cdplugin.kernels.store.stack import push
 
 
 @kernel
-def _new_lexer_state(h, value, accepted, rest):
-    """A fresh record and transition row for ``value``, a ``K_LEXER``; its number, or ``GROW``.
-
-    ``accepted``: L_ACCEPTED, 0: none. ``rest``: L_REST, or below 0 for the state itself. Everything else is marked as not
-    computed, and the number is noted as the value's ``V_AUX``.
-    """
-    head = header(h)
-    number = head[layout.N_LEXER_STATES]
-    if not has_room(h, layout.LEXER_STATES, (number + 1) * lexer_layout.LEXER_WORDS) or not has_room(
-        h, layout.TRANSITIONS, (number + 1) * 256
-    ):
-        return statuses.GROW
-    records = i64(h, layout.LEXER_STATES)
-    record = number * lexer_layout.LEXER_WORDS
-    records[record + lexer_layout.L_VALUE] = value
-    records[record + lexer_layout.L_ACCEPTED] = accepted
-    records[record + lexer_layout.L_REST] = number if rest < 0 else rest
-    records[record + lexer_layout.L_PLAIN_RUN] = -1
-    records[record + lexer_layout.L_SATURATED] = 0
-    records[record + lexer_layout.L_BASE] = -1
-    records[record + lexer_layout.L_LONGEST] = 0
-    records[record + lexer_layout.L_SIMPLIFIED] = 0
-    records[record + lexer_layout.L_N_HEADS] = -1
-    records[record + lexer_layout.L_LOOPS] = -1
-    records[record + lexer_layout.L_ROLES] = _roles(h, value) if head[layout.HAS_TRACKED] else 0
-    transitions = i32(h, layout.TRANSITIONS)
-    for i in range(number * 256, number * 256 + 256):
-        transitions[i] = -1
-    set_aux(h, value, number)
-    head[layout.N_LEXER_STATES] = number + 1
-    return number
-
-
-@kernel
-def _roles(h, value):
-    """The roles (:mod:`cdplugin.kernels.lexer.tracked`) of a state's lexemes, as bits."""
-    roles = np.int64(0)
-    for i in range(length_of(h, value)):
-        roles |= 1 << role_of(h, word_of(h, value, i) >> 32)
-    return roles
-
-
-@kernel
-def lexer_state(h, start, count):
-    """Number of the state whose (lexeme, expression) words, sorted, are ``STACK[start:start + count]``; 0 if there are none;
-    or a status.
-
-    The words are all of EXACT lexemes or of none, so the first one tells which. The stack is left as it is.
-    """
-    if count == 0:
-        return 0
-    value = intern(h, layout.K_LEXER, start, count)
-    if value < 0:
-        return value
-    number = aux_of(h, value)
-    if number > 0:
-        return number
-    if ending_of(h, i64(h, layout.STACK)[start] >> 32) != layout.EXACT:
-        return _longest_state(h, value, start, count)
-    return _exact_state(h, value, start, count)
-
-
-@kernel
-def _exact_state(h, value, start, count):
-    """The record of a new state of EXACT lexemes: its number, or a status.
-
-    L_ACCEPTED is what matches now. L_REST drops the words whose expression is EPSILON, since they have nothing left; it is a
-    state of its own, found first, because a pair that goes on is interned by it.
-    """
-    head = header(h)
-    saved = head[layout.STACK_TOP]
-    base = max(saved, start + count)
-    accepted = _accepted(h, start, count, base)
-    if accepted < 0:
-        return accepted
-    if accepted == 0:
-        return _new_lexer_state(h, value, 0, -1)
-    words = i64(h, layout.STACK)
-    going = 0
-    for i in range(start, start + count):
-        if words[i] & layout.LOW_32 != EPSILON:
-            words[base + going] = words[i]
-            going += 1
-    if going == count:
-        return _new_lexer_state(h, value, accepted, -1)
-    rest = np.int64(0)
-    if going > 0:
-        head[layout.STACK_TOP] = base + going
-        rest = _rest_state(h, base, going)
-        head[layout.STACK_TOP] = saved
-    return rest if rest < 0 else _new_lexer_state(h, value, accepted, rest)
-
-
-@kernel
-def _accepted(h, start, count, at):
-    """The EXACT lexemes of ``STACK[start:start + count]`` that end, as a ``K_ACCEPTED`` value, 0: none; or a status. Uses
-    ``count`` words from ``STACK[at]`` on.
-    """
-    if not has_room(h, layout.STACK, at + count):
-        return np.int64(statuses.GROW)
-    words = i64(h, layout.STACK)
-    ended = 0
-    for i in range(start, start + count):
-        if nullable(h, words[i] & layout.LOW_32):
-            words[at + ended] = symbol_of(h, words[i] >> 32)
-            ended += 1
-    if ended == 0:
-        return np.int64(0)
-    return np.int64(intern(h, layout.K_ACCEPTED, at, sort_unique(words, at, ended)))
-
-
-@kernel
-def _longest_state(h, value, start, count):
-    """The record of a new state of LONGEST and LAZY lexemes: its number, or a status.
-
-    Three outcomes: nothing matches, and the state only goes on; a LAZY lexeme matches or nothing can go on, so what matches
-    ends here (L_ACCEPTED, L_REST = 0; of a LAZY and a LONGEST match the LAZY one wins); or some match and some go on, and the
-    next byte decides (L_LONGEST). A lexeme that has not begun does not match yet, even if its expression is nullable: an empty
-    match is left to the rules. A fence counts as going on, since the byte after the match has to be seen.
-    """
-    head = header(h)
-    saved = head[layout.STACK_TOP]
-    base = max(saved, start + count)
-    if not has_room(h, layout.STACK, base + 2 * count):
-        return statuses.GROW
-    words = i64(h, layout.STACK)
-    ended = 0
-    lazy = 0
-    going = 0
-    for i in range(start, start + count):
-        begun = begun_of(h, words[i] >> 32) == words[i] >> 32
-        if begun and nullable(h, words[i] & layout.LOW_32):
-            words[base + ended] = symbol_of(h, words[i] >> 32)
-            ended += 1
-            if ending_of(h, words[i] >> 32) == layout.LAZY:
-                words[base + count + lazy] = symbol_of(h, words[i] >> 32)
-                lazy += 1
-        if words[i] & layout.LOW_32 != EPSILON or fence_of(h, words[i] >> 32):
-            going += 1
-    if ended == 0:
-        return _new_lexer_state(h, value, 0, -1)
-    first = base
-    if lazy:
-        first = base + count
-        ended = lazy
-    ended = sort_unique(words, first, ended)
-    head[layout.STACK_TOP] = base + 2 * count
-    accepted = intern(h, layout.K_ACCEPTED, first, ended)
-    head[layout.STACK_TOP] = saved
-    if accepted < 0:
-        return accepted
-    if lazy or not going:
-        return _new_lexer_state(h, value, accepted, 0)
-    number = _new_lexer_state(h, value, 0, -1)
-    if number > 0:
-        i64(h, layout.LEXER_STATES)[number * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST] = accepted
-    return number
-
-
-@kernel
-def _rest_state(h, start, count):
-    """The state ``STACK[start:start + count]``, with no expression EPSILON, so that its L_REST is itself; or a status."""
-    value = intern(h, layout.K_LEXER, start, count)
-    if value < 0:
-        return np.int64(value)
-    number = aux_of(h, value)
-    if number > 0:
-        return number
-    accepted = _accepted(h, start, count, header(h)[layout.STACK_TOP])
-    return accepted if accepted < 0 else np.int64(_new_lexer_state(h, value, accepted, -1))
-
-
-@kernel
 def transition(h, state, byte):
     """:func:`lexer_step`, but looked up where it is known, in the row of the state or in that of its simplified one.
 
     By a byte outside L_OWN a state and its simplified one go to the same state, so one computation serves all states that
-    share a simplified one. When that is used, everything that the other row already knows is copied, so the next bytes are
-    plain look-ups.
+    share a simplified one. A row beside another one is made so; in a long row everything that the simplified state's row
+    already knows is copied, so the next bytes are plain look-ups.
     """
-    after = np.int64(i32(h, layout.TRANSITIONS)[state * 256 + byte])
+    after = known_transition(h, state, byte)
     if after >= 0:
         return after
+    owner = owner_of(h, state, byte)
+    if owner < 0:
+        return owner
     records = i64(h, layout.LEXER_STATES)
-    record = state * lexer_layout.LEXER_WORDS
+    record = owner * lexer_layout.LEXER_WORDS
     simplified = records[record + lexer_layout.L_SIMPLIFIED]
-    if simplified == 0 or simplified == state or (records[record + lexer_layout.L_OWN + (byte >> 6)] >> (byte & 63)) & 1:
-        return lexer_step(h, state, byte)
-    after = np.int64(i32(h, layout.TRANSITIONS)[simplified * 256 + byte])
+    if simplified == 0 or simplified == owner or (records[record + lexer_layout.L_OWN + (byte >> 6)] >> (byte & 63)) & 1:
+        return lexer_step(h, owner, byte)
+    after = transition_of_owner(h, simplified, byte)
     if after < 0:
-        after = lexer_step(h, simplified, byte)
-        if after < 0:
-            return after
+        return after
     # the simplified state has lost the finite LONGEST lexemes, and with them their matches: BEFORE is not shared
-    if not _shared(after, longest_of(h, state)):
-        return lexer_step(h, state, byte)
+    if not _shared(after, longest_of(h, owner)):
+        return lexer_step(h, owner, byte)
+    row = records[record + lexer_layout.L_ROW]
     transitions = i32(h, layout.TRANSITIONS)
+    if not has_long_row(h, owner) or not has_long_row(h, simplified):
+        transitions[row + (byte if has_long_row(h, owner) else head_place(h, owner, byte))] = after
+        return after
+    their_row = records[simplified * lexer_layout.LEXER_WORDS + lexer_layout.L_ROW]
     for other in range(256):
-        theirs = np.int64(transitions[simplified * 256 + other])
-        if theirs >= 0 and transitions[state * 256 + other] < 0 and _shared(theirs, longest_of(h, state)):
+        theirs = np.int64(transitions[their_row + other])
+        if theirs >= 0 and transitions[row + other] < 0 and _shared(theirs, longest_of(h, owner)):
             if (records[record + lexer_layout.L_OWN + (other >> 6)] >> (other & 63)) & 1 == 0:
-                transitions[state * 256 + other] = theirs
+                transitions[row + other] = theirs
     return after
+
+
+@kernel
+def transition_of_owner(h, state, byte):
+    """:func:`transition` without a look at the simplified state of the state whose row has the entry."""
+    after = known_transition(h, state, byte)
+    if after >= 0:
+        return after
+    owner = owner_of(h, state, byte)
+    return owner if owner < 0 else lexer_step(h, owner, byte)
 
 
 @kernel
@@ -287,15 +106,24 @@ def _shared(after, longest):
 
 @kernel
 def lexer_step(h, state, byte):
-    """The transition of ``state`` by ``byte``, computed now and stored for the byte's whole class; or a status.
+    """The transition of ``state`` by ``byte``, computed now and stored, in a long row for the byte's whole class; or a status.
+
+    ``state`` has a row with an entry for the byte (:func:`cdplugin.kernels.lexer.rows.owner_of`), unless the byte is dead.
 
     0: dead; ``BEFORE``: the lexeme ended before the byte; otherwise the next state's number, with ``ENDS_BIT`` where a lexeme
     ends.
 
     Each expression is derived by the byte; those whose derivative matches nothing are dropped (:func:`is_nonempty` decides,
     which for ``&`` and ``~`` may take a search), so a state that is not dead can always be ended. The class is the
-    intersection of the classes of all expressions. Cost: a derivative for each word of the state, and 256 stores.
+    intersection of the classes of all expressions. Cost: a derivative for each word of the state, and a store for each byte.
     """
+    row = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_ROW]
+    is_long = has_long_row(h, state)
+    if not is_long:
+        place = head_place(h, state, byte)
+        if place < 0:
+            return np.int64(0)
+        row += place
     head = header(h)
     head[layout.C_TRANSITIONS] += 1
     if not spend(h, lexer_layout.TRANSITION_WORK):
@@ -316,10 +144,11 @@ def lexer_step(h, state, byte):
         child = derive(h, expression, byte)
         if child < 0:
             return child
-        # a dead part narrows the class as well: for other bytes it may live
-        status = refine_class(h, expression, byte, byte_class, FEW_VISITS)
-        if status < 0:
-            return status
+        if is_long:
+            # a dead part narrows the class as well: for other bytes it may live
+            status = refine_class(h, expression, byte, byte_class, FEW_VISITS)
+            if status < 0:
+                return status
         if child == EMPTY:
             continue
         alive = is_nonempty(h, child)
@@ -343,11 +172,14 @@ def lexer_step(h, state, byte):
         if after < 0:
             return after
     transitions = i32(h, layout.TRANSITIONS)
+    if not is_long:
+        transitions[row] = after
+        return after
     for i in range(4):
         rest = byte_class[i]
         while rest:
             bit = low_bit(rest)
-            transitions[state * 256 + 64 * i + bit] = after
+            transitions[row + 64 * i + bit] = after
             rest ^= np.int64(1) << bit
     return after
 

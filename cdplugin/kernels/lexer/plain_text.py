@@ -17,10 +17,10 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import rest_of
-from cdplugin.kernels.lexer.lexer import lexer_step, plain_run_of
+from cdplugin.kernels.lexer.lexer import plain_run_of, transition
 from cdplugin.kernels.regex.slices import PLAIN_STATES, UNBOUNDED, slice_step
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import header, i32, i64, length_of, memo_get, memo_put, word_of
+from cdplugin.kernels.store.arena import header, i64, length_of, memo_get, memo_put, word_of
 from cdplugin.kernels.store.stack import has_pair, intern_set, keep_firsts, push, push_pair
 
 MOST_SEARCHED = 48  # lexer states whose successors one search may compute
@@ -30,9 +30,9 @@ MOST_STATES = 1024  # lexer states that one search may meet
 @kernel
 def _inside(h, state, byte):
     """The state after ``byte`` in which the same lexemes go on; 0: none; or a status."""
-    after = np.int64(i32(h, layout.TRANSITIONS)[state * 256 + byte])
+    after = transition(h, state, byte)
     if after < 0:
-        after = lexer_step(h, state, byte)
+        return after
     if after == lexer_layout.BEFORE:
         return np.int64(0)
     if after > 0 and after & lexer_layout.ENDS_BIT:

@@ -25,7 +25,7 @@ from cdplugin.kernels.jit.views import byte_set
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import ending_of, value_of
 from cdplugin.kernels.lexer.heads import add_first_bytes
-from cdplugin.kernels.lexer.lexer import lexer_state
+from cdplugin.kernels.lexer.states import lexer_state
 from cdplugin.kernels.regex.expressions import FINITE, THIN, make_and, make_cat, nullable
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_of, pack, sort_unique, word_of

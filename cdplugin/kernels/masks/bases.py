@@ -41,9 +41,10 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import accepted_of, ending_of, longest_of, mask_base_of, rest_of, value_of
-from cdplugin.kernels.lexer.heads import has_few_heads, head_from
+from cdplugin.kernels.lexer.heads import MOST_HEADS, head_from, head_place
 from cdplugin.kernels.lexer.lexer import transition
 from cdplugin.kernels.lexer.plain_text import plain_chars
+from cdplugin.kernels.lexer.rows import differs_from, has_long_row, known_transition, row_of
 from cdplugin.kernels.lexer.simplified import simplified_state
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.masks.ends import add_end, group_ends
@@ -53,6 +54,8 @@ from cdplugin.kernels.masks.walk import begin_walk, end_walk
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import aux_of, has_room, header, i32, i64, length_of, set_aux, u8, word_of
 from cdplugin.kernels.store.stack import intern_words, push
+
+_FEW, _LONG, _SHAPE_BITS = 1, 2, 2  # of a row in a walk: few bytes go on; it has an entry for each byte
 
 
 @kernel
@@ -308,6 +311,16 @@ def _next_child(h, state, node, at):
 
 
 @kernel
+def _row_shape(h, state):
+    """Where the row of a state begins, and in the lowest bits whether its heads are few and its row is long; or a status."""
+    row = row_of(h, state)
+    if row < 0:
+        return row
+    n_heads = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_N_HEADS]
+    return row << _SHAPE_BITS | (_FEW if n_heads <= MOST_HEADS else 0) | (_LONG if has_long_row(h, state) else 0)
+
+
+@kernel
 def _walk(h, state, node, begun, first_node, skip_chars):
     """Append the tokens and ends of ``state`` below ``node``, from ``first_node`` on; 0 or a status.
 
@@ -342,14 +355,14 @@ def _walk(h, state, node, begun, first_node, skip_chars):
     # slice tokens come first in the trie, so a node's place tells whether the slice mask may hold its subtree
     slice_end = head[layout.SLICE_END] if skip_chars >= 0 else np.int64(0)
     top, base, levels, end = begin_walk(h, node, 4)
-    is_narrow = has_few_heads(h, state) if top >= 0 else top
-    if is_narrow < 0:
-        return is_narrow
-    words = i64(h, layout.STACK)  # by depth: states from base on, nodes, whether the node has its end, whether few bytes go on
+    row = _row_shape(h, state) if top >= 0 else top
+    if row < 0:
+        return row
+    words = i64(h, layout.STACK)  # by depth: states from base on, nodes, whether the node has its end, rows with their shapes
     words[top] = state
     words[top + levels] = node
     words[top + 2 * levels] = 0
-    words[top + 3 * levels] = is_narrow
+    words[top + 3 * levels] = row
     out = i32(h, layout.TOKEN_LISTS)
     room = out.shape[0]
     used = head[layout.TOKENS_USED]
@@ -363,7 +376,8 @@ def _walk(h, state, node, begun, first_node, skip_chars):
         depth = base + depths[at]
         before = words[depth - 1]
         byte = np.int64(bytes_[at])
-        if words[depth - 1 + 3 * levels] and head_from(h, before, byte) != byte:
+        row = words[depth - 1 + 3 * levels]
+        if row & _FEW and head_place(h, before, byte) < 0:
             at = _next_child(h, before, words[depth - 1 + levels], at)
             continue
         # the LONGEST lexemes that ended at the top would not have, had this byte been theirs
@@ -375,7 +389,10 @@ def _walk(h, state, node, begun, first_node, skip_chars):
                 at += skips[at]
                 continue
         # nearly every byte is known: the row is read here, without the call
-        after = np.int64(transitions[before * 256 + byte])
+        if row & _LONG:
+            after = np.int64(transitions[(row >> _SHAPE_BITS) + byte])
+        else:
+            after = known_transition(h, before, byte)
         if after < 0:
             after = transition(h, before, byte)
             if after < 0:
@@ -428,10 +445,10 @@ def _walk(h, state, node, begun, first_node, skip_chars):
         words[depth] = after
         words[depth + levels] = at
         words[depth + 2 * levels] = 0
-        is_narrow = has_few_heads(h, after)
-        if is_narrow < 0:
-            return is_narrow
-        words[depth + 3 * levels] = is_narrow
+        row = _row_shape(h, after)
+        if row < 0:
+            return row
+        words[depth + 3 * levels] = row
         at += 1
     head[layout.TOKENS_USED] = used
     return end_walk(h, top, visited, 0)
@@ -445,20 +462,23 @@ def _walk_beside(h, state, simplified, node, begun):
     The walk steps both states side by side and descends only where they differ: from equal states, everything below is equal.
     An end at a node replaces the other base's end there; an end that scans nothing removes it. A LONGEST match may turn out to
     end only below its node (``BEFORE``), so an end is noted at each node whose state has such a match, and completed when the
-    ``BEFORE`` comes. L_OWN makes nearly all siblings equal by one look-up.
+    ``BEFORE`` comes. Where the one state's row is beside the other's (:mod:`cdplugin.kernels.lexer.rows`), only children by its
+    own bytes are looked at; elsewhere L_OWN makes nearly all siblings equal by one look-up.
     """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
     depths = i32(h, layout.TRIE_DEPTH)
     skips = i32(h, layout.TRIE_SKIP)
     tokens = i32(h, layout.TRIE_TOKEN)
-    top, base, levels, end = begin_walk(h, node, 3)
-    if top < 0:
-        return top
-    words = i64(h, layout.STACK)  # by depth: states from base on, the other's states, the place of the node's end (-1: none)
+    top, base, levels, end = begin_walk(h, node, 4)
+    row = row_of(h, state) if top >= 0 else top
+    if row < 0:
+        return row
+    words = i64(h, layout.STACK)  # by depth: states from base on, the other's, the place of the node's end (-1: none), nodes
     words[top] = state
     words[top + levels] = simplified
     words[top + 2 * levels] = -1
+    words[top + 3 * levels] = node
     # at the top itself a LONGEST lexeme may end before the first byte
     if longest_of(h, state):
         place = add_end(h, node, 0, 0)
@@ -473,6 +493,9 @@ def _walk_beside(h, state, simplified, node, begun):
         before = words[depth - 1]
         other = words[depth - 1 + levels]
         byte = np.int64(bytes_[at])
+        if before and differs_from(h, before, other) and head_place(h, before, byte) < 0:
+            at = _next_child(h, before, words[depth - 1 + 3 * levels], at)
+            continue
         if begun and depth == top + 1:
             own = transition(h, begun, byte)
             if own < 0:
@@ -527,5 +550,9 @@ def _walk_beside(h, state, simplified, node, begun):
         words[depth] = after
         words[depth + levels] = beside
         words[depth + 2 * levels] = place
+        words[depth + 3 * levels] = at
+        row = row_of(h, after) if after else np.int64(0)
+        if row < 0:
+            return row
         at += 1
     return end_walk(h, top, visited, 0)

@@ -62,7 +62,6 @@ def _walk(h, cursor, top_node, begun, doubtful):
     depths = i32(h, layout.TRIE_DEPTH)
     skips = i32(h, layout.TRIE_SKIP)
     tokens = i32(h, layout.TRIE_TOKEN)
-    transitions = i32(h, layout.TRANSITIONS)
     top, base, levels, end = begin_walk(h, top_node, 2)
     if top < 0:
         return top
@@ -89,7 +88,7 @@ def _walk(h, cursor, top_node, begun, doubtful):
             if own != lexer_layout.BEFORE:
                 node += skips[node]
                 continue
-        after = step_inside(transitions, before, byte)  # most bytes stay inside a lexeme or are dead
+        after = step_inside(h, before, byte)  # most bytes stay inside a lexeme or are dead
         if after < 0:
             after = step(h, before, byte)
             if after < 0:

@@ -119,7 +119,6 @@ def _walk(h, cursor, table, row, numbers):
     below = i32(h, layout.TRIE_BELOW)
     ranks = i32(h, layout.TRIE_RANK)
     listed = i32(h, layout.TRIE_LISTED)
-    transitions = i32(h, layout.TRANSITIONS)
     place, base, _, end = begin_walk(h, np.int64(-1), 1)
     if place < 0:
         return place
@@ -134,7 +133,7 @@ def _walk(h, cursor, table, row, numbers):
         depth = base + depths[node]
         before = cursors[depth - 1]
         byte = np.int64(bytes_[node])
-        after = step_inside(transitions, before, byte)
+        after = step_inside(h, before, byte)
         if after < 0:
             if not spend(h, _STEP_WORK):  # counted at once: a walk that is told to come again has been there for nothing
                 return np.int64(statuses.LIMIT_WORK)

@@ -31,6 +31,7 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import accepted_of, longest_of, rest_of
 from cdplugin.kernels.lexer.lexer import transition
+from cdplugin.kernels.lexer.rows import known_transition
 from cdplugin.kernels.lexer.tracked import first_text, has_role, lexer_state_of, text_after, with_values
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser.earley import advance, unite_rows
@@ -145,13 +146,13 @@ def _accepts_after(h, row, state):
 
 
 @kernel
-def step_inside(transitions, cursor, byte):
-    """:func:`step` where the table alone tells: one pair that stays inside its lexemes, or is dead after ``byte`` (0). -1 where
+def step_inside(h, cursor, byte):
+    """:func:`step` where the row alone tells: one pair that stays inside its lexemes, or is dead after ``byte`` (0). -1 where
     it does not.
     """
     if cursor >> 32 == 0:
         return np.int64(-1)
-    after = np.int64(transitions[(cursor & lexer_layout.STATE_MASK) * 256 + byte])
+    after = known_transition(h, cursor & lexer_layout.STATE_MASK, byte)
     if after <= 0:
         return after
     return np.int64(-1) if after & lexer_layout.ENDS_BIT else ((cursor >> 32) << 32) | after

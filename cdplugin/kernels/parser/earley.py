@@ -52,7 +52,7 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer.fields import ending_of, expression_of, is_skip, role_of, skip_of
-from cdplugin.kernels.lexer.lexer import lexer_state
+from cdplugin.kernels.lexer.states import lexer_state
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser.corners import (
     MANY,

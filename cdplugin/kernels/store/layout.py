@@ -31,7 +31,7 @@ from __future__ import annotations
     STACK,  # int64; operands and work lists, empty at the beginning of an operation. every kernel, above its STACK_TOP
     OLD_KEYS,  # int64; MEMO_KEYS before it grew. the owner; rememo reads it
     OLD_RESULTS,  # int64; MEMO_RESULTS before it grew. the owner; rememo reads it
-    TRANSITIONS,  # int32; 256 per lexer state: -1 unknown, 0 dead, else the next state and perhaps ENDS_BIT. lexer
+    TRANSITIONS,  # int32; rows of lexer states: -1 unknown, 0 dead, else the next state and perhaps ENDS_BIT. lexer
     LEXER_STATES,  # records L_, by lexer state. lexer; masks write L_BASE
     ROWS,  # records R_, by row. parser.earley
     BASES,  # records B_, by mask base. masks.bases
@@ -98,6 +98,7 @@ _S = 2 * N_TABLES
     REQUEST_B,  # GROW: the capacity that it needs; NEED_RULES: the first of the nonterminals
     STAMP,  # of the last search that stamped VISIT_STAMPS
     N_LEXER_STATES,
+    TRANSITIONS_USED,  # items of TRANSITIONS in use
     N_ROWS,
     N_BASES,
     N_MASKS,
@@ -133,7 +134,7 @@ _S = 2 * N_TABLES
     HOLDS_WORK,  # 1: an operation is granted nothing, but goes on with what is left
     IS_BROKEN,  # 1: every operation returns BROKEN
     HEADER_WORDS,
-) = range(_S, _S + 43)
+) = range(_S, _S + 44)
 
 # --- records ---------------------------------------------------------------------------------------------------------------
 V_KIND, V_OFFSET, V_LENGTH, V_HASH, V_FLAGS, V_AUX, VALUE_WORDS = range(7)

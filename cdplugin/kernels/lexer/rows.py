@@ -1,0 +1,137 @@
+"""Transition rows of lexer states: of 256 entries only where a state needs them.
+
+Inside a name or a keyword one byte goes on, and most states are met once. Rows of 256 entries for all would be most of an
+arena's memory, a fresh page for every four states, and two entries of a row in use. So a state gets its row when its first
+transition is asked for, and it is one of three:
+
+- *short*, for at most ``MOST_SHORT`` heads (:mod:`cdplugin.kernels.lexer.heads`): an entry for each; other bytes are dead.
+- *beside* the row of the simplified state (:mod:`cdplugin.kernels.lexer.simplified`), for EXACT lexemes of which at most
+  ``MOST_SHORT`` bytes lead elsewhere than there: an entry for each of these; for other bytes the simplified state's row counts.
+- *long*: an entry for each byte.
+
+::
+
+    {k: ame"}                                        short      | a |
+    {k: ame", s: ([^"]* & ~(name | size))"}          beside     | a |    other bytes: as in the row of {s: [^"]*"}
+    {s: [^"]*"}                                      long       | 0 | 1 | … | 255 |
+
+The bytes of short rows and of rows beside others stand in L_HEADS, and L_N_HEADS tells the three apart: it is at most
+``MOST_SHORT``, at least ``BESIDE``, or between. An entry is described in :mod:`cdplugin.kernels.lexer.layout`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import ending_of, value_of
+from cdplugin.kernels.lexer.heads import MANY, find_heads, head_place, note_heads
+from cdplugin.kernels.lexer.simplified import simplified_state
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import has_room, header, i32, i64, word_of
+
+MOST_SHORT = 8  # entries of a row that is not long: its bytes are one word of L_HEADS
+BESIDE = 512  # in L_N_HEADS, and the number of bytes: the row is beside that of L_SIMPLIFIED
+
+
+@kernel
+def row_of(h, state):
+    """Where the row of a state begins in TRANSITIONS, made now if it has none: an index, or a status.
+
+    It also says, from then on, whether the state has few heads: ``L_N_HEADS`` is noted with ``L_ROW``.
+    """
+    record = state * lexer_layout.LEXER_WORDS
+    known = i64(h, layout.LEXER_STATES)[record + lexer_layout.L_ROW]
+    if known >= 0:
+        return known
+    heads = find_heads(h, state)
+    if heads == MANY:
+        heads = _find_beside(h, state)
+    if heads < 0:
+        return heads
+    size = np.int64(256)
+    if heads <= MOST_SHORT or heads >= BESIDE:
+        size = heads & (BESIDE - 1)
+    head = header(h)
+    row = head[layout.TRANSITIONS_USED]
+    if not has_room(h, layout.TRANSITIONS, row + size):
+        return np.int64(statuses.GROW)
+    transitions = i32(h, layout.TRANSITIONS)
+    for i in range(row, row + size):
+        transitions[i] = -1
+    head[layout.TRANSITIONS_USED] = row + size
+    records = i64(h, layout.LEXER_STATES)
+    records[record + lexer_layout.L_N_HEADS] = heads
+    records[record + lexer_layout.L_ROW] = row
+    return row
+
+
+@kernel
+def _find_beside(h, state):
+    """``BESIDE`` plus the number of bytes by which a state may lead elsewhere than its simplified one, noted in L_HEADS;
+    ``MANY`` if they are more than ``MOST_SHORT`` or there is no such state; or a status.
+
+    Only EXACT lexemes: what a LONGEST lexeme has matched tells two states apart by all bytes that end it.
+    """
+    if ending_of(h, word_of(h, value_of(h, state), 0) >> 32) != layout.EXACT:
+        return np.int64(MANY)
+    simplified = simplified_state(h, state)
+    if simplified < 0:
+        return np.int64(simplified)
+    if simplified == state:
+        return np.int64(MANY)
+    own = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_OWN :]
+    count = note_heads(h, state, own, MOST_SHORT)
+    return np.int64(MANY if count < 0 else BESIDE + count)
+
+
+@kernel
+def has_long_row(h, state):
+    """Whether the row of a state, which has one, has an entry for each byte."""
+    heads = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_N_HEADS]
+    return MOST_SHORT < heads < BESIDE
+
+
+@kernel
+def differs_from(h, state, other):
+    """Whether only the bytes of L_HEADS may tell a state, which has a row, from the state ``other``."""
+    records = i64(h, layout.LEXER_STATES)
+    record = state * lexer_layout.LEXER_WORDS
+    return records[record + lexer_layout.L_N_HEADS] >= BESIDE and records[record + lexer_layout.L_SIMPLIFIED] == other
+
+
+@kernel
+def known_transition(h, state, byte):
+    """The transition of a state by a byte, -1: not computed."""
+    records = i64(h, layout.LEXER_STATES)
+    while True:
+        record = state * lexer_layout.LEXER_WORDS
+        row = records[record + lexer_layout.L_ROW]
+        if row < 0:
+            return np.int64(-1)
+        heads = records[record + lexer_layout.L_N_HEADS]
+        if MOST_SHORT < heads < BESIDE:
+            return np.int64(i32(h, layout.TRANSITIONS)[row + byte])
+        place = head_place(h, state, byte)
+        if place >= 0:
+            return np.int64(i32(h, layout.TRANSITIONS)[row + place])
+        if heads < BESIDE:
+            return np.int64(0)
+        state = records[record + lexer_layout.L_SIMPLIFIED]
+
+
+@kernel
+def owner_of(h, state, byte):
+    """The state whose row has the entry of ``state`` by ``byte``: itself, or the simplified state where the row is beside that
+    one's and the byte is not in it. Makes the rows on the way. Or a status.
+    """
+    records = i64(h, layout.LEXER_STATES)
+    while True:
+        row = row_of(h, state)
+        if row < 0:
+            return row
+        record = state * lexer_layout.LEXER_WORDS
+        if records[record + lexer_layout.L_N_HEADS] < BESIDE or head_place(h, state, byte) >= 0:
+            return np.int64(state)
+        state = records[record + lexer_layout.L_SIMPLIFIED]

@@ -1,0 +1,205 @@
+"""Lexer states: hash-consed sets of (lexeme, expression), each with a number and a record.
+
+Each lexeme declares how it ends, and a state keeps the ways apart:
+
+- EXACT (JSON, regular expressions, GBNF): the lexemes that match end (``L_ACCEPTED``), and the others go on beside them
+  (``L_REST``). Both readings are kept.
+- LAZY: ends at its first match; nothing goes on.
+- LONGEST (Lark): where all match and none can go on, they end. Where some match and some can go on, the next byte decides: the
+  state keeps what matches (``L_LONGEST``), and a byte that nothing goes on with has the transition ``BEFORE``: the lexeme
+  ended before this byte. A lexeme with a fence (``X_FENCE``) never ends before a byte of it.
+
+LONGEST and LAZY lexemes share states, apart from EXACT ones. A token terminal is the word (lexeme, EMPTY) of the state at a
+lexeme boundary; no byte leads anywhere from it.
+
+For example, with the lexemes ``w: /[a-z]+/`` and ``i: "if"`` the bytes of ``if(`` lead through
+
+==========  ===============================================  =====================================================
+read        EXACT                                            LONGEST
+==========  ===============================================  =====================================================
+(nothing)   1 = {w: [a-z]+, i: if}                           1 = {w: [a-z]+, i: if}
+``i``       ENDS_BIT + 2 = {w: [a-z]*, i: f}, w ends         2 = {w: [a-z]*, i: f}, L_LONGEST = {w}
+``if``      ENDS_BIT + 3 = {w: [a-z]*, i: ()}, w and i end   3 = {w: [a-z]*, i: ()}, L_LONGEST = {w, i}
+``if(``     0; the rows after the ends take the ``(``        BEFORE: w and i ended before it, and the rules choose
+==========  ===============================================  =====================================================
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import begun_of, ending_of, fence_of, role_of, symbol_of
+from cdplugin.kernels.regex.expressions import EPSILON, nullable
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import aux_of, has_room, header, i64, intern, length_of, set_aux, sort_unique, word_of
+
+
+@kernel
+def _new_lexer_state(h, value, accepted, rest):
+    """A fresh record for ``value``, a ``K_LEXER``; its number, or ``GROW``.
+
+    ``accepted``: L_ACCEPTED, 0: none. ``rest``: L_REST, or below 0 for the state itself. Everything else is marked as not
+    computed, and the number is noted as the value's ``V_AUX``.
+    """
+    head = header(h)
+    number = head[layout.N_LEXER_STATES]
+    if not has_room(h, layout.LEXER_STATES, (number + 1) * lexer_layout.LEXER_WORDS):
+        return statuses.GROW
+    records = i64(h, layout.LEXER_STATES)
+    record = number * lexer_layout.LEXER_WORDS
+    records[record + lexer_layout.L_VALUE] = value
+    records[record + lexer_layout.L_ACCEPTED] = accepted
+    records[record + lexer_layout.L_REST] = number if rest < 0 else rest
+    records[record + lexer_layout.L_PLAIN_RUN] = -1
+    records[record + lexer_layout.L_SATURATED] = 0
+    records[record + lexer_layout.L_BASE] = -1
+    records[record + lexer_layout.L_LONGEST] = 0
+    records[record + lexer_layout.L_SIMPLIFIED] = 0
+    records[record + lexer_layout.L_N_HEADS] = -1
+    records[record + lexer_layout.L_LOOPS] = -1
+    records[record + lexer_layout.L_ROW] = -1
+    records[record + lexer_layout.L_ROLES] = _roles(h, value) if head[layout.HAS_TRACKED] else 0
+    set_aux(h, value, number)
+    head[layout.N_LEXER_STATES] = number + 1
+    return number
+
+
+@kernel
+def _roles(h, value):
+    """The roles (:mod:`cdplugin.kernels.lexer.tracked`) of a state's lexemes, as bits."""
+    roles = np.int64(0)
+    for i in range(length_of(h, value)):
+        roles |= 1 << role_of(h, word_of(h, value, i) >> 32)
+    return roles
+
+
+@kernel
+def lexer_state(h, start, count):
+    """Number of the state whose (lexeme, expression) words, sorted, are ``STACK[start:start + count]``; 0 if there are none;
+    or a status.
+
+    The words are all of EXACT lexemes or of none, so the first one tells which. The stack is left as it is.
+    """
+    if count == 0:
+        return 0
+    value = intern(h, layout.K_LEXER, start, count)
+    if value < 0:
+        return value
+    number = aux_of(h, value)
+    if number > 0:
+        return number
+    if ending_of(h, i64(h, layout.STACK)[start] >> 32) != layout.EXACT:
+        return _longest_state(h, value, start, count)
+    return _exact_state(h, value, start, count)
+
+
+@kernel
+def _exact_state(h, value, start, count):
+    """The record of a new state of EXACT lexemes: its number, or a status.
+
+    L_ACCEPTED is what matches now. L_REST drops the words whose expression is EPSILON, since they have nothing left; it is a
+    state of its own, found first, because a pair that goes on is interned by it.
+    """
+    head = header(h)
+    saved = head[layout.STACK_TOP]
+    base = max(saved, start + count)
+    accepted = _accepted(h, start, count, base)
+    if accepted < 0:
+        return accepted
+    if accepted == 0:
+        return _new_lexer_state(h, value, 0, -1)
+    words = i64(h, layout.STACK)
+    going = 0
+    for i in range(start, start + count):
+        if words[i] & layout.LOW_32 != EPSILON:
+            words[base + going] = words[i]
+            going += 1
+    if going == count:
+        return _new_lexer_state(h, value, accepted, -1)
+    rest = np.int64(0)
+    if going > 0:
+        head[layout.STACK_TOP] = base + going
+        rest = _rest_state(h, base, going)
+        head[layout.STACK_TOP] = saved
+    return rest if rest < 0 else _new_lexer_state(h, value, accepted, rest)
+
+
+@kernel
+def _accepted(h, start, count, at):
+    """The EXACT lexemes of ``STACK[start:start + count]`` that end, as a ``K_ACCEPTED`` value, 0: none; or a status. Uses
+    ``count`` words from ``STACK[at]`` on.
+    """
+    if not has_room(h, layout.STACK, at + count):
+        return np.int64(statuses.GROW)
+    words = i64(h, layout.STACK)
+    ended = 0
+    for i in range(start, start + count):
+        if nullable(h, words[i] & layout.LOW_32):
+            words[at + ended] = symbol_of(h, words[i] >> 32)
+            ended += 1
+    if ended == 0:
+        return np.int64(0)
+    return np.int64(intern(h, layout.K_ACCEPTED, at, sort_unique(words, at, ended)))
+
+
+@kernel
+def _longest_state(h, value, start, count):
+    """The record of a new state of LONGEST and LAZY lexemes: its number, or a status.
+
+    Three outcomes: nothing matches, and the state only goes on; a LAZY lexeme matches or nothing can go on, so what matches
+    ends here (L_ACCEPTED, L_REST = 0; of a LAZY and a LONGEST match the LAZY one wins); or some match and some go on, and the
+    next byte decides (L_LONGEST). A lexeme that has not begun does not match yet, even if its expression is nullable: an empty
+    match is left to the rules. A fence counts as going on, since the byte after the match has to be seen.
+    """
+    head = header(h)
+    saved = head[layout.STACK_TOP]
+    base = max(saved, start + count)
+    if not has_room(h, layout.STACK, base + 2 * count):
+        return statuses.GROW
+    words = i64(h, layout.STACK)
+    ended = 0
+    lazy = 0
+    going = 0
+    for i in range(start, start + count):
+        begun = begun_of(h, words[i] >> 32) == words[i] >> 32
+        if begun and nullable(h, words[i] & layout.LOW_32):
+            words[base + ended] = symbol_of(h, words[i] >> 32)
+            ended += 1
+            if ending_of(h, words[i] >> 32) == layout.LAZY:
+                words[base + count + lazy] = symbol_of(h, words[i] >> 32)
+                lazy += 1
+        if words[i] & layout.LOW_32 != EPSILON or fence_of(h, words[i] >> 32):
+            going += 1
+    if ended == 0:
+        return _new_lexer_state(h, value, 0, -1)
+    first = base
+    if lazy:
+        first = base + count
+        ended = lazy
+    ended = sort_unique(words, first, ended)
+    head[layout.STACK_TOP] = base + 2 * count
+    accepted = intern(h, layout.K_ACCEPTED, first, ended)
+    head[layout.STACK_TOP] = saved
+    if accepted < 0:
+        return accepted
+    if lazy or not going:
+        return _new_lexer_state(h, value, accepted, 0)
+    number = _new_lexer_state(h, value, 0, -1)
+    if number > 0:
+        i64(h, layout.LEXER_STATES)[number * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST] = accepted
+    return number
+
+
+@kernel
+def _rest_state(h, start, count):
+    """The state ``STACK[start:start + count]``, with no expression EPSILON, so that its L_REST is itself; or a status."""
+    value = intern(h, layout.K_LEXER, start, count)
+    if value < 0:
+        return np.int64(value)
+    number = aux_of(h, value)
+    if number > 0:
+        return number
+    accepted = _accepted(h, start, count, header(h)[layout.STACK_TOP])
+    return accepted if accepted < 0 else np.int64(_new_lexer_state(h, value, accepted, -1))
