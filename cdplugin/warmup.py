@@ -51,7 +51,10 @@ def warm_kernels(show: TextIO | None = None, *, infill: bool = False) -> float:
             _warm_bitmask()
         if infill:
             with _progress("infilling's kernels", is_warm(infill=True), show):
-                _warm_infill(grammar)
+                from cdplugin.infill.parts import GAP
+                from cdplugin.infill.session import Infill
+
+                Infill(grammar).new([GAP]).completable()
     return time.monotonic() - began
 
 
@@ -73,13 +76,6 @@ def _warm_engine(vocab: Vocabulary) -> Grammar:
     matcher.accept_token(ord("{"))
     matcher.shortest_completion()  # a server's door asks for it
     return grammar
-
-
-def _warm_infill(grammar: Grammar) -> None:
-    from cdplugin.infill.parts import GAP
-    from cdplugin.infill.session import Infill
-
-    Infill(grammar).new([GAP]).completable()
 
 
 def _warm_bitmask() -> None:

@@ -83,7 +83,8 @@ def up_to(words: Sequence[str], ends: Sequence[str] | None) -> Expr | None:
             elif following:
                 row.setdefault(following, []).append((_chars(chars), 1))
         away = [c for c in automaton.chars if c not in by_target.get(0, ())]
-        row.setdefault(0, []).append((_others(away), 1))
+        others = negate_ranges((ord(c), ord(c)) for c in away) if away else EVERYTHING
+        row.setdefault(0, []).append((UTF8.chars(others), 1))
         if ends is None:
             row.setdefault(_DONE, []).append((EPSILON, 1))
         rows[state] = row
@@ -125,8 +126,3 @@ def _either(expressions: Sequence[tuple[Expr, int]]) -> tuple[Expr, int]:
 
 def _chars(chars: Sequence[str]) -> Expr:
     return UTF8.chars(tuple((ord(c), ord(c)) for c in sorted(chars)))
-
-
-def _others(chars: Sequence[str]) -> Expr:
-    """Any character but these."""
-    return UTF8.chars(negate_ranges((ord(c), ord(c)) for c in chars) if chars else EVERYTHING)

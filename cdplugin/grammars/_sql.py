@@ -25,11 +25,12 @@ def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable
     fixed, names = text.split(_MARK)
     reserved = _reserved(fixed)
     columns = {table: _names(listed, f"/tables/{table}", reserved) for table, listed in tables.items()}
+    qualified = (f'({table}) "." COLUMN_{number}' for number, table in enumerate(_names(tables, "/tables", reserved)))
     lines = [
         "table: TABLE | ALIAS",
         "local_table: TABLE",
         "created: ALIAS",
-        "column: " + " | ".join(["COLUMN | ALIAS | ALIAS _DOT (COLUMN | ALIAS)", *_qualified(tables, reserved)]),
+        "column: " + " | ".join(["COLUMN | ALIAS | ALIAS _DOT (COLUMN | ALIAS)", *qualified]),
         "qualifier: TABLE | ALIAS",
         "column_name: COLUMN | ALIAS",
         "new_table: ALIAS",
@@ -47,12 +48,6 @@ def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable
     else:
         lines.append("FUNCTION: " + " | ".join(_names(functions, "/functions", frozenset())))
     return Lark(fixed + _MARK + "\n".join(lines).replace("_DOT", '"."') + "\n")
-
-
-def _qualified(tables: Mapping[str, Iterable[str]], reserved: frozenset[str]) -> list[str]:
-    """``table.column`` for the columns of that table."""
-    spelled = _names(tables, "/tables", reserved)
-    return [f'({table}) "." COLUMN_{number}' for number, table in enumerate(spelled)]
 
 
 def _names(listed: Iterable[str], location: str, reserved: frozenset[str]) -> list[str]:

@@ -297,7 +297,8 @@ class Budgets:
             self._bounds.clear()
         with arena.one_budget(2 * arena.limits.max_step_work):
             row, _, _ = self._places_after(cursor)
-            self._must_end(cursor)
+            if cursor not in self._left and not self._may_stop(cursor):  # raises what `left` swallows
+                self._note(self._ending(cursor))
         with arena.one_budget(GRANT):
             ends = {t: self._cost(self._follow(cursor, t)) for t in self._stop_list if row[t >> 5] >> (t & 31) & 1}
             _, cursors, numbers = self._places_after(cursor)
@@ -324,11 +325,6 @@ class Budgets:
     def _cost(self, cursor: int) -> int:
         """What must come after a token that leads to a cursor, the stop token included."""
         return 0 if cursor == TERMINATED else self.left(cursor) + self.last
-
-    def _must_end(self, cursor: int) -> None:
-        """Have an ending from a cursor. Raises what :meth:`left` swallows."""
-        if cursor not in self._left and not self._may_stop(cursor):
-            self._note(self._ending(cursor))
 
     # --- endings --------------------------------------------------------------------------------------------------------------
 

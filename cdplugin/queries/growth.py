@@ -258,8 +258,10 @@ class Growth(Costs):
             slack = room - worst.later
             if worst.level and slack >= 0:
                 levels = self._levels_of(worst.first)
-                is_enough = slack >= worst.level * levels.most or not row
-                slack -= worst.level * (levels.most if is_enough else levels.most_in(self._row_at(row)))
+                most = levels.most
+                if row and slack < worst.level * most:
+                    most = levels.most_in(np.frombuffer(self._row_type.from_address(row), np.int32))
+                slack -= worst.level * most
         if slack < 0 or seen is None:
             return None
         return slack // (1 + seen[2].level * self._most + each), seen
@@ -268,10 +270,6 @@ class Growth(Costs):
         """How many values a lexeme may be kept from at most, after some tokens: one comes after another with a comma."""
         known = self._arena.vocab.tokens
         return 1 + b"".join([known[token] or b"" for token in tokens]).count(_COMMA)
-
-    def _row_at(self, address: int) -> np.ndarray:
-        """A mask row, int32."""
-        return np.frombuffer(self._row_type.from_address(address), np.int32)
 
     def _levels_of(self, first: bytes, wanted: bytes | None = None) -> _Levels:
         """How many levels tokens have, after the first byte of ``first``, or how many of other bytes that are ``wanted``."""

@@ -112,11 +112,8 @@ class Meetings:
 
     def rest(self, root: int) -> int | None:
         """Bytes that a match may still need, wherever in it a text stands; None where nothing meets: the measures say it."""
-        rest, meets = self._rest(root)
+        rest, meets = fold(root, self._allowing, self._joined, self._rests)
         return rest if meets else None
-
-    def _rest(self, root: int) -> tuple[int, bool]:
-        return fold(root, self._allowing, self._joined, self._rests)
 
     def _allowing(self, e: int) -> list[int]:
         """The parts of an expression that forbid nothing; none where the measures say all."""

@@ -93,7 +93,8 @@ class _Separators:
                 fence = self._first_bytes(self.lexemes[x][layout.X_FENCE])
                 self._fences[fence] = self._fences.get(fence, 0) | 1 << x
         self._rows = self._find_rows(count)
-        self._rivals = self._find_rivals(count)
+        # what may have begun with each lexeme, and what may be skipped there, but not before a text begins
+        self._rivals = self._together({*(row | self._skipped_before(row) for row in self._rows[:-1]), self._beginning}, count)
         self._words = {skip: self._words_of(skip) for skip in self._skips}
 
     # --- lexemes that compete -------------------------------------------------------------------------------------------------
@@ -117,10 +118,6 @@ class _Separators:
                         rows[x] |= following
             if rows == before:
                 return rows
-
-    def _find_rivals(self, count: int) -> list[int]:
-        """For each lexeme, those that may have begun with it, and what may be skipped there, but not before a text begins."""
-        return self._together({*(row | self._skipped_before(row) for row in set(self._rows[:-1])), self._beginning}, count)
 
     def _together(self, rows: set[int], count: int) -> list[int]:
         """For each of ``count`` lexemes, all that are in a row with it."""

@@ -138,7 +138,8 @@ def _combine(node: Node, parts: list[Split]) -> Split:
     if node.op == CAT:
         return _concatenate(parts)
     if node.op == ALT:
-        return _unite(parts)
+        free, at_end, at_start, whole, *nulls = zip(*parts, strict=True)
+        return Split(alt(*free), alt(*at_end), alt(*at_start), alt(*whole), *map(any, nulls))
     return _AT_START if node.op == START else _AT_END
 
 
@@ -160,11 +161,6 @@ def _plain(root: Node, alphabet: Alphabet) -> Expr:
         return alt(*([text_set(texts, alphabet)] if texts else []), *parts)
 
     return fold(root, parts_of, built)
-
-
-def _unite(parts: list[Split]) -> Split:
-    free, at_end, at_start, whole, *nulls = zip(*parts, strict=True)
-    return Split(alt(*free), alt(*at_end), alt(*at_start), alt(*whole), *map(any, nulls))
 
 
 def _concatenate(parts: list[Split]) -> Split:

@@ -148,11 +148,9 @@ class _Parser:
             scanner.pos += 1
             return Node(tree.CHARS, (self._dot(start),))
         if char in "*+?" or (char == "{" and self._counted() is not None) or (char == "{" and self.dialect == "rust"):
-            scanner.fail("nothing to repeat", start, expected=f"an atom before {char}", found=self._before(start))
+            before = f"{scanner.source[start - 1]!r}" if start else "the start of the pattern"
+            scanner.fail("nothing to repeat", start, expected=f"an atom before {char}", found=before)
         return self._plain()
-
-    def _before(self, start: int) -> str:
-        return f"{self.scanner.source[start - 1]!r}" if start else "the start of the pattern"
 
     def _plain(self) -> Node:
         """A run of literal characters, as long as possible: the last is left for a quantifier that follows."""

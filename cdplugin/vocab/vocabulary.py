@@ -162,7 +162,7 @@ class Vocabulary:
 
     def __reduce__(self) -> Any:
         names = (self.special_tokens, self.eos_token_ids, self.added_tokens, self.unreadable_token_ids)
-        return _restored, (self.label, self.tokens, *names, self._context)
+        return _restored, ((self.label, self.tokens, *names, self._context),)
 
     @classmethod
     def from_huggingface(
@@ -343,17 +343,9 @@ class Vocabulary:
         return dict(zip(_ARRAYS, (byte, depth, skip, token, *children, below, rank, listed, max_chars, masks, sizes)))
 
 
-def _restored(
-    label: str,
-    tokens: list[bytes | None],
-    special: dict[str, int],
-    eos: tuple[int, ...],
-    added: dict[str, int],
-    unreadable: tuple[int, ...],
-    context: bytes,
-) -> Vocabulary:
+def _restored(source: tuple[Any, ...]) -> Vocabulary:
     """A vocabulary that was pickled; its tokens have passed the self-check."""
-    return Vocabulary(token_bytes.TokenSource(label, tokens, special, eos, added, unreadable, context))
+    return Vocabulary(token_bytes.TokenSource(*source))
 
 
 def _cumulative(flags: np.ndarray) -> np.ndarray:

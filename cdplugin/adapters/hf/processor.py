@@ -283,7 +283,8 @@ class GrammarLogitsProcessor(LogitsProcessor):
     def _judge(self, tracker: RowTracker, row: int, scores: torch.Tensor) -> None:
         """A token that the mask had forbidden: a beam or a draft of probability zero, padding, or a mistake that is raised."""
         draft = _draft_position(scores)
-        if draft == "inside" or (tracker.rows > 1 and (tracker.permuted or _are_log_probabilities(scores))):
+        # scores of at most 0 are beam search's; beams for which no legal token is left go on with probability zero
+        if draft == "inside" or (tracker.rows > 1 and (tracker.permuted or bool(scores.max() <= 0))):
             tracker.status[row] = DEAD
             return
         if draft == "last" and (tracker.deferred is None or tracker.deferred >= tracker.length):
@@ -386,11 +387,6 @@ def _draft_position(scores: torch.Tensor) -> str:
     if scores.shape[0] != 1 or total == scores.numel():
         return ""
     return "last" if scores.storage_offset() + scores.numel() == total else "inside"
-
-
-def _are_log_probabilities(scores: torch.Tensor) -> bool:
-    """Whether these are beam search's scores. Beams for which no legal token is left to choose go on with probability zero."""
-    return bool(scores.max() <= 0)
 
 
 def _refusal(matcher: Any, row: int, token: int, position: int) -> str:

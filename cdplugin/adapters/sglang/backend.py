@@ -235,16 +235,13 @@ def _as_tag(tag: Any) -> Any:
     rest = {name: value for name, value in tag.items() if name != "at_least_one"}
     if not tag.get("at_least_one"):
         return {**rest, "structures": structures}
+    contents = [{"type": "json_schema", "json_schema": one["schema"]} for one in structures]
     tags = [
-        {"type": "tag", "begin": one.get("begin"), "end": one.get("end"), "content": _schema(one["schema"])}
-        for one in structures
+        {"type": "tag", "begin": one.get("begin"), "end": one.get("end"), "content": content}
+        for one, content in zip(structures, contents, strict=True)
     ]
     triggered = {"type": "triggered_tags", "triggers": tag.get("triggers"), "tags": tags, "at_least_one": True}
     return {"type": "structural_tag", "format": triggered}
-
-
-def _schema(schema: Any) -> dict[str, Any]:
-    return {"type": "json_schema", "json_schema": schema}
 
 
 def _with_schemas(tag: Any) -> Any:

@@ -28,7 +28,7 @@ BEAM_SEARCH = "vllm.entrypoints.generate.beam_search.offline"
 PROCESSORS = "cdplugin.adapters.vllm.logits"
 PUBLIC_PROCESSORS = "cdplugin.adapters.vllm_logits"
 """The modules of our logits processor that a configuration may name."""
-DEPENDENTS = ("vllm.config.vllm.VllmConfig",)
+DEPENDENTS = (("vllm.config.vllm", "VllmConfig"),)
 """Classes whose validators hold a copy of the configuration's, where they were made before it was extended."""
 
 
@@ -104,14 +104,9 @@ def _set_backends(module: Any, names: Any) -> None:
     cls.__dataclass_fields__["backend"].type = names
     cls.__annotations__["backend"] = names
     module.StructuredOutputsBackend = names
-    for dependent in (cls, *(_loaded(path) for path in DEPENDENTS)):
+    for dependent in (cls, *(getattr(sys.modules.get(name), inner, None) for name, inner in DEPENDENTS)):
         if dependent is not None:
             dataclasses.rebuild_dataclass(dependent, force=True)
-
-
-def _loaded(path: str) -> Any:
-    name, _, inner = path.rpartition(".")
-    return getattr(sys.modules.get(name), inner, None)
 
 
 def _unless_ours(check: Any) -> Any:

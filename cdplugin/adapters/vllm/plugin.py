@@ -39,6 +39,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from cdplugin.adapters.vllm import compat as compat
+from cdplugin.adapters.vllm import tools
 from cdplugin.adapters.vllm.compat import NAME, NotFoundError
 
 if TYPE_CHECKING:
@@ -119,24 +120,35 @@ def _report(error: Exception) -> None:
 # ---- the patches -------------------------------------------------------------------------------------------------------------
 
 
+def _wrap(owner: Any, name: str, around: Callable[..., Any], without: str) -> None:
+    """Have ``around(original, *arguments)`` called for ``owner.name``. Where there is none, the log says how it is without."""
+    original = getattr(owner, name, None)
+    if original is None:
+        logger.debug("cdplugin: no %s.%s: %s", owner.__name__, name, without)
+        return
+
+    @functools.wraps(original)
+    def wrapped(*arguments: Any, **named: Any) -> Any:
+        return around(original, *arguments, **named)
+
+    setattr(owner, name, wrapped)
+
+
 def _patch_params(module: ModuleType) -> None:
     cls = compat.attribute(module, "SamplingParams")
-    original = compat.attribute(cls, "_validate_structured_outputs")
-    signature = inspect.signature(original)
+    signature = inspect.signature(compat.attribute(cls, "_validate_structured_outputs"))
     missing = {"model_config", "structured_outputs_config", "tokenizer"} - set(signature.parameters)
     if missing:
         raise NotFoundError(f"SamplingParams._validate_structured_outputs({', '.join(sorted(missing))})")
 
-    @functools.wraps(original)
-    def validate(self: Any, *arguments: Any, **named: Any) -> Any:
+    def validate(original: Any, self: Any, *arguments: Any, **named: Any) -> Any:
         given = signature.bind(self, *arguments, **named).arguments
         config, params = given.get("structured_outputs_config"), self.structured_outputs
         if params is None or getattr(config, "backend", None) != NAME:
             return original(self, *arguments, **named)
-        validate_request(self, given["model_config"], config, given.get("tokenizer"))
-        return None
+        return validate_request(self, given["model_config"], config, given.get("tokenizer"))
 
-    cls._validate_structured_outputs = validate
+    _wrap(cls, "_validate_structured_outputs", validate, "requests are not validated")
 
 
 def validate_request(params: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
@@ -239,13 +251,11 @@ async def _check_off_loop(params: Any, vllm_config: Any, tokenizer: Any) -> None
 
 def _patch_manager(module: ModuleType) -> None:
     cls = compat.attribute(module, "StructuredOutputManager")
-    original = cls.__init__
     types = importlib.import_module(f"{module.__name__}.backend_types")
     for name in ("StructuredOutputBackend", "StructuredOutputGrammar", "StructuredOutputOptions"):
         compat.attribute(types, name)
 
-    @functools.wraps(original)
-    def __init__(self: Any, vllm_config: Any, *arguments: Any, **named: Any) -> None:  # noqa: N807
+    def init(original: Any, self: Any, vllm_config: Any, *arguments: Any, **named: Any) -> None:
         original(self, vllm_config, *arguments, **named)
         tokenizer = getattr(self, "tokenizer", None)
         if vllm_config.structured_outputs_config.backend != NAME or tokenizer is None:
@@ -255,19 +265,14 @@ def _patch_manager(module: ModuleType) -> None:
         if hasattr(self, "backend_name"):  # 0.33 and later
             self.backend_name = NAME
 
-    cls.__init__ = __init__
+    _wrap(cls, "__init__", init, "our backend is not made")
     _patch_create(cls)
 
 
 def _patch_create(cls: Any) -> None:
     """Requests hand their budget to the grammars that are made for them, and how long they waited is counted."""
-    original, arrive = getattr(cls, "_create_grammar", None), getattr(cls, "grammar_init", None)
-    if original is None:
-        logger.debug("cdplugin: no %s._create_grammar: answers are not ended within max_tokens", cls.__name__)
-        return
 
-    @functools.wraps(original)
-    def create(self: Any, request: Any, *arguments: Any, **named: Any) -> Any:
+    def create(original: Any, self: Any, request: Any, *arguments: Any, **named: Any) -> Any:
         if self.vllm_config.structured_outputs_config.backend != NAME:
             return original(self, request, *arguments, **named)
         began = getattr(request, _ARRIVED, None) or time.monotonic()
@@ -275,18 +280,14 @@ def _patch_create(cls: Any) -> None:
         hand_over(state, request, self.vllm_config, self.backend, began)
         return state
 
-    cls._create_grammar = create
-    if arrive is None:
-        return
-
-    @functools.wraps(arrive)
-    def grammar_init(self: Any, request: Any, *arguments: Any, **named: Any) -> Any:
+    def arrive(original: Any, self: Any, request: Any, *arguments: Any, **named: Any) -> Any:
         if getattr(request, "structured_output_request", None) is not None:
             with contextlib.suppress(AttributeError):
                 setattr(request, _ARRIVED, time.monotonic())
-        return arrive(self, request, *arguments, **named)
+        return original(self, request, *arguments, **named)
 
-    cls.grammar_init = grammar_init
+    _wrap(cls, "_create_grammar", create, "answers are not ended within max_tokens")
+    _wrap(cls, "grammar_init", arrive, "a grammar's wait is counted from its compilation on")
 
 
 def hand_over(state: Any, request: Any, vllm_config: Any, backend: Any, began: float) -> None:
@@ -295,24 +296,14 @@ def hand_over(state: Any, request: Any, vllm_config: Any, backend: Any, began: f
 
     _set_budget(state, request, vllm_config, backend)
     with contextlib.suppress(AttributeError):
-        state.tell = functools.partial(_tell, request)
+        state.tell = lambda reason: setattr(request, "stop_reason", CROSSED + reason)  # vLLM carries it to the front end
     NUMBERS.observe("cdplugin_grammar_wait_seconds", time.monotonic() - began)
-
-
-def _tell(request: Any, reason: str) -> None:
-    """Write why a request ends with an error where vLLM carries it to the front end."""
-    request.stop_reason = CROSSED + reason
 
 
 def _patch_registry(module: ModuleType) -> None:
     """Whoever asks vLLM for its registry, to answer ``/metrics`` from it, gets ours in it where our backend is used."""
-    original = getattr(module, "get_prometheus_registry", None)
-    if original is None:
-        logger.debug("cdplugin: no get_prometheus_registry in %s: /metrics does not show our numbers", module.__name__)
-        return
 
-    @functools.wraps(original)
-    def get_prometheus_registry(*arguments: Any, **named: Any) -> Any:
+    def registry_with_ours(original: Any, *arguments: Any, **named: Any) -> Any:
         registry = original(*arguments, **named)
         from cdplugin.adapters.serving import metrics
 
@@ -323,7 +314,7 @@ def _patch_registry(module: ModuleType) -> None:
                 logger.warning("cdplugin: /metrics does not show our numbers: %s: %s", type(error).__name__, error)
         return registry
 
-    module.get_prometheus_registry = get_prometheus_registry  # type: ignore[attr-defined]
+    _wrap(module, "get_prometheus_registry", registry_with_ours, "/metrics does not show our numbers")
 
 
 def _set_budget(state: Any, request: Any, vllm_config: Any, backend: Any) -> None:
@@ -360,10 +351,6 @@ def _threads(engine: Any, executor: Any) -> Any:
     return GrammarThreads(engine, workers)
 
 
-def _patch_config(module: ModuleType) -> None:
-    compat.extend_backends(module, _require)
-
-
 def _require() -> None:
     """Make sure that the patches without which our name must not be used are in place. Raises ``ValueError``."""
     for name in (compat.PARAMS, compat.MANAGER):
@@ -385,21 +372,15 @@ def _after_init(module: ModuleType, name: str, then: Callable[[Any, Any], None],
     if cls is None:
         logger.debug("cdplugin: no %s in %s: %s", name, module.__name__, without)
         return
-    original = cls.__init__
 
-    @functools.wraps(original)
-    def __init__(self: Any, vllm_config: Any, *arguments: Any, **named: Any) -> None:  # noqa: N807
+    def init(original: Any, self: Any, vllm_config: Any, *arguments: Any, **named: Any) -> None:
         original(self, vllm_config, *arguments, **named)
         try:
             then(self, vllm_config)
         except Exception as error:
             logger.warning("cdplugin: %s: %s: %s", without, type(error).__name__, error)
 
-    cls.__init__ = __init__
-
-
-def _patch_input(module: ModuleType) -> None:
-    _after_init(module, "InputProcessor", _load_kernels, "the first request loads the kernels")
+    _wrap(cls, "__init__", init, without)
 
 
 def _load_kernels(processor: Any, vllm_config: Any) -> None:
@@ -413,10 +394,6 @@ def _load_kernels(processor: Any, vllm_config: Any) -> None:
         importlib.import_module(compat.PROCESSORS).GrammarLogitsProcessor.door = engine
 
 
-def _patch_runner(module: ModuleType) -> None:
-    _after_init(module, "GPUModelRunner", _apply_masks, "bitmasks are applied as vLLM does")
-
-
 def _apply_masks(runner: Any, vllm_config: Any) -> None:
     if vllm_config.structured_outputs_config.backend != NAME or runner.device.type != "cpu":
         return
@@ -427,15 +404,8 @@ def _apply_masks(runner: Any, vllm_config: Any) -> None:
 
 def _patch_beam_search(module: ModuleType) -> None:
     """Beam search lists the backends that it knows; ours is put where it looks."""
-    for cls in [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__]:
-        original = vars(cls).get("_init_beam_search_structured_output")
-        if original is not None:
-            setattr(cls, "_init_beam_search_structured_output", _with_our_backend(original))  # noqa: B010
 
-
-def _with_our_backend(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def init(self: Any, structured_outputs: Any, tokenizer: Any) -> Any:
+    def init(original: Any, self: Any, structured_outputs: Any, tokenizer: Any) -> Any:
         vllm_config = self.llm_engine.vllm_config
         config = vllm_config.structured_outputs_config
         if config is None or config.backend != NAME:
@@ -448,23 +418,20 @@ def _with_our_backend(original: Callable[..., Any]) -> Callable[..., Any]:
         backend = _backend(vllm_config, tokenizer)
         return backend, get_structured_output_key(structured_outputs), backend.allocate_token_bitmask(1)
 
-    return init
-
-
-def _patch_tools(module: ModuleType) -> None:
-    from cdplugin.adapters.vllm import tools
-
-    tools.patch(module)
+    name = "_init_beam_search_structured_output"
+    for cls in [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__]:
+        if name in vars(cls):
+            _wrap(cls, name, init, "beam search does not take our backend")
 
 
 PATCHES: dict[str, Callable[[ModuleType], None]] = {
     compat.PARAMS: _patch_params,
     compat.MANAGER: _patch_manager,
-    compat.CONFIG: _patch_config,
-    compat.INPUT: _patch_input,
+    compat.CONFIG: lambda module: compat.extend_backends(module, _require),
+    compat.INPUT: lambda module: _after_init(module, "InputProcessor", _load_kernels, "the first request loads the kernels"),
     compat.ASYNC: _patch_async,
     compat.REGISTRY: _patch_registry,
-    compat.RUNNER: _patch_runner,
-    **dict.fromkeys(compat.TOOLS, _patch_tools),
+    compat.RUNNER: lambda module: _after_init(module, "GPUModelRunner", _apply_masks, "bitmasks are applied as vLLM does"),
+    **dict.fromkeys(compat.TOOLS, tools.patch),
     compat.BEAM_SEARCH: _patch_beam_search,
 }

@@ -7,7 +7,7 @@ value that is no number), it ends wherever it matches in any case, and the bound
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from cdplugin.expr import ALT_OP, BYTES_OP, CAT_OP, EPSILON_OP, LITERALS_OP, Expr, alt, byte_class, cat, nullable, repeat
@@ -56,7 +56,9 @@ def folded(ir: GrammarIR, rights: Rights, start: Symbol) -> Expr | None:
     none of which begins another, so that the longest match is the only one.
     """
     mentioned = _reached(ir, rights, start)
-    if mentioned is None or not _lexemes_are_exact(ir, {s for right in _rules(rights, mentioned) for s in right if s < 0}):
+    if mentioned is None:
+        return None
+    if not _lexemes_are_exact(ir, {part for symbol in mentioned for right in rights[symbol] for part in right if part < 0}):
         return None
     done: dict[Symbol, tuple[Expr, int]] = {}
 
@@ -68,10 +70,6 @@ def folded(ir: GrammarIR, rights: Rights, start: Symbol) -> Expr | None:
 
     leaves_first(mentioned, solve)
     return done[start][0] if start in done else None
-
-
-def _rules(rights: Rights, symbols: Iterable[Symbol]) -> Iterable[Sequence[Symbol]]:
-    return (right for symbol in symbols for right in rights[symbol])
 
 
 def _reached(ir: GrammarIR, rights: Rights, start: Symbol) -> dict[Symbol, set[Symbol]] | None:

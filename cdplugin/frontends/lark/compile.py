@@ -23,7 +23,7 @@ from cdplugin.frontends.lark.source import Source
 from cdplugin.frontends.lark.stops import share_stops
 from cdplugin.frontends.lark.terminals import Terminals
 from cdplugin.frontends.lark.tree import Attributes, Grammar, Node
-from cdplugin.frontends.lark.write import Parametric, RuleAt, Writer
+from cdplugin.frontends.lark.write import RuleAt, Writer
 from cdplugin.ir import GrammarIR, Symbol
 from cdplugin.limits import BEYOND_TEXT, Limits
 
@@ -78,11 +78,9 @@ class _Compiler:
         layout = None if indented is None else rewrite_indentation(draft, indented, self.limits.max_rules)
         writer = Writer(draft, self.ir, options, layout)
         start = writer.write()
-        check_corners(draft, writer.family, self._members_of(writer.family))
+        members = [value for of, value in self.ir.instances.values() if of is writer.family and isinstance(value, RuleAt)]
+        check_corners(draft, writer.family, members)
         return start
-
-    def _members_of(self, family: Parametric) -> list[RuleAt]:
-        return [value for of, value in self.ir.instances.values() if of is family and isinstance(value, RuleAt)]
 
     def embed(self, node: Node, attributes: Attributes | None) -> Symbol:
         """The start symbol of what is embedded, as the attributes of a rule that is nothing else bound it."""

@@ -84,7 +84,9 @@ class Values:
         for kind in OTHER_KINDS:
             names = [one for one in listed if _KIND_OF.get(one) == kind]
             if names:
-                others[kind] = [schema if len(listed) == 1 else self._narrow(schema, kind, names)]
+                others[kind] = [schema]
+                if len(listed) > 1:
+                    others[kind] = [self._narrowed.setdefault((id(schema), kind), (schema, {**schema, "type": names}))[1]]
         return Kinds(self._strings(schema, at, bool(others)) if "string" in listed else None, others)
 
     def all_of(self, schemas: list[Any]) -> dict[str, Any]:
@@ -124,10 +126,6 @@ class Values:
         if schema is True or schema.keys() & _SAYS_TYPE or not schema.keys() - ANNOTATIONS:
             return schema
         return {**schema, "type": ["string", *OTHER_KINDS]}
-
-    def _narrow(self, schema: dict[str, Any], kind: str, names: list[str]) -> dict[str, Any]:
-        """``schema`` for the types of one kind."""
-        return self._narrowed.setdefault((id(schema), kind), (schema, {**schema, "type": names}))[1]
 
     def _listed(self, schema: dict[str, Any], at: str) -> Kinds:
         only(schema, frozenset(["enum", "const", "type"]), at)
