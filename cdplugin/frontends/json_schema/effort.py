@@ -7,11 +7,11 @@ from cdplugin.ir import Spent
 from cdplugin.limits import Limits
 
 _STEP_COST = 6
-_FIRST_ATTEMPT = 4
+_FIRST_ATTEMPT = 8
 """The part of the steps after which a schema is read again with more care."""
 _FOR_THE_SECOND = 3
 """The first attempt leaves at least twice what it takes to the second."""
-_WORK_PER_BYTE = 2
+_WORK_PER_BYTE = 0.25
 """What is in proportion to a schema's size: no sign that alternatives multiply."""
 
 
@@ -35,7 +35,7 @@ class Effort:
         self.is_first = True
         self._spent = spent
         self._most = limits.max_rules
-        at_first = min(max(limits.max_rules // _FIRST_ATTEMPT, _WORK_PER_BYTE * size), limits.max_rules // _FOR_THE_SECOND)
+        at_first = min(max(limits.max_rules // _FIRST_ATTEMPT, int(_WORK_PER_BYTE * size)), limits.max_rules // _FOR_THE_SECOND)
         self._most_at_first = spent.steps + at_first
 
     def again(self) -> Effort:

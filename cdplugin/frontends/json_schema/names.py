@@ -29,26 +29,26 @@ def children_of(name: str, parts: Sequence[ObjectPart]) -> list[Subschema]:
     """The schemas that hold for the member called ``name``."""
     out: list[Subschema] = []
     for part in parts:
-        declared = part.properties.get(name)
-        if declared is not None:
-            out.append(declared)
+        declared = part.properties.get(name, part.additional)
         if part.patterns:
             found = [member for pattern, member in part.patterns if finds(pattern, name)]
-            out += found
             if found:
+                declared = part.properties.get(name)
+                out += found if declared is None else (declared, *found)
                 continue
-        if declared is None and part.additional is not None:
-            out.append(part.additional)
+        if declared is not None:
+            out.append(declared)
     return out
 
 
 class Conjunction:
     """Schemas that apply at once: which types are left, how many schemas there are, and what they say of members.
 
-    ``objects``: what they say of objects; ``required``: the names that one of them requires.
+    ``objects``: what they say of objects; ``required``: the names that one of them requires; ``declared``: the names of which
+    they say something else, None for all or for those that match a pattern.
     """
 
-    __slots__ = ("_children", "objects", "required", "size", "types")
+    __slots__ = ("_children", "_declared", "objects", "required", "size", "types")
 
     def __init__(self, schemas: Iterable[Subschema]) -> None:
         self.types = ALL_TYPES
@@ -61,6 +61,14 @@ class Conjunction:
                 self.objects.append(sub.object)
         self.required = dict.fromkeys([name for part in self.objects for name in part.required])
         self._children: dict[str, list[Subschema]] = {}
+        self._declared: tuple[frozenset[str] | None] | None = None
+
+    @property
+    def declared(self) -> frozenset[str] | None:
+        if self._declared is None:
+            is_open = any(part.patterns or part.additional is not None for part in self.objects)
+            self._declared = (None if is_open else frozenset[str]().union(*(part.properties for part in self.objects)),)
+        return self._declared[0]
 
     def children(self, name: str) -> list[Subschema]:
         """The schemas that hold for the member called ``name``."""

@@ -163,26 +163,38 @@ class Objects(Writing):
         entries: list[Entry] = []
         for name, required in names.items():
             children = children_of(name, parts)
-            values: list[tuple[Symbol, int]] = []
+            values: tuple[tuple[Symbol, int], ...] = ()
             if not limited or allowed_by_names(name, parts, holds):
-                may_meet = [holds(named, name) for named, _ in conditions]
                 if conditions:
-                    self._count_subsets(sum(may_meet), len(conditions), pointer)
-                among = sum(may << k for k, may in enumerate(may_meet))
-                for marks, met in _subsets(conditions, among):
-                    unmet = self._not_met(conditions, among & ~marks)
-                    value = self._symbol(place([*children, *(wanted for _, wanted in met), *unmet]), bare)
-                    if value is not None:
-                        values.append((value, marks))
+                    values = self._conditional(name, children, conditions, pointer)
+                else:
+                    value = self._symbol(place(children), bare)
+                    values = () if value is None else ((value, 0),)
             if values:
                 symbol = self._key(name)
                 if children:
                     self.ir.locate(symbol, self.ir.at(place(children).pointer))
-                entries.append(Entry(name, symbol, tuple(values), required))
+                entries.append(Entry(name, symbol, values, required))
             elif required:
                 self._culprit.setdefault(pointer, place(children).pointer)
                 return None
         return entries
+
+    def _conditional(
+        self, name: str, children: list[Subschema], conditions: Sequence[Condition], pointer: str
+    ) -> tuple[tuple[Symbol, int], ...]:
+        """The values of a member, by the conditions that it meets."""
+        place, holds = self._shaper.place, self._shaper.holds
+        values: list[tuple[Symbol, int]] = []
+        may_meet = [holds(named, name) for named, _ in conditions]
+        self._count_subsets(sum(may_meet), len(conditions), pointer)
+        among = sum(may << k for k, may in enumerate(may_meet))
+        for marks, met in _subsets(conditions, among):
+            unmet = self._not_met(conditions, among & ~marks)
+            value = self._symbol(place([*children, *(wanted for _, wanted in met), *unmet]), self._bare_members)
+            if value is not None:
+                values.append((value, marks))
+        return tuple(values)
 
     def _plain_entries(self, names: dict[str, bool], part: ObjectPart, pointer: str) -> list[Entry] | None:
         """:meth:`_entries` where one subschema says all, and each name has one schema at most."""

@@ -459,7 +459,7 @@ def check_loops(subschemas: Iterable[Subschema]) -> None:
     """Raise if a subschema applies itself to the very same location, through ``$ref``, ``allOf`` or ``anyOf`` (Core, 9.4.1)."""
     state: dict[Subschema, int] = {}
     for root in subschemas:
-        if root.is_alone():
+        if root in state or not (root.before or root.after or root.choices or root.logic):
             continue
         stack: list[tuple[Subschema, bool]] = [(root, False)]
         while stack:
@@ -469,9 +469,14 @@ def check_loops(subschemas: Iterable[Subschema]) -> None:
                 continue
             if sub in state:
                 continue
+            below: tuple[Subschema, ...] = sub.before + sub.after
+            if sub.choices or sub.logic:
+                below = (*below, *chain(*sub.choices), *chain(*(item.members for item in sub.logic)))
+            if not below:
+                state[sub] = 2
+                continue
             state[sub] = 1
             stack.append((sub, True))
-            below = (*sub.before, *sub.after, *chain(*sub.choices), *chain(*(item.members for item in sub.logic)))
             for other in below:
                 mark = state.get(other)
                 if mark == 1:

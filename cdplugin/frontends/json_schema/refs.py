@@ -79,6 +79,7 @@ class Documents:
         self._anchors: dict[tuple[int, str], Target] = {}
         self._dynamic: dict[tuple[int, str], Target] = {}
         self._indexed: set[int] = set()
+        self._resolved: dict[tuple[str, int], Target] = {}
         self.root = self._document(document, "", "", LENIENT)
 
     def _new(self, base: str, root: Any, pointer: str, dialect: Dialect) -> Resource:
@@ -141,6 +142,12 @@ class Documents:
 
     def resolve(self, reference: str, resource: Resource, location: str) -> Target:
         """Where ``reference``, met in ``resource``, leads; ``GrammarError`` when nowhere."""
+        found = self._resolved.get((reference, resource.number))
+        if found is None:
+            found = self._resolved[reference, resource.number] = self._resolve(reference, resource, location)
+        return found
+
+    def _resolve(self, reference: str, resource: Resource, location: str) -> Target:
         if reference.startswith("#"):
             fragment = unquote(reference[1:])
         else:

@@ -446,25 +446,26 @@ class Shaper:
         if more is None:
             more = self._conjunctions[branch] = Conjunction(self._flat(branch)[0])
         types = held.types & more.types
-        return bool(types) and (types != OBJECT_BIT or not self._objects_clash(held, more))
+        return bool(types) and (types != OBJECT_BIT or not more.objects or not self._objects_clash(held, more))
 
     def _objects_clash(self, held: Conjunction, more: Conjunction) -> bool:
         """Whether a property that one of both requires has no value that is valid under both."""
-        if not more.objects:
-            return False
-        disjoint = self._logician.disjoint
-        for name in {**more.required, **held.required}:
+        disjoint, declared = self._logician.disjoint, more.declared
+        others = held.required if declared is None else [name for name in held.required if name in declared]
+        for name in {**more.required, **dict.fromkeys(others)} if others else more.required:
             fresh = more.children(name)
             is_new = name in more.required
             if is_new or fresh:
                 children = held.children(name) + fresh
-                self.count(len(children) // 2)
+                if len(children) > 1:
+                    self.count(len(children) // 2)
                 for child in children:
                     if child.types == 0:
                         return True
-                for a, b in combinations(children, 2) if is_new else product(fresh, children):
-                    if disjoint(a, b, 2):
-                        return True
+                if len(children) > 1:
+                    for a, b in combinations(children, 2) if is_new else product(fresh, children):
+                        if a is not b and disjoint(a, b, 2):
+                            return True
         return False
 
     def _flat(self, branch: Subschema) -> _State:

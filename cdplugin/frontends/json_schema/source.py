@@ -22,6 +22,7 @@ _SCALARS = (str, bool, int, type(None))
 _MOST_WRITTEN = 1_000_000
 """Values that a schema may have, written out, to be remembered: one that has parts in common may have exponentially many."""
 _WITHOUT_REFERENCES = 2  # the last version of `marshal` in which equal values of the same types are written alike
+_MOST_ON_A_LEVEL = 1_000
 _ONLY_STR = frozenset((str,))
 _SMALL, _CONTAINERS = frozenset((str, bool)), frozenset((dict, list))
 _JSON_SCALARS = frozenset((str, int, float, bool, type(None)))
@@ -108,7 +109,7 @@ def check_value(root: Any, limits: Limits, names: set[str] | None = None) -> int
     """Raise unless ``root`` is a finite JSON value within the limits of depth and size. Cyclic Python objects are too deep.
     The names of all members are added to ``names``.
 
-    Returns about how many bytes it has as text, parts that are the same object on one level counted once.
+    Returns about how many bytes it has as text, parts that are the same object on one large level counted once.
     """
     budget = limits.max_spec_bytes
     met = set[str]() if names is None else names
@@ -118,29 +119,33 @@ def check_value(root: Any, limits: Limits, names: set[str] | None = None) -> int
         if depth > limits.max_spec_depth:
             raise _too_deep(limits)
         depth += 1
+        keys: list[Any] = []
         members: list[Any] = []
+        converted: list[Any] = []
         for value in level:
             kind = type(value)
             if kind is dict:
-                if not _ONLY_STR.issuperset(map(type, value)) and not all(isinstance(key, str) for key in value):
-                    found = next(key for key in value if not isinstance(key, str))
-                    raise GrammarError("the schema is not JSON", expected="keys of type str", found=shown(found))
-                budget -= 2 + 4 * len(value) + sum(map(len, value))
-                met.update(value)
+                keys += value
                 members += value.values()
             elif kind is list:
-                budget -= 2 + 2 * len(value)
                 members += value
             else:
-                budget -= 8
-                _check_scalar(value, members)
+                budget -= 6
+                _check_scalar(value, converted)
+        if not _ONLY_STR.issuperset(map(type, keys)) and not all(isinstance(key, str) for key in keys):
+            found = next(key for key in keys if not isinstance(key, str))
+            raise GrammarError("the schema is not JSON", expected="keys of type str", found=shown(found))
+        met.update(keys)
         texts = [member for member in members if type(member) is str]
-        budget -= 2 * len(texts) + sum(map(len, texts))
+        budget -= 2 * (len(level) + len(keys) + len(members) + len(texts)) + sum(map(len, keys)) + sum(map(len, texts))
         if budget < 0:
             most = f"at most Limits.max_spec_bytes = {limits.max_spec_bytes}"
             raise LimitExceeded("schema too large", expected=most, found="more")
-        # the same object met twice on one level is walked once: shared parts may be exponentially many
-        level = [*{id(member): member for member in members if type(member) not in _SMALL}.values()]
+        members += converted
+        level = [member for member in members if type(member) not in _SMALL]
+        if len(level) > _MOST_ON_A_LEVEL:
+            # the same object met twice on one level is walked once: shared parts may be exponentially many
+            level = [*{id(member): member for member in level}.values()]
     return limits.max_spec_bytes - budget
 
 
