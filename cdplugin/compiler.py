@@ -4,8 +4,9 @@ lays the rules out and fills the static tables of an arena.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Container, Hashable, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -26,7 +27,7 @@ from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits
 from cdplugin.matcher import Grammar
-from cdplugin.memory import ByteLru, short_key, size_of
+from cdplugin.memory import ByteLru, fixed_cache, short_key, size_of
 from cdplugin.specs.base import JsonObject, JsonSchema, Spec
 from cdplugin.tally import too_many_nodes
 from cdplugin.vocab.vocabulary import Vocabulary
@@ -86,8 +87,9 @@ class Compiler:
                 with gc_paused():
                     grammar = self.compile_ir(spec.rules(self.limits))
                 grammar.account.note("key", size_of(key))
-            grammar, serial = self._cache.put(key, grammar, grammar.nbytes)
-            grammar.account.keep_in(self._cache, key, serial)
+            nbytes = grammar.nbytes
+            grammar, serial = self._cache.put(key, grammar, nbytes)
+            grammar.account.keep_in(self._cache, key, serial, nbytes)
             self._in_use[key] = grammar
         return grammar, is_known
 
@@ -135,8 +137,10 @@ def _build(ir: GrammarIR, base: BaseArena, arena: Arena, limits: Limits) -> Stat
     if not lexemes.is_led:
         used = [t for t in used if lexemes.leads[t] >= 0 or ~t not in lexemes.rewrite]
     program = base.program()
-    results = []
-    for t in used:
+    results: list[int] = []
+    if ir.begun is not None and lexemes.is_led:
+        results = base.results_of(lexemes.expressions[: len(ir.begun.lexemes)])
+    for t in used[len(results) :]:
         results.append(program.add_lexeme(lexemes.expressions[t]))
         if program.n_results > limits.max_expr_nodes:
             raise too_many_nodes(limits.max_expr_nodes).amended(location=ir.places.get(~t, ("",))[0])
@@ -182,22 +186,14 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
     lexemes = Lexemes(expressions, [-1] * len(expressions))
     if ir.restriction is not None:
         return lexemes
-    cat, repeat, kept = expr.CAT_OP, expr.REPEAT_OP, ir.tracked
+    kept = ir.tracked
     is_exact = ir.is_exact() and not ir.max_tokens
     with_prefix: dict[int, list[int]] = {}
     alone: list[int] = []
-    last, those = None, list[int]()
-    for t, e in enumerate(expressions):
-        if e.op == cat:
-            first = e.args[0]
-            if first is not last:
-                if first.op != repeat or first.args[1] != 0:
-                    continue
-                last, those = first, with_prefix.setdefault(id(first), [])
-            if ~t not in kept:
-                those.append(t)
-        elif e.op == repeat and e.args[1] == 0:
-            alone.append(t)
+    n_begun, begun = (0, None) if ir.begun is None else _begun_with(ir.begun)
+    if begun is not None:
+        with_prefix[id(begun[0])] = [*begun[1]]
+    _find_prefixes(expressions, n_begun if begun is not None else 0, kept, with_prefix, alone)
     whole: list[tuple[int, Symbol]] = []  # lexemes that are a prefix, and what stands for it
     leads = lexemes.leads
     for those in with_prefix.values():
@@ -223,6 +219,38 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
         lexemes.rewrite[~t] = (symbol,)
         lexemes.is_led = False
     return lexemes
+
+
+def _find_prefixes(
+    expressions: Sequence[expr.Expr], start: int, kept: Container[Symbol], found: dict[int, list[int]], alone: list[int]
+) -> None:
+    """Add to ``found``, by the id of an optional prefix, the lexemes from ``start`` on that have it, without those that are
+    ``kept``; to ``alone`` those that may be one.
+    """
+    cat, repeat = expr.CAT_OP, expr.REPEAT_OP
+    last, those = None, list[int]()
+    for t, e in enumerate(islice(expressions, start, None), start):
+        if e.op == cat:
+            first = e.args[0]
+            if first is not last:
+                if first.op != repeat or first.args[1] != 0:
+                    continue
+                last, those = first, found.setdefault(id(first), [])
+            if ~t not in kept:
+                those.append(t)
+        elif e.op == repeat and e.args[1] == 0:
+            alone.append(t)
+
+
+@fixed_cache(4, entry_bytes=50_000)
+def _begun_with(ir: GrammarIR) -> tuple[int, tuple[expr.Expr, list[int]] | None]:
+    """How many lexemes there are in what other IRs begin with, and, if it is all, the one prefix that some of them have."""
+    found: dict[int, list[int]] = {}
+    alone: list[int] = []
+    _find_prefixes(ir.lexemes, 0, (), found, alone)
+    is_all = len(found) == 1 and not alone and ir.is_bare()
+    those = next(iter(found.values()), [])
+    return len(ir.lexemes), (ir.lexemes[those[0]].args[0], those) if is_all else None
 
 
 def _judge(

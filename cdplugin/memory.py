@@ -230,10 +230,11 @@ class Account:
         self._parts[part] = nbytes
         self._tell()
 
-    def keep_in(self, cache: ByteLru[Any], key: Hashable, serial: int) -> None:
-        """Have the entry of ``cache`` with this key and number resized from now on."""
+    def keep_in(self, cache: ByteLru[Any], key: Hashable, serial: int, noted: int = -1) -> None:
+        """Have the entry of ``cache`` with this key and number resized from now on; it knows of ``noted`` bytes."""
         self._home = (weakref.ref(cache), key, serial)
-        self._tell()
+        if self.nbytes != noted:
+            self._tell()
 
     def _tell(self) -> None:
         if self._home is not None:
@@ -246,20 +247,26 @@ class Account:
 def size_of(*values: Any, nodes: list[Node] | None = None) -> int:
     """Bytes of values and of what they consist of; what has ``nbytes`` says itself. Trees are added to ``nodes`` instead."""
     total = 0
-    pending = list(values)
-    while pending:
-        item = pending.pop()
-        if type(item) in _WITHOUT_NBYTES:
-            total += getsizeof(item)
-        elif isinstance(item, Node):
-            if nodes is not None:
-                nodes.append(item)
-            continue
-        else:
-            nbytes = getattr(item, "nbytes", None)
-            total += getsizeof(item) if nbytes is None else nbytes
-        if isinstance(item, (tuple, list)):
-            pending += item
+    level: Sequence[Any] = values
+    while level:
+        below: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is tuple or kind is list:
+                below += item
+            elif kind not in _WITHOUT_NBYTES:
+                if isinstance(item, Node):
+                    total -= getsizeof(item)
+                    if nodes is not None:
+                        nodes.append(item)
+                    continue
+                nbytes = getattr(item, "nbytes", None)
+                if nbytes is not None:
+                    total += nbytes - getsizeof(item)
+                if isinstance(item, (tuple, list)):
+                    below += item
+        total += sum(map(getsizeof, level))
+        level = below
     return total
 
 

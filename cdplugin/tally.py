@@ -15,8 +15,8 @@ anew: no request's outcome depends on what others asked for.
 from __future__ import annotations
 
 import threading
-from collections.abc import Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Hashable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from cdplugin.errors import LimitExceeded
@@ -93,35 +93,34 @@ def current() -> Tally | None:
     return _local.tally
 
 
-@contextmanager
-def counting(most: int) -> Iterator[Tally]:
-    """Count what this thread builds. Inside another such block it is counted there."""
-    outer, outer_most = _local.tally, _local.most
-    _local.tally = tally = outer or Tally(most)
-    _local.most = tally.most
-    try:
-        yield tally
-    finally:
-        _local.tally, _local.most = outer, outer_most
+class _Context:
+    """A context in which this thread's builders charge ``tally``."""
+
+    __slots__ = ("_most", "_outer", "_outer_most", "_tally")
+
+    def __init__(self, tally: Tally | None, most: int) -> None:
+        self._tally, self._most = tally, most
+
+    def __enter__(self) -> Any:
+        self._outer, self._outer_most = _local.tally, _local.most
+        _local.tally, _local.most = self._tally, self._most
+        return self._tally
+
+    def __exit__(self, *_: object) -> None:
+        _local.tally, _local.most = self._outer, self._outer_most
 
 
-@contextmanager
-def framed() -> Iterator[Frame]:
-    """Count what is built for one value by itself, against the same limit."""
-    outer = _local.tally
-    _local.tally = frame = Frame(_local.most)
-    try:
-        yield frame
-    finally:
-        _local.tally = outer
+def counting(most: int) -> AbstractContextManager[Tally]:
+    """A context that counts what this thread builds. Inside another such block it is counted there."""
+    tally = _local.tally or Tally(most)
+    return _Context(tally, tally.most)
 
 
-@contextmanager
-def apart() -> Iterator[None]:
-    """Charge nobody: for what a cache keeps without its cost."""
-    outer = _local.tally
-    _local.tally = None
-    try:
-        yield
-    finally:
-        _local.tally = outer
+def framed() -> AbstractContextManager[Frame]:
+    """A context that counts what is built for one value by itself, against the same limit."""
+    return _Context(Frame(_local.most), _local.most)
+
+
+def apart() -> AbstractContextManager[None]:
+    """A context that charges nobody: for what a cache keeps without its cost."""
+    return _Context(None, _local.most)

@@ -27,6 +27,8 @@ _COMPOUND = frozenset((expr.CAT_OP, expr.ALT_OP, expr.AND_OP, expr.NOT_OP, expr.
 _four_words = struct.Struct("<4q").unpack
 
 
+_DENIED = (layout.K_NOT, layout.K_AND, 2)
+_OTHER_NAMES_NODES = 4  # of names that are none of some: they count, though only the last is kept
 _EVERY_BYTE = bytes(range(256))
 _NOTHING: Mapping[int, tuple[int, ...]] = MappingProxyType({})
 
@@ -97,7 +99,7 @@ class Program:
         expression that the arena has.
 
         What most lexemes are, a literal and then an expression that the arena has, is one instruction for as many as follow one
-        another.
+        another; so are names in their quotes that are none of some.
         """
         known, words = self._known, self.words
         leaf = known.get(id(root))
@@ -107,7 +109,12 @@ class Program:
             return self.add(root)
         first, rest = root.args
         tail = known.get(id(rest))
-        if tail is None or first.op != expr.LITERALS_OP or len(first.args) != 1:
+        if tail is None:
+            return self.add(root)
+        if first.op == expr.CAT_OP:
+            found = self._other_names(first, tail)
+            return self.add(root) if found is None else found
+        if first.op != expr.LITERALS_OP or len(first.args) != 1:
             return self.add(root)
         if self._cut and first.args[0].translate(None, self._spellable):
             return self.add(root)
@@ -119,6 +126,24 @@ class Program:
         else:
             words += (KEYS, literal, literal + 1, tail[1], number)
         self._keys_end = (len(words), literal + 1, number + 1, tail[1])
+        return number
+
+    def _other_names(self, quoted: Expr, tail: tuple[int, ...]) -> int | None:
+        """What :meth:`add` would append for ``text & ~names`` in quotes, and ``tail``; None for anything else."""
+        if len(quoted.args) != 3 or self._characters is None:
+            return None
+        quote, inner, end = quoted.args
+        if quote is not end or quote.op != expr.LITERALS_OP or inner.op != expr.AND_OP or len(inner.args) != 2:
+            return None
+        text, others = inner.args
+        known = self._known.get(id(text))
+        if known is None or others.op != expr.NOT_OP or type(others.args[0]) is not Names:
+            return None
+        mark = self._literals_words(quote.args, positive=True)
+        names = self._leaf(others.args[0], positive=False)
+        self.n_results += _OTHER_NAMES_NODES
+        number = self.n_results - 1
+        self.words += (*mark, *known, *names, *_DENIED, *mark, layout.K_CAT, 3, *tail, layout.K_CAT, 2, KEEP, number)
         return number
 
     def code(self) -> np.ndarray:

@@ -123,6 +123,8 @@ class JsonSchema(Spec):
         schema = self.schema
         if not isinstance(schema, (str, type)):
             schema = content_key(schema)
+            if self.options is _DEFAULT:
+                return schema  # bytes, which no other spec has: hashed once, where a tuple is hashed each time
         return key_of(JsonSchema, schema, self.options)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:

@@ -36,6 +36,9 @@ _MOST_AT_FIRST = 1_000
 """Rules or lexemes, more than what :func:`_first_writer` writes."""
 
 
+_USUAL_LAYOUT = (USUAL.whitespace, USUAL.separators, USUAL.indent, USUAL.gaps)
+
+
 def compile_schema(
     schema: Any, options: Options | None = None, limits: Limits | None = None, ir: GrammarIR | None = None
 ) -> GrammarIR:
@@ -79,11 +82,11 @@ def _compile(document: dict | bool, options: Options, limits: Limits, ir: Gramma
     """The rules of a document that is sound as a value."""
     reader = Reader(document, options, limits)
     root = reader.read_all()
-    layout = layout_of(options.whitespace, options.separators, options.indent, options.gaps)
-    is_usual = options.property_order == "schema" and not options.unique_names and not ir.names and not ir.lexemes
-    first = _first_writer() if is_usual and min(limits.max_rules, limits.max_lexemes) >= _MOST_AT_FIRST else None
-    if first is not None and first._layout is not layout:
-        first = None
+    of_layout = (options.whitespace, options.separators, options.indent, options.gaps)
+    is_usual = options.property_order == "schema" and not options.unique_names and of_layout == _USUAL_LAYOUT
+    is_alone = not ir.names and not ir.lexemes and min(limits.max_rules, limits.max_lexemes) >= _MOST_AT_FIRST
+    first = _first_writer() if is_usual and is_alone else None
+    layout = layout_of(*of_layout) if first is None else first._layout
     writer = _Writer(reader, layout, options, limits, ir, effort, first)
     try:
         return writer.write(root)
@@ -94,11 +97,10 @@ def _compile(document: dict | bool, options: Options, limits: Limits, ir: Gramma
 @fixed_cache(1, entry_bytes=50_000)
 def _first_writer() -> _Writer:
     """One that has written any JSON value in the layout that most schemas have: the compiler's templates know its lexemes."""
-    options, limits, ir = Options(), Limits(), GrammarIR()
-    layout = layout_of(options.whitespace, options.separators, options.indent, options.gaps)
+    limits, ir = Limits(), GrammarIR()
     with apart():
-        reader = Reader(True, options, limits)
-        writer = _Writer(reader, layout, options, limits, ir, Effort(limits, 0, ir.spent), None)
+        reader = Reader(True, USUAL, limits)
+        writer = _Writer(reader, layout_of(*_USUAL_LAYOUT), USUAL, limits, ir, Effort(limits, 0, ir.spent), None)
         writer.write_place(())
     return writer
 
