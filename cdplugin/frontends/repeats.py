@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from cdplugin.ir import GrammarIR, Symbol
@@ -102,6 +102,17 @@ class Repeats(Generic[Item]):
                 self._rule(found, [self._power(symbol, n - 1), *below])
             below = [found]
         return below
+
+
+def either(ir: GrammarIR, ways: Iterable[Sequence[Symbol]], name: str = "") -> Symbol:
+    """One of some sequences as one symbol: a nonterminal, but where there is no ``name`` and one sequence of one symbol."""
+    listed = list(ways)
+    if not name and [len(way) for way in listed] == [1]:
+        return listed[0][0]
+    out = ir.nonterminal(name)
+    for way in listed:
+        ir.rule(out, way)
+    return out
 
 
 class SymbolRepeats(Repeats[Symbol]):

@@ -7,6 +7,8 @@ two there are depends on the vocabulary, so both are written, and the compiler d
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import Any
 
 from cdplugin.errors import GrammarError
 from cdplugin.expr import literal
@@ -30,6 +32,13 @@ def utf8(text: str) -> bytes:
 def may_hold_tokens(text: str) -> bool:
     """Whether a part of ``text`` looks like a special token."""
     return _SPECIAL.search(text) is not None
+
+
+def token_set(tokens: Iterable[int | str], **options: Any) -> TokenSet:
+    """Tokens by their ids and their texts. ``options``: those of :class:`TokenSet`."""
+    listed = list(tokens)
+    names = tuple(token for token in listed if isinstance(token, str))
+    return TokenSet(names, tuple((token, token) for token in listed if isinstance(token, int)), **options)
 
 
 def spell(ir: GrammarIR, text: str) -> list[Symbol]:

@@ -6,25 +6,27 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from cdplugin.errors import GrammarError
-from cdplugin.frontends.bnf.scan import error
-from cdplugin.frontends.bnf.tree import Source, references
+from cdplugin.frontends.bnf.tree import Grammar, references
 from cdplugin.frontends.productive import Productive
 from cdplugin.ir import Symbol
+from cdplugin.walks import reached
 
 _MOST_NAMES = 2_000
 
 
-def check_references(source: Source, root: str) -> dict[str, set[str]]:
+def check_references(grammar: Grammar, root: str) -> dict[str, set[str]]:
     """The rules within reach of ``root``, it first, each with the rules that it mentions.
 
     Raises :class:`GrammarError` for a missing root and for undefined rules. Rules that are out of reach may be unused on
     purpose; only their references are looked at.
     """
-    rules = source.rules
+    rules = grammar.rules
     if not rules:
-        raise GrammarError("the grammar has no rules", expected=f"{root} ::= …", found="no text" if not source.text else "none")
+        raise GrammarError(
+            "the grammar has no rules", expected=f"{root} ::= …", found="no text" if not grammar.source.text else "none"
+        )
     if root not in rules:
-        raise GrammarError(f"no rule is named {root!r}{_similar(source, root)}", expected=f"a rule {root!r}, or root=…")
+        raise GrammarError(f"no rule is named {root!r}{_similar(grammar, root)}", expected=f"a rule {root!r}, or root=…")
     mentioned: dict[str, set[str]] = {}
     undefined: dict[str, int] = {}
     for rule in rules.values():
@@ -37,20 +39,14 @@ def check_references(source: Source, root: str) -> dict[str, set[str]]:
         used = set().union(*mentioned.values())
         name, at = next(iter(undefined.items()))
         more = f" (and {len(undefined) - 1} more)" if len(undefined) > 1 else ""
-        raise error(f"rule {name!r} is not defined{more}{_similar(source, name, used)}", source.text, at)
-    reached = {root: mentioned[root]}
-    pending = [root]
-    while pending:
-        for name in sorted(mentioned[pending.pop()], key=lambda n: rules[n].at):
-            if name not in reached:
-                reached[name] = mentioned[name]
-                pending.append(name)
-    return reached
+        grammar.source.fail(f"rule {name!r} is not defined{more}{_similar(grammar, name, used)}", at)
+    needed = reached([root], lambda name: sorted(mentioned[name], key=lambda other: rules[other].at))
+    return {name: mentioned[name] for name in needed}
 
 
-def _similar(source: Source, name: str, used: set[str] | None = None) -> str:
+def _similar(grammar: Grammar, name: str, used: set[str] | None = None) -> str:
     """``: did you mean 'x'?``, rules that nothing uses first."""
-    names = [n for n in source.rules if abs(len(n) - len(name)) <= 3][:_MOST_NAMES]
+    names = [n for n in grammar.rules if abs(len(n) - len(name)) <= 3][:_MOST_NAMES]
     folded = {n.lower().replace("_", "-"): n for n in names}
     match = get_close_matches(name.lower().replace("_", "-"), folded, 3, 0.6)
     if not match:
@@ -65,7 +61,7 @@ def unproductive(rules: Iterable[tuple[Symbol, tuple[Symbol, ...]]], wanted: Ite
     return set(wanted) - Productive((left, (s for s in right if s >= 0)) for left, right in rules).known
 
 
-def fail_unproductive(source: Source, mentioned: dict[str, set[str]], dead: set[str]) -> None:
+def fail_unproductive(grammar: Grammar, mentioned: dict[str, set[str]], dead: set[str]) -> None:
     """Raise for the first cycle of rules none of which can end. Each dead rule needs another one, so there is a cycle."""
     name = next(name for name in mentioned if name in dead)
     path: dict[str, None] = {}
@@ -74,9 +70,8 @@ def fail_unproductive(source: Source, mentioned: dict[str, set[str]], dead: set[
         name = min(mentioned[name] & dead)
     cycle = list(path)[list(path).index(name) :]
     through = f" (through {', '.join(repr(n) for n in cycle[1:4])})" if len(cycle) > 1 else ""
-    raise error(
+    grammar.source.fail(
         f"rule {name!r} matches nothing: every derivation of it contains {name!r} again{through}",
-        source.text,
-        source.rules[name].at,
+        grammar.rules[name].at,
         expected="an alternative that ends",
     )

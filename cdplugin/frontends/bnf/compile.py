@@ -6,8 +6,8 @@ from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.frontends.bnf.check import check_references
 from cdplugin.frontends.bnf.fold import fold_rules
 from cdplugin.frontends.bnf.parse import parse
-from cdplugin.frontends.bnf.scan import error
 from cdplugin.frontends.bnf.write import Writer
+from cdplugin.frontends.source import Source
 from cdplugin.ir import GrammarIR
 from cdplugin.limits import Limits
 
@@ -34,17 +34,15 @@ def compile_bnf(
         raise GrammarError("wrong type of root", expected="str", found=type(root).__name__)
     if len(text) > limits.max_spec_bytes or len(text) * 4 > limits.max_spec_bytes < len(text.encode("utf-8", "replace")):
         raise LimitExceeded(f"the grammar is longer than max_spec_bytes ({limits.max_spec_bytes})")
-    try:
-        text.encode()
-    except UnicodeEncodeError as problem:
-        raise error("bad text", text, problem.start, expected="Unicode text", found="a lone surrogate") from None
+    source = Source(text)
+    source.check_unicode()
     ir = ir or GrammarIR()
     ir.count_text(len(text), limits)
-    source = parse(text, syntax, limits)
-    mentioned = check_references(source, root)
-    folded = fold_rules(source, mentioned)
+    grammar = parse(source, syntax, limits)
+    mentioned = check_references(grammar, root)
+    folded = fold_rules(grammar, mentioned)
     if not fold:
-        folded = folded._replace(inline={n: one for n, one in folded.inline.items() if source.rules[n].options.needs_regular})
-    writer = Writer(source, ir, folded, limits, fold)
+        folded = folded._replace(inline={n: one for n, one in folded.inline.items() if grammar.rules[n].options.needs_regular})
+    writer = Writer(grammar, ir, folded, limits, fold)
     ir.start = writer.write(root, mentioned)
     return ir

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from cdplugin.errors import UnsupportedError
 from cdplugin.expr import EPSILON, REPEAT_OP, Expr, alt, cat, literal, literals, repeat
-from cdplugin.frontends.bnf.scan import error
-from cdplugin.frontends.bnf.tree import ALT, CHARS, EXPR, REF, REPEAT, SEQ, TEXT, Node, Rule, Source, post_order
+from cdplugin.frontends.bnf.tree import ALT, CHARS, EXPR, REF, REPEAT, SEQ, TEXT, Grammar, Node
 from cdplugin.frontends.productive import leaves_first
 from cdplugin.regex.alphabet import UTF8
+from cdplugin.walks import fold
 
 _MOST_COUNT = 1 << 20
 """Largest product of counts."""
@@ -38,7 +37,7 @@ class Folded(NamedTuple):
     alone: dict[str, Regular]
 
 
-def fold_rules(source: Source, mentioned: dict[str, set[str]]) -> Folded:
+def fold_rules(grammar: Grammar, mentioned: dict[str, set[str]]) -> Folded:
     """The rules that are regular and not too large. Each is looked at once.
 
     Raises ``UnsupportedError`` for a rule that is not regular and has an option that only such a rule can have.
@@ -47,7 +46,7 @@ def fold_rules(source: Source, mentioned: dict[str, set[str]]) -> Folded:
     alone: dict[str, Regular] = {}
 
     def solve(name: str) -> bool:
-        body, options = source.rules[name].body, source.rules[name].options
+        body, options = grammar.rules[name].body, grammar.rules[name].options
         found = _self_recursive(body, name, folded) if name in mentioned[name] else regular(body, folded)
         if found is None:
             return False
@@ -59,34 +58,22 @@ def fold_rules(source: Source, mentioned: dict[str, set[str]]) -> Folded:
     leaves_first(mentioned, solve)
     for name in mentioned:
         if name not in folded and name not in alone:
-            _check_options(source, source.rules[name])
+            options = grammar.rules[name].options
+            if option := options.needs_regular:
+                expected = f"a rule of at most {MOST_NODES} parts, without recursion and rules that capture or have max_tokens"
+                message = f"{option} of a rule that is not regular, {name!r}, is not supported"
+                grammar.source.refuse(message, options.at[option], expected=expected)
     return Folded(folded, alone)
-
-
-def _check_options(source: Source, rule: Rule) -> None:
-    option = rule.options.needs_regular
-    if option:
-        raise error(
-            f"{option} of a rule that is not regular, {rule.name!r}, is not supported",
-            source.text,
-            rule.options.at[option],
-            expected=f"a rule of at most {MOST_NODES} parts, without recursion and rules that capture or have max_tokens",
-            kind=UnsupportedError,
-        )
 
 
 def regular(root: Node, folded: dict[str, Regular]) -> Regular | None:
     """A tree as one expression; ``None`` if some part of it is not regular, or it is too large."""
-    values: list[Regular] = []
-    for node in post_order(root):
-        count = len(node.children)
-        parts = values[len(values) - count :]
-        del values[len(values) - count :]
-        found = combine(node, parts, folded)
-        if found is None:
-            return None
-        values.append(found)
-    return values[0]
+
+    def value(node: Node, parts: list[Regular | None]) -> Regular | None:
+        known = [part for part in parts if part is not None]
+        return combine(node, known, folded) if len(known) == len(parts) else None
+
+    return fold(root, lambda node: node.children, value)
 
 
 def combine(node: Node, parts: list[Regular], folded: dict[str, Regular]) -> Regular | None:

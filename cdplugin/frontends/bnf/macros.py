@@ -10,7 +10,7 @@ from typing import Any
 
 from cdplugin.errors import relocated, shown
 from cdplugin.expr import EMPTY, both, negate_ranges, repeat
-from cdplugin.frontends.bnf.scan import Scanner, where
+from cdplugin.frontends.bnf.scan import Scanner
 from cdplugin.frontends.bnf.tree import DISPATCH, EXPR, TOKENS, Dispatch, Node
 from cdplugin.frontends.lark.substring import substring_expr
 from cdplugin.ir import TokenSet
@@ -55,7 +55,7 @@ def parse_macro(name: str, scanner: Scanner, at: int) -> Node | None:
             scanner.fail("Token matches nothing", at, expected="at least one token id", found="none")
         ranges = tuple((i, i) for i in dict.fromkeys(ids))
         others = name == "ExcludeToken"
-        return Node(TOKENS, (TokenSet(ranges=ranges, negated=others, where=where(scanner.text, at), ends=False),), at)
+        return Node(TOKENS, (TokenSet(ranges=ranges, negated=others, where=scanner.source.where(at), ends=False),), at)
     return Node(DISPATCH, (_dispatch(name, values, options, scanner, at),), at)
 
 
@@ -83,7 +83,7 @@ def _regex(values: list[Any], options: dict[str, Any], scanner: Scanner, at: int
         if flag not in _REGEX_FLAGS:
             scanner.fail("bad flags of Regex", at, expected=f"letters of {_REGEX_FLAGS!r}", found=repr(flag))
     pattern = _PYTHON_GROUP.sub(lambda match: match[1] or "(?<", pattern)
-    with relocated(lambda inner: (f"{inner} of the pattern in " if inner else "") + where(scanner.text, at)):
+    with relocated(lambda inner: (f"{inner} of the pattern in " if inner else "") + scanner.source.where(at)):
         expression = parse(pattern, "ecma", "".join({*flags, "u", "a"}), scanner.limits).match_expr(UTF8)
     if raw:
         expression = both(expression, _RAW_IN_JSON)

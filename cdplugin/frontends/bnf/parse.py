@@ -9,8 +9,9 @@ from typing import Any
 from cdplugin.expr import MAX_CODE_POINT
 from cdplugin.frontends.bnf.macros import parse_macro
 from cdplugin.frontends.bnf.rule_options import RuleOptions, read_options
-from cdplugin.frontends.bnf.scan import GBNF, NAME, XGRAMMAR, Scanner, where
-from cdplugin.frontends.bnf.tree import CHARS, REF, REPEAT, SEQ, TEXT, TOKENS, Node, Rule, Source, choice, sequence
+from cdplugin.frontends.bnf.scan import GBNF, NAME, XGRAMMAR, Scanner
+from cdplugin.frontends.bnf.tree import CHARS, REF, REPEAT, SEQ, TEXT, TOKENS, Grammar, Node, Rule, choice, sequence
+from cdplugin.frontends.source import Source
 from cdplugin.ir import TokenSet
 from cdplugin.limits import Limits
 
@@ -41,24 +42,24 @@ class _Group:
         return choice(self.alternatives, self.at)
 
 
-def parse(text: str, syntax: str, limits: Limits) -> Source:
-    """The rules of ``text``. Raises ``GrammarError``, ``UnsupportedError``, ``LimitExceeded``, each with line and column."""
-    return _Parser(Scanner(text, syntax, limits)).run()
+def parse(source: Source, syntax: str, limits: Limits) -> Grammar:
+    """The rules of ``source``. Raises ``GrammarError``, ``UnsupportedError``, ``LimitExceeded``, each with line and column."""
+    return _Parser(Scanner(source, syntax, limits)).run()
 
 
 class _Parser:
     def __init__(self, scanner: Scanner) -> None:
         self.scanner = scanner
         self.gbnf = scanner.syntax == GBNF
-        self.source = Source(scanner.text, scanner.syntax)
+        self.grammar = Grammar(scanner.source)
 
-    def run(self) -> Source:
+    def run(self) -> Grammar:
         scanner = self.scanner
         scanner.skip(newlines=True)
         while scanner.pos < scanner.end:
             self._rule()
             scanner.skip(newlines=True)
-        return self.source
+        return self.grammar
 
     # --- rules ----------------------------------------------------------------------------------------------------------
 
@@ -76,12 +77,12 @@ class _Parser:
             if ahead[:1] in ("=", ":"):
                 scanner.fail("bad rule", expected="::= after the name of a rule", found=repr(ahead.strip() or ahead[:1]))
             scanner.fail("bad rule" + (f" ({_LONG_REACH})" if self.gbnf else ""), expected="::= after the name of a rule")
-        earlier = self.source.rules.get(name)
+        earlier = self.grammar.rules.get(name)
         if earlier is not None:
-            scanner.fail(f"rule {name!r} is defined twice; the first is at {where(scanner.text, earlier.at)}", at)
+            scanner.fail(f"rule {name!r} is defined twice; the first is at {scanner.source.where(earlier.at)}", at)
         scanner.pos += 3
         scanner.skip(newlines=True)
-        self.source.rules[name] = Rule(name, at, self._body(), options)
+        self.grammar.rules[name] = Rule(name, at, self._body(), options)
 
     def _ends(self, groups: list[_Group]) -> bool:
         """Whether the body of the rule ends here; skips the line breaks over which it goes on."""
@@ -213,7 +214,7 @@ class _Parser:
         if scanner.peek() != "<":
             scanner.fail("bad token", expected="<[id]> or <name> after !")
         start = scanner.pos
-        place = where(scanner.text, at)
+        place = scanner.source.where(at)
         if scanner.peek(2) == "<[":
             scanner.pos += 2
             number = scanner.number("token id")

@@ -13,8 +13,9 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, caret_context
+from cdplugin.errors import GrammarError
 from cdplugin.expr import MAX_CODE_POINT, negate_ranges, normalise_ranges
+from cdplugin.frontends.source import Source
 from cdplugin.limits import Limits
 
 Ranges = tuple[tuple[int, int], ...]
@@ -39,9 +40,10 @@ _HEX_LENGTHS = {"x": 2, "u": 4, "U": 8}
 class Scanner:
     """A position in a source text. ``fail`` and its kin raise, with line, column and a caret."""
 
-    def __init__(self, text: str, syntax: str, limits: Limits) -> None:
-        self.text = text
-        self.end = len(text)
+    def __init__(self, source: Source, syntax: str, limits: Limits) -> None:
+        self.source = source
+        self.text = source.text
+        self.end = len(self.text)
         self.syntax = syntax
         self.limits = limits
         self.pos = 0
@@ -70,16 +72,16 @@ class Scanner:
         at = self.pos if at is None else at
         found = self.found(at) if expected and found is None else found
         if 0 <= self.broken_literal < at:
-            message += f" (the literal that begins at {where(self.text, self.broken_literal)} holds a line break)"
-        return error(message, self.text, at, expected=expected, found=found or "")
+            message += f" (the literal that begins at {self.source.where(self.broken_literal)} holds a line break)"
+        return self.source.error(message, at, expected=expected, found=found or "")
 
     def refuse(self, what: str, at: int, instead: str) -> NoReturn:
         """Raise :class:`UnsupportedError` for something that is not supported."""
-        raise error(f"{what} is not supported: {instead}", self.text, at, kind=UnsupportedError)
+        self.source.refuse(f"{what} is not supported: {instead}", at)
 
     def exceed(self, message: str, at: int, limit: str, most: int) -> NoReturn:
         """Raise :class:`LimitExceeded`."""
-        raise error(message, self.text, at, expected=f"at most Limits.{limit} = {most}", kind=LimitExceeded)
+        self.source.exceed(message, at, expected=f"at most Limits.{limit} = {most}", found="")
 
     # --- reading --------------------------------------------------------------------------------------------------------
 
@@ -230,16 +232,3 @@ class Scanner:
                 self.fail("unclosed class", start, expected="a closing ] in the same line (\\n for a line break)")
             if char == "\\" and self.peek(2)[1:] in tuple("dDsSwW"):
                 self.refuse(f"{self.peek(2)} in a class", self.pos, "write the ranges, as in [0-9] or [a-zA-Z0-9_]")
-
-
-def where(text: str, at: int) -> str:
-    """``line 3, column 7`` (both from 1, columns in code points)."""
-    at = min(at, len(text))
-    return f"line {text.count(chr(10), 0, at) + 1}, column {at - text.rfind(chr(10), 0, at)}"
-
-
-def error(
-    message: str, text: str, at: int, *, expected: str = "", found: str = "", kind: type[GrammarError] = GrammarError
-) -> GrammarError:
-    """An error at a place of a grammar's source."""
-    return kind(message, location=where(text, at), expected=expected, found=found, context=caret_context(text, at))

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdplugin.frontends.bnf.rule_options import RuleOptions
+from cdplugin.frontends.source import Source
+from cdplugin.walks import walk
 
 TEXT, CHARS, REF, TOKENS, DISPATCH, SEQ, ALT, REPEAT, EXPR = range(9)
 
@@ -57,30 +59,16 @@ class Rule:
 
 
 @dataclass
-class Source:
+class Grammar:
     """The rules of a grammar, by name, and the text that they were read from."""
 
-    text: str
-    syntax: str
+    source: Source
     rules: dict[str, Rule] = field(default_factory=dict)
-
-
-def post_order(root: Node) -> Iterator[Node]:
-    """All nodes of a tree, children first. A node that stands in several places comes once for each."""
-    stack: list[tuple[Node, bool]] = [(root, False)]
-    while stack:
-        node, done = stack.pop()
-        children = () if done else node.children
-        if not children:
-            yield node
-            continue
-        stack.append((node, True))
-        stack.extend((child, False) for child in reversed(children))
 
 
 def references(root: Node) -> Iterator[tuple[str, int]]:
     """``(rule name, place)`` of every reference to a rule."""
-    for node in post_order(root):
+    for node in walk(root, lambda node: node.children):
         if node.op == REF:
             yield node.args[0], node.at
         elif node.op == DISPATCH:

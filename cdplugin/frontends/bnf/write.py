@@ -6,7 +6,6 @@ the regular alternatives of a choice.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 
 from cdplugin.errors import LimitExceeded
@@ -14,8 +13,7 @@ from cdplugin.expr import ALL_BYTES, EPSILON, Expr, byte_mask, repeat
 from cdplugin.frontends.bnf.check import fail_unproductive, unproductive
 from cdplugin.frontends.bnf.fold import Folded, Regular, combine, join_alternatives, join_sequence, regular, repeated
 from cdplugin.frontends.bnf.rule_options import RuleOptions
-from cdplugin.frontends.bnf.scan import error
-from cdplugin.frontends.bnf.tree import ALT, DISPATCH, REF, REPEAT, SEQ, TOKENS, Dispatch, Node, Source
+from cdplugin.frontends.bnf.tree import ALT, DISPATCH, REF, REPEAT, SEQ, TOKENS, Dispatch, Grammar, Node
 from cdplugin.frontends.free_text import dispatch_text, dispatch_tokens
 from cdplugin.frontends.repeats import SymbolRepeats
 from cdplugin.ir import GrammarIR, Symbol, TokenSet
@@ -29,8 +27,8 @@ Part = Regular | Symbol
 class Writer:
     """Writes rules into ``ir``. ``fold``: whether neighbours become one lexeme (off: each element is one)."""
 
-    def __init__(self, source: Source, ir: GrammarIR, folded: Folded, limits: Limits, fold: bool = True) -> None:
-        self.source = source
+    def __init__(self, grammar: Grammar, ir: GrammarIR, folded: Folded, limits: Limits, fold: bool = True) -> None:
+        self.grammar = grammar
         self.ir = ir
         self.folded = folded.inline
         self.alone = folded.alone
@@ -39,37 +37,29 @@ class Writer:
         self.symbols: dict[str, Symbol] = {}
         self.repeats = SymbolRepeats(ir)
         self._places: tuple[str, ...] = ()  # of the rule that is being written
-        self._lines = [0, *(at + 1 for at, character in enumerate(source.text) if character == "\n")]
 
     def write(self, root: str, mentioned: dict[str, set[str]]) -> Symbol:
         """Write all rules that ``root`` needs; returns its symbol. Raises for rules that match nothing."""
         ir = self.ir
-        start = self._nonterminal(root)
         if root in self.folded:
+            start = self._nonterminal(root)
             ir.rule(start, [self._lexeme(self.folded[root], root)])
             return start
-        self.symbols[root] = start
+        self.symbols = {name: self._nonterminal(name) for name in mentioned if name not in self.folded}
         first = len(ir.rules)
-        order = [root]
-        for name in order:
-            for other in sorted(mentioned[name], key=lambda n: self.source.rules[n].at):
-                if other not in self.symbols and other not in self.folded:
-                    self.symbols[other] = self._nonterminal(other)
-                    order.append(other)
+        for name in self.symbols:
             self._named(name)
             if len(ir.rules) - first > self.limits.max_rules:
                 raise LimitExceeded("too many rules", expected=f"at most Limits.max_rules = {self.limits.max_rules}")
         dead = unproductive(ir.rules[first:], self.symbols.values())
         if dead:
-            fail_unproductive(self.source, mentioned, {name for name, symbol in self.symbols.items() if symbol in dead})
-        return start
+            fail_unproductive(self.grammar, mentioned, {name for name, symbol in self.symbols.items() if symbol in dead})
+        return self.symbols[root]
 
     def _nonterminal(self, name: str) -> Symbol:
         """The nonterminal of a rule, with its place."""
         symbol = self.ir.nonterminal(name)
-        at = self.source.rules[name].at
-        line = bisect_right(self._lines, at)
-        self.ir.locate(symbol, (f"line {line}, column {at - self._lines[line - 1] + 1}",))
+        self.ir.locate(symbol, (self.grammar.source.where(self.grammar.rules[name].at),))
         return symbol
 
     def _helper(self) -> Symbol:
@@ -80,7 +70,7 @@ class Writer:
 
     def _named(self, name: str) -> None:
         """A rule with its options."""
-        symbol, rule = self.symbols[name], self.source.rules[name]
+        symbol, rule = self.symbols[name], self.grammar.rules[name]
         self._places = self.ir.places[symbol]
         options = rule.options
         if name in self.alone:
@@ -97,13 +87,12 @@ class Writer:
         """What ends a rule's text without being part of its capture."""
         if options.marker is None:
             return repeat(byte_mask(ALL_BYTES), options.hidden, options.hidden) if options.hidden else None
-        names = list(self.source.rules)
-        rule = self.source.rules[names[options.marker]] if options.marker < len(names) else None
+        names = list(self.grammar.rules)
+        rule = self.grammar.rules[names[options.marker]] if options.marker < len(names) else None
         found = None if rule is None else regular(rule.body, self.folded)
         if found is None:
-            raise error(
+            self.grammar.source.fail(
                 "bad option of a rule",
-                self.source.text,
                 options.at["capture_hidden_marker_rule_id"],
                 expected="the number of a rule that is regular, counted from 0",
                 found=str(options.marker),

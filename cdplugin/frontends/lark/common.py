@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from cdplugin.frontends.lark.parse import parse
-from cdplugin.frontends.lark.source import Source
 from cdplugin.frontends.lark.tree import Definition
+from cdplugin.frontends.source import Source
 from cdplugin.limits import Limits
 
 _TEXT = r"""

@@ -19,11 +19,11 @@ from cdplugin.frontends.lark.json_options import Guided, json_options
 from cdplugin.frontends.lark.options import grammar_options, indentation
 from cdplugin.frontends.lark.parse import parse
 from cdplugin.frontends.lark.productive import check_productive
-from cdplugin.frontends.lark.source import Source
 from cdplugin.frontends.lark.stops import share_stops
 from cdplugin.frontends.lark.terminals import Terminals
 from cdplugin.frontends.lark.tree import Attributes, Grammar, Node
 from cdplugin.frontends.lark.write import RuleAt, Writer
+from cdplugin.frontends.source import Source
 from cdplugin.ir import GrammarIR, Symbol
 from cdplugin.limits import BEYOND_TEXT, Limits
 

@@ -9,8 +9,8 @@ from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.common import PRIVATE, library
 from cdplugin.frontends.lark.options import Indentation
 from cdplugin.frontends.lark.parameters import needs_parameter
-from cdplugin.frontends.lark.source import Source, suggestion
 from cdplugin.frontends.lark.tree import Definition, Grammar, Node, children, walk
+from cdplugin.frontends.source import Source, suggestion
 from cdplugin.walks import fold
 
 _MOST_INSTANCES = 10_000

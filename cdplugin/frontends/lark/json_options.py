@@ -13,7 +13,7 @@ from cdplugin.expr import ALL_BYTES, Expr, alt, byte_class, byte_mask, cat, lite
 from cdplugin.frontends.json_schema.layout import gap
 from cdplugin.frontends.json_schema.options import Gaps, Options
 from cdplugin.frontends.lark.byte_sets import Bytes
-from cdplugin.frontends.lark.source import Source
+from cdplugin.frontends.source import Source
 from cdplugin.memory import bounded_cache
 
 _BOOLEANS = ("whitespace_flexible", "coerce_one_of", "lenient", "json_allow_general_unicode_escapes")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from cdplugin.errors import shown
-from cdplugin.frontends.lark.source import Source
+from cdplugin.frontends.source import Source
 
 _BOOLEANS = ("no_forcing", "allow_initial_skip", "ignore_once", "allow_invalid_utf8")
 _KNOWN = (*_BOOLEANS, "skip_repetition")

@@ -9,9 +9,9 @@ from cdplugin.errors import LimitExceeded
 from cdplugin.frontends.lark import parameters, tree
 from cdplugin.frontends.lark.parameters import Condition, Function
 from cdplugin.frontends.lark.scan import Symbol, scan, token_set
-from cdplugin.frontends.lark.source import Source
 from cdplugin.frontends.lark.substring import chunks_of
 from cdplugin.frontends.lark.tree import Attributes, Definition, Grammar, Import, Node
+from cdplugin.frontends.source import Source
 from cdplugin.limits import Limits
 
 _MAX_NESTED_GRAMMARS = 32

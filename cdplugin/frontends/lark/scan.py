@@ -1,6 +1,6 @@
 r"""Grammar text to symbols. JSON after ``%json``, ``%regex``, ``%llguidance`` and ``%indent`` is read as one symbol.
 
->>> from cdplugin.frontends.lark.source import Source
+>>> from cdplugin.frontends.source import Source
 >>> [(s.kind, s.value) for s in scan(Source('start: "a"+ # one or more'), Limits())]
 [('RULE', 'start'), (':', ':'), ('STRING', ('a', False)), ('OP', '+'), ('END', '')]
 """
@@ -12,7 +12,7 @@ import re
 from typing import Any, NamedTuple, NoReturn
 
 from cdplugin.errors import GrammarError
-from cdplugin.frontends.lark.source import Source
+from cdplugin.frontends.source import Source
 from cdplugin.limits import Limits
 
 

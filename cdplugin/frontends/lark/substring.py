@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from cdplugin.expr import EPSILON, Expr, alt, byte_class, cat, literal
-from cdplugin.frontends.lark.source import Source
+from cdplugin.frontends.source import Source
 
 _KEYS = ("substring_chunks", "substring_words", "substring_chars")
 

@@ -15,9 +15,9 @@ from cdplugin.expr import ANY_TEXT, EPSILON, Expr, counted, nullable
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.common import library
 from cdplugin.frontends.lark.definitions import Scope
-from cdplugin.frontends.lark.source import Source
 from cdplugin.frontends.lark.substring import substring_expr
 from cdplugin.frontends.lark.tree import Definition, Node, children, walk
+from cdplugin.frontends.source import Source
 from cdplugin.limits import BEYOND_TEXT, Limits
 from cdplugin.memory import fixed_cache
 from cdplugin.regex.alphabet import UTF8

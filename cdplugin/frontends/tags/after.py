@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from cdplugin.errors import GrammarError, shown
 from cdplugin.frontends.free_text import until, without
-from cdplugin.frontends.spelling import may_hold_tokens, spell, spell_with_token
-from cdplugin.ir import GrammarIR, Symbol, TokenSet
+from cdplugin.frontends.spelling import may_hold_tokens, spell, spell_with_token, token_set
+from cdplugin.frontends.tags.read import is_token
+from cdplugin.ir import GrammarIR, Symbol
 from cdplugin.limits import Limits
 
 THEN = ("end", "free", "repeat")
@@ -36,12 +37,7 @@ class Trigger:
         if not self.triggers:
             raise GrammarError("bad trigger", expected="a text or a token id", found="none")
         for token in (*self.triggers, *self.special_tokens):
-            if (
-                isinstance(token, bool)
-                or not isinstance(token, (str, int))
-                or token == ""
-                or (isinstance(token, int) and token < 0)
-            ):
+            if not is_token(token):
                 raise GrammarError("bad trigger", expected="a text that is not empty, or a token id", found=shown(token))
         if not isinstance(self.begin, str):
             raise GrammarError("bad begin", expected="str", found=type(self.begin).__name__)
@@ -65,55 +61,38 @@ def compile_after(
     ir = ir or GrammarIR()
     inner = ir.nested()
     write_body(inner)
-    writer = _Writer(ir, trigger)
+    start = ir.nonterminal("free until a trigger")
+    special = None
+    if trigger.special_tokens:
+        special = ir.token(token_set(trigger.special_tokens), "special token")
+    rest = [start] if trigger.then == "repeat" else [_anything(ir, special)] if trigger.then == "free" else []
+    stops, body = trigger.texts, ir.adopt(inner)
+    free = ir.lexeme(without(stops, trigger.max_chars), "free text", max_tokens=trigger.max_tokens or None)
+    before = [free] if trigger.max_tokens != 0 else []
+    for one in dict.fromkeys(trigger.triggers):
+        if isinstance(one, int):
+            ir.rule(start, [*before, ir.token(token_set([one]), "trigger"), body, *rest])
+            continue
+        up_to = [*before, *spell(ir, one)]
+        if trigger.max_tokens is None:  # no tokens to count: one lexeme
+            up_to = [ir.lexeme(until(one, stops, trigger.max_chars), f"text up to {one!r}")]
+        ir.rule(start, [*up_to, body, *rest])
+        if may_hold_tokens(one):
+            ir.rule(start, [*before, *spell_with_token(ir, one), body, *rest])
+    if special is not None:
+        ir.rule(start, [*before, special, start])
+    if not trigger.required:
+        ir.rule(start, before)
     ir.start = ir.nonterminal("after a trigger")
-    ir.rule(ir.start, [*spell(ir, trigger.begin), writer.write(ir.adopt(inner))])
+    ir.rule(ir.start, [*spell(ir, trigger.begin), start])
     return ir
 
 
-class _Writer:
-    def __init__(self, ir: GrammarIR, trigger: Trigger) -> None:
-        self.ir = ir
-        self.trigger = trigger
-
-    def write(self, body: Symbol) -> Symbol:
-        trigger, ir = self.trigger, self.ir
-        start = ir.nonterminal("free until a trigger")
-        rest = {"end": [], "repeat": [start]}.get(trigger.then)
-        if rest is None:
-            rest = [self._anything()]
-        stops = trigger.texts
-        free = ir.lexeme(without(stops, trigger.max_chars), "free text", max_tokens=trigger.max_tokens or None)
-        before = [free] if trigger.max_tokens != 0 else []
-        for one in dict.fromkeys(trigger.triggers):
-            if isinstance(one, int):
-                ir.rule(start, [*before, ir.token(TokenSet(ranges=((one, one),)), "trigger"), body, *rest])
-                continue
-            ir.rule(start, [*self._up_to(one, stops, before), body, *rest])
-            if may_hold_tokens(one):
-                ir.rule(start, [*before, *spell_with_token(ir, one), body, *rest])
-        if trigger.special_tokens:
-            ir.rule(start, [*before, self._special(), start])
-        if not trigger.required:
-            ir.rule(start, before)
-        return start
-
-    def _up_to(self, text: str, stops: Sequence[str], before: list[Symbol]) -> list[Symbol]:
-        """Free text and ``text``; one lexeme if tokens are not counted."""
-        if self.trigger.max_tokens is not None:
-            return [*before, *spell(self.ir, text)]
-        return [self.ir.lexeme(until(text, stops, self.trigger.max_chars), f"text up to {text!r}")]
-
-    def _special(self) -> Symbol:
-        names = tuple(token for token in self.trigger.special_tokens if isinstance(token, str))
-        ranges = tuple((token, token) for token in self.trigger.special_tokens if isinstance(token, int))
-        return self.ir.token(TokenSet(names=names, ranges=ranges), "special token")
-
-    def _anything(self) -> Symbol:
-        """Text without end, and the special tokens that may stand in it."""
-        out = self.ir.nonterminal("free text")
-        text = self.ir.lexeme(without([]), "free text")
-        self.ir.rule(out, [text])
-        if self.trigger.special_tokens:
-            self.ir.rule(out, [text, self._special(), out])
-        return out
+def _anything(ir: GrammarIR, special: Symbol | None) -> Symbol:
+    """Text without end, and the special tokens that may stand in it."""
+    out = ir.nonterminal("free text")
+    text = ir.lexeme(without([]), "free text")
+    ir.rule(out, [text])
+    if special is not None:
+        ir.rule(out, [text, special, out])
+    return out

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 from cdplugin.errors import GrammarError, LimitExceeded, shown
 from cdplugin.limits import BEYOND_TEXT, Limits
@@ -255,8 +255,13 @@ def _text(value: Any, at: str, empty: bool = True) -> str:
     return value
 
 
+def is_token(value: Any) -> TypeGuard[int | str]:
+    """Whether ``value`` may be the id of a token, or its text."""
+    return value != "" if isinstance(value, str) else isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
 def _token(value: Any, at: str) -> int | str:
-    if isinstance(value, bool) or not isinstance(value, (int, str)) or (isinstance(value, int) and value < 0) or value == "":
+    if not is_token(value):
         fail(at, "bad token", expected="a token id or the text of a token", found=value)
     return value
 

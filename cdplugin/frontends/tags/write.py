@@ -18,14 +18,15 @@ from cdplugin.frontends.json_schema import check_schema, compile_schema
 from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.source import json_key
 from cdplugin.frontends.literals import compile_regex
-from cdplugin.frontends.repeats import SymbolRepeats
-from cdplugin.frontends.spelling import may_hold_tokens, pieces, spell, spell_with_token, utf8
+from cdplugin.frontends.repeats import SymbolRepeats, either
+from cdplugin.frontends.spelling import may_hold_tokens, pieces, spell, spell_with_token, token_set, utf8
 from cdplugin.frontends.tags.read import Format, fail, read_tag
-from cdplugin.frontends.tags.xml import Layout, SchemaWriter, write_parameters
+from cdplugin.frontends.tags.xml import Layout, Parameters, SchemaWriter
 from cdplugin.frontends.tags.xml_styles import STYLES
 from cdplugin.ir import GrammarIR, Symbol, TokenSet
 from cdplugin.limits import Limits
 
+_COUNTS = {"optional": (0, 1), "plus": (1, None), "star": (0, None)}
 _OUTSIDE_STRINGS = frozenset("{}[],: \t\r\n+-.0123456789Etruefalsn")
 
 Ends = tuple["str | Format", ...]
@@ -53,20 +54,6 @@ class TagWriter:
     def write(self, fmt: Format, ends: Ends) -> list[Symbol]:
         """``ends``: what ends the nearest tag around ``fmt``."""
         return getattr(self, "_" + fmt.kind)(fmt, ends)
-
-    def _one(self, symbols: Sequence[Symbol]) -> Symbol:
-        """A sequence of symbols as one."""
-        if len(symbols) == 1:
-            return symbols[0]
-        out = self.ir.nonterminal()
-        self.ir.rule(out, symbols)
-        return out
-
-    def _either(self, alternatives: Iterable[Sequence[Symbol]], name: str = "") -> Symbol:
-        out = self.ir.nonterminal(name)
-        for symbols in alternatives:
-            self.ir.rule(out, symbols)
-        return out
 
     # --- texts ----------------------------------------------------------------------------------------------------------
 
@@ -122,7 +109,7 @@ class TagWriter:
         at = f"{fmt.at}/json_schema"
         with self._inside(at):
             check_schema(fmt.json_schema, self.limits)
-        return write_parameters(self.ir, fmt.json_schema, style, write_schema, at, layout, self.limits)
+        return Parameters(self.ir, fmt.json_schema, style, write_schema, at, layout, self.limits).write()
 
     def schema(self, schema: Any, at: str, options: Options | None = None, excludes: Sequence[str] = ()) -> Symbol:
         """JSON that is valid under ``schema``, without ``excludes`` in its strings; equal schemas are written once."""
@@ -172,27 +159,18 @@ class TagWriter:
     def _or(self, fmt: Format, ends: Ends) -> list[Symbol]:
         if not fmt.elements:
             fail(f"{fmt.at}/elements", "bad or", expected="at least one format", found="none")
-        return [self._either(self.write(element, ends) for element in fmt.elements)]
+        return [either(self.ir, (self.write(element, ends) for element in fmt.elements))]
 
-    def _many(self, fmt: Format, ends: Ends, low: int, high: int | None) -> list[Symbol]:
+    def _repeat(self, fmt: Format, ends: Ends) -> list[Symbol]:
+        low, high = _COUNTS.get(fmt.kind) or (fmt.min, None if fmt.max == -1 else fmt.max)
         if high is not None and high < low:
             fail(fmt.at, "repetition runs backwards", expected="the smaller count as min", found=f"{low} to {high}")
         for count, name in ((low, "min"), (high or 0, "max")):
             if count > self.limits.max_repeat:
                 fail(f"{fmt.at}/{name}", "repetition count", expected=f"at most {self.limits.max_repeat}", found=str(count))
-        return [self.repeats.many(self._one(self.write(fmt.content, ends)), low, high)]
+        return [self.repeats.many(either(self.ir, [self.write(fmt.content, ends)]), low, high)]
 
-    def _optional(self, fmt: Format, ends: Ends) -> list[Symbol]:
-        return self._many(fmt, ends, 0, 1)
-
-    def _plus(self, fmt: Format, ends: Ends) -> list[Symbol]:
-        return self._many(fmt, ends, 1, None)
-
-    def _star(self, fmt: Format, ends: Ends) -> list[Symbol]:
-        return self._many(fmt, ends, 0, None)
-
-    def _repeat(self, fmt: Format, ends: Ends) -> list[Symbol]:
-        return self._many(fmt, ends, fmt.min, None if fmt.max == -1 else fmt.max)
+    _optional = _plus = _star = _repeat
 
     # --- tags -----------------------------------------------------------------------------------------------------------
 
@@ -213,16 +191,16 @@ class TagWriter:
             if not by_token:
                 return whole
             alone = self.ir.lexeme(free, "free text")
-            return [self._either([whole, *([alone, *spell_with_token(self.ir, end)] for end in by_token)])]
+            return [either(self.ir, [whole, *([alone, *spell_with_token(self.ir, end)] for end in by_token)])]
         closing = [self._delimiter(end) for end in ends]
-        return [*self.write(content, ends), *(closing[0] if len(closing) == 1 else [self._either(closing)])]
+        return [*self.write(content, ends), *(closing[0] if len(closing) == 1 else [either(self.ir, closing)])]
 
     def _tags_with_separator(self, fmt: Format, ends: Ends) -> list[Symbol]:
-        one = self._either((self.write(tag, ends) for tag in fmt.tags), "tag")
+        one = either(self.ir, (self.write(tag, ends) for tag in fmt.tags), "tag")
         out = [one]
         if not fmt.stop_after_first:
-            out.append(self.repeats.star(self._one([*spell(self.ir, fmt.separator), one])))
-        return out if fmt.at_least_one else [self._either([out, ()])]
+            out.append(self.repeats.star(either(self.ir, [[*spell(self.ir, fmt.separator), one]])))
+        return out if fmt.at_least_one else [either(self.ir, [out, ()])]
 
     def _triggered_tags(self, fmt: Format, ends: Ends) -> list[Symbol]:
         """Each tag belongs to the trigger that its begin starts with."""
@@ -240,7 +218,7 @@ class TagWriter:
                 fail(
                     f"{tag.at}/begin",
                     "a tag must begin with exactly one of the triggers",
-                    expected=_some(fmt.triggers),
+                    expected=", ".join(map(repr, fmt.triggers[:5])) + (" …" if len(fmt.triggers) > 5 else ""),
                     found=what,
                 )
             (trigger,) = found
@@ -253,10 +231,10 @@ class TagWriter:
         for i, (trigger, tags) in enumerate(by_trigger.items()):
             if not tags:
                 fail(f"{fmt.at}/triggers/{i}", "no tag begins with the trigger", found=shown(trigger))
-        tags_of = [(trigger, [self._either(tags, "tag")]) for trigger, tags in by_trigger.items()]
+        tags_of = [(trigger, [either(self.ir, tags, "tag")]) for trigger, tags in by_trigger.items()]
         loop = not fmt.stop_after_first
         if fmt.at_least_one:
-            first = self._either(whole, "tag")
+            first = either(self.ir, whole, "tag")
             return [first, dispatch_text(self.ir, tags_of, excludes=excludes, by_token=by_token)] if loop else [first]
         return [dispatch_text(self.ir, tags_of, excludes=excludes, loop=loop, by_token=by_token)]
 
@@ -271,10 +249,7 @@ class TagWriter:
     # --- tokens ---------------------------------------------------------------------------------------------------------
 
     def _set(self, tokens: Iterable[int | str], at: str, negated: bool = False) -> TokenSet:
-        listed = list(tokens)
-        names = tuple(token for token in listed if isinstance(token, str))
-        ranges = tuple((token, token) for token in listed if isinstance(token, int))
-        return TokenSet(names=names, ranges=ranges, negated=negated, where=at, ends=False, ordinary=True)
+        return token_set(tokens, negated=negated, where=at, ends=False, ordinary=True)
 
     def _others(self, tokens: Iterable[int | str], ends: Ends, at: str) -> TokenSet:
         """All tokens but some, and but the token that ends the tag around."""
@@ -303,7 +278,7 @@ class TagWriter:
         loop = not fmt.stop_after_first
         if not fmt.at_least_one:
             return [dispatch_tokens(self.ir, tags, free, loop=loop)]
-        first = self._either(([self.ir.token(trigger, "trigger"), *rest] for trigger, rest in tags), "tag")
+        first = either(self.ir, ([self.ir.token(trigger, "trigger"), *rest] for trigger, rest in tags), "tag")
         return [first, dispatch_tokens(self.ir, tags, free)] if loop else [first]
 
     def _token_dispatch(self, fmt: Format, ends: Ends) -> list[Symbol]:
@@ -315,10 +290,6 @@ class TagWriter:
 def _stops(fmt: Format, ends: Ends) -> list[str]:
     """What the free text of a format must not hold."""
     return [*fmt.excludes, *(end for end in ends if isinstance(end, str) and end)]
-
-
-def _some(texts: Sequence[str]) -> str:
-    return ", ".join(repr(text) for text in texts[:5]) + (" …" if len(texts) > 5 else "")
 
 
 def _token_within(text: str, length: int) -> bool:

@@ -20,7 +20,7 @@ from cdplugin.frontends.free_text import without
 from cdplugin.frontends.json_schema.counts import count_bounds
 from cdplugin.frontends.json_schema.matching import finds
 from cdplugin.frontends.json_schema.source import escape_token
-from cdplugin.frontends.repeats import SymbolRepeats
+from cdplugin.frontends.repeats import SymbolRepeats, either
 from cdplugin.frontends.spelling import utf8
 from cdplugin.frontends.tags.xml_styles import STYLES, fill, ways_to_write
 from cdplugin.frontends.tags.xml_values import OF_ARRAYS, OF_OBJECTS, Values, only, open_type, unsatisfiable, unsupported
@@ -46,18 +46,12 @@ class Layout:
     excludes: tuple[str, ...] = ()
 
 
-def write_parameters(
-    ir: GrammarIR, schema: Any, style: str, write_schema: SchemaWriter, at: str, layout: Layout, limits: Limits
-) -> Symbol:
-    """The symbol of a parameter list. ``write_schema(schema, at)`` writes JSON. Raises with a JSON Pointer below ``at``.
+class Parameters:
+    """Writes a list of parameters. ``write_schema(schema, at)`` writes JSON.
 
-    ``schema``: keywords have the right form (:func:`cdplugin.frontends.json_schema.check_schema`).
+    ``schema``: keywords have the right form (:func:`cdplugin.frontends.json_schema.check_schema`). Objects and lists inside
+    each other wait in a queue, so that nothing recurs.
     """
-    return _Writer(ir, schema, style, write_schema, at, layout, limits).write()
-
-
-class _Writer:
-    """Objects and lists inside each other wait in a queue, so that nothing recurs."""
 
     def __init__(
         self, ir: GrammarIR, schema: Any, style: str, write_schema: SchemaWriter, at: str, layout: Layout, limits: Limits
@@ -75,6 +69,7 @@ class _Writer:
         self._repeats = SymbolRepeats(ir)
 
     def write(self) -> Symbol:
+        """The symbol of the list. Raises ``GrammarError`` with a JSON Pointer below ``at``."""
         schema = self.values.resolve(self.values.root, self.at)
         if schema is True:
             schema = {}
@@ -110,13 +105,11 @@ class _Writer:
         parts = []
         patterns = self._patterns(schema, at)
         for name, value in properties.items():
-            part = ir.nonterminal(f"parameter {name}")
             also = [one for pattern, _, one in patterns if finds(pattern.source, name)]
             value = self.values.all_of([value, *also]) if also else value
             pointer = f"{at}/properties/{escape_token(name)}"
-            for one in self._element(self.style.opening, self.style.escape(name), value, pointer):
-                ir.rule(part, one)
-            parts.append(part)
+            ways = self._element(self.style.opening, self.style.escape(name), value, pointer)
+            parts.append(either(ir, ways, f"parameter {name}"))
         further = self._further(schema, properties, patterns, at)
         last = ir.lexeme(self.space, "whitespace")
         needed = frozenset(i for i, name in enumerate(properties) if name in required)
@@ -189,11 +182,9 @@ class _Writer:
         exclusions += names
         if self.layout.excludes:
             exclusions.append(without(self.layout.excludes))
-        out = self.ir.nonterminal("a further parameter")
         whole = both(name, *exclusions) if exclusions else name
-        for way in self._element(self.style.opening, whole, further, at, is_declared=False):
-            self.ir.rule(out, way)
-        return [out]
+        ways = self._element(self.style.opening, whole, further, at, is_declared=False)
+        return [either(self.ir, ways, "a further parameter")]
 
     def _array(self, symbol: Symbol, schema: Any, at: str) -> None:
         only(schema, OF_OBJECTS | OF_ARRAYS, at)
@@ -204,9 +195,7 @@ class _Writer:
         if high == 0:
             self.ir.rule(symbol, [last])
             return
-        item = self.ir.nonterminal("item")
-        for one in self._element(self.style.item, "item", schema.get("items", True), f"{at}/items"):
-            self.ir.rule(item, one)
+        item = either(self.ir, self._element(self.style.item, "item", schema.get("items", True), f"{at}/items"), "item")
         self.ir.rule(symbol, [self._repeats.many(item, low, high), last])
 
     def _element(self, opening: str, name: str | Expr, schema: Any, at: str, *, is_declared: bool = True) -> list[list[Symbol]]:
@@ -243,16 +232,7 @@ class _Writer:
             before = [] if nested or not style.spaced else [self.space]
             heads = ways_to_write(ir, [*head, *before], "a parameter")
             tails = ways_to_write(ir, [*before, *closing], "the end of a parameter")
-            out.append([self._either(heads), self._either([body] for body in bodies), self._either(tails)])
-        return out
-
-    def _either(self, ways: Iterable[Sequence[Symbol]]) -> Symbol:
-        listed = list(ways)
-        if len(listed) == 1 and len(listed[0]) == 1:
-            return listed[0][0]
-        out = self.ir.nonterminal()
-        for one in listed:
-            self.ir.rule(out, one)
+            out.append([either(ir, heads), either(ir, ([body] for body in bodies)), either(ir, tails)])
         return out
 
 

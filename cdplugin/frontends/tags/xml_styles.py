@@ -5,9 +5,11 @@ Source: xgrammar 0.2.8, ``JSONSchemaFormat.style`` and the grammars that it make
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from operator import itemgetter
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cdplugin.expr import Expr, cat, literal
 from cdplugin.frontends.spelling import pieces, spell, utf8
@@ -79,40 +81,22 @@ def fill(template: str, name: str | Expr, kind: str, space: Expr) -> list[str | 
     return out
 
 
-def ways_to_write(ir: GrammarIR, parts: Sequence[str | Expr], name: str) -> list[list[Symbol]]:
+def ways_to_write(ir: GrammarIR, parts: Iterable[Any], name: str) -> list[list[Symbol]]:
     """A sequence of texts and expressions: as one lexeme, and, where a text looks like a special token, with that token."""
-    cut: list[tuple[Expr | str, bool]] = []
-    text = ""
-    for part in [*parts, None]:
-        if isinstance(part, str):
-            text += part
-            continue
-        cut += [(piece if is_token else literal(utf8(piece)), is_token) for piece, is_token in pieces(text)]
-        text = ""
-        if part is not None:
-            cut.append((part, False))
-    whole = [ir.lexeme(cat(*(_expression(piece) for piece, _ in cut)), name)]
-    if not any(is_token for _, is_token in cut):
-        return [whole]
-    with_token: list[Symbol] = []
-    run: list[Expr] = []
-    first = True
-    for piece, is_token in cut:
-        if not is_token or not isinstance(piece, str):
-            run.append(_expression(piece))
-            continue
-        if run:
-            with_token.append(ir.lexeme(cat(*run), name))
-            run = []
-        if first:
-            with_token.append(ir.token(TokenSet(names=(piece,), optional=True), piece))
-            first = False
+    cut: list[tuple[Expr, str]] = []  # each with its text, if that looks like a special token
+    for is_text, run in groupby(parts, lambda part: isinstance(part, str)):
+        if is_text:
+            cut += [(literal(utf8(piece)), piece if is_token else "") for piece, is_token in pieces("".join(run))]
         else:
-            with_token += spell(ir, piece)
-    if run:
-        with_token.append(ir.lexeme(cat(*run), name))
-    return [whole, with_token]
-
-
-def _expression(piece: Expr | str) -> Expr:
-    return literal(utf8(piece)) if isinstance(piece, str) else piece
+            cut += [(part, "") for part in run]
+    whole = [ir.lexeme(cat(*(piece for piece, _ in cut)), name)]
+    with_token: list[Symbol] = []
+    first = True
+    for token, same in groupby(cut, itemgetter(1)):
+        if not token:
+            with_token.append(ir.lexeme(cat(*(piece for piece, _ in same)), name))
+            continue
+        for _ in same:
+            with_token += [ir.token(TokenSet(names=(token,), optional=True), token)] if first else spell(ir, token)
+            first = False
+    return [whole] if first else [whole, with_token]

@@ -39,23 +39,23 @@ class Source:
         place = f"line {line}, column {at - self._lines[line - 1] + 1}"
         return f"{place} of {self.name}" if self.name else place
 
+    def error(
+        self, message: str, at: int, *, expected: str = "", found: str = "", kind: type[GrammarError] = GrammarError
+    ) -> GrammarError:
+        """An error with the line, the column and a caret."""
+        return kind(message, location=self.where(at), expected=expected, found=found, context=caret_context(self.text, at))
+
     def fail(self, message: str, at: int, *, expected: str = "", found: str = "") -> NoReturn:
-        """Raise ``GrammarError`` with the line, the column and a caret."""
-        raise GrammarError(
-            message, location=self.where(at), expected=expected, found=found, context=caret_context(self.text, at)
-        )
+        """Raise ``GrammarError``."""
+        raise self.error(message, at, expected=expected, found=found)
 
     def refuse(self, message: str, at: int, *, expected: str = "", found: str = "") -> NoReturn:
         """Raise ``UnsupportedError``: a legal construct that is not enforced."""
-        context = caret_context(self.text, at)
-        raise UnsupportedError(
-            f"not supported: {message}", location=self.where(at), expected=expected, found=found, context=context
-        )
+        raise self.error(message, at, expected=expected, found=found, kind=UnsupportedError)
 
     def exceed(self, message: str, at: int, *, expected: str, found: str = "more") -> NoReturn:
         """Raise ``LimitExceeded``: ``expected`` says at most how much."""
-        context = caret_context(self.text, at)
-        raise LimitExceeded(message, location=self.where(at), expected=expected, found=found, context=context)
+        raise self.error(message, at, expected=expected, found=found, kind=LimitExceeded)
 
     def options(self, message: str, at: int, value: Any, known: Iterable[str], place: str) -> dict[str, Any]:
         """``value``, an object of options with ``known`` names, which stands in ``place``. Raises ``GrammarError``."""
