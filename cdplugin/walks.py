@@ -11,6 +11,7 @@ from typing import TypeVar
 
 Node = TypeVar("Node", bound=Hashable)
 Value = TypeVar("Value")
+Item = TypeVar("Item", bound=Hashable)
 
 
 def fold(
@@ -59,3 +60,22 @@ def reached(roots: Iterable[Node], following: Callable[[Node], Iterable[Node]]) 
                 found[other] = None
                 pending.append(other)
     return found
+
+
+def trie(texts: Iterable[Iterable[Item]]) -> tuple[list[dict[Item, int]], list[int]]:
+    """The beginnings of some texts as a tree: the children of each node by item, and the node at which each text ends.
+
+    The root is 0; children have higher numbers than their parents.
+    """
+    children: list[dict[Item, int]] = [{}]
+    ends = []
+    for text in texts:
+        at = 0
+        for item in text:
+            child = children[at].get(item)
+            if child is None:
+                child = children[at][item] = len(children)
+                children.append({})
+            at = child
+        ends.append(at)
+    return children, ends

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from cdplugin.expr import EPSILON, Expr, alt, cat, negate_ranges, repeat
 from cdplugin.regex.alphabet import UTF8
 from cdplugin.regex.unicode import EVERYTHING
+from cdplugin.walks import trie
 
 _MOST_TARGETS = 4
 _MOST_NODES = 600
@@ -26,19 +27,10 @@ class _Automaton:
     """``step(state, char)``; ``outputs[state]``: the words that end there; ``chars``: those that some word holds."""
 
     def __init__(self, words: Sequence[str]) -> None:
-        self.children: list[dict[str, int]] = [{}]
-        self.parent = [0]
-        self.outputs: list[set[str]] = [set()]
-        for word in words:
-            at = 0
-            for char in word:
-                following = self.children[at].get(char)
-                if following is None:
-                    following = self.children[at][char] = len(self.children)
-                    self.children.append({})
-                    self.parent.append(at)
-                    self.outputs.append(set())
-                at = following
+        self.children, ends = trie(words)
+        self.parent = [0] * len(self.children)
+        self.outputs: list[set[str]] = [set() for _ in self.children]
+        for at, word in zip(ends, words, strict=True):
             self.outputs[at].add(word)
         self.chars = sorted(set("".join(words)))
         self.fail = [0] * len(self.children)
@@ -46,6 +38,7 @@ class _Automaton:
         for state in order:
             for char, child in self.children[state].items():
                 order.append(child)
+                self.parent[child] = state
                 if state:
                     self.fail[child] = self.step(self.fail[state], char)
                 self.outputs[child] |= self.outputs[self.fail[child]]

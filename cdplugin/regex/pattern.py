@@ -27,7 +27,7 @@ from cdplugin.regex.alphabet import Alphabet
 from cdplugin.regex.syntax import parse_tree
 from cdplugin.regex.tree import ALT, CAT, CHARS, REPEAT, START, TEXT, Node, children_of
 from cdplugin.tally import counting
-from cdplugin.walks import fold
+from cdplugin.walks import fold, trie
 
 _DEFAULT_LIMITS = Limits()
 
@@ -246,28 +246,18 @@ def text_set(texts: list[str], alphabet: Alphabet) -> Expr:
         return literals(alphabet.spell(text) for text in texts)
     if len(texts) == 1:
         return alphabet.literal_any(texts[0])
-    children: list[dict[str, int]] = [{}]
-    final = [False]
-    for text in texts:
-        at = 0
-        for char in text:
-            following = children[at].get(char)
-            if following is None:
-                following = children[at][char] = len(children)
-                children.append({})
-                final.append(False)
-            at = following
-        final[at] = True
-    # A node's words, as a concatenation in reverse order; children have higher numbers than their parents.
+    children, last = trie(texts)
+    final = set(last)
+    # A node's words, as a concatenation in reverse order.
     tails: list[list[Expr]] = [[] for _ in children]
     for i in range(len(children) - 1, -1, -1):
-        if len(children[i]) == 1 and not final[i]:
+        if len(children[i]) == 1 and i not in final:
             ((char, child),) = children[i].items()
             tails[child].append(alphabet.literal_any(char))
             tails[i] = tails[child]
             continue
         ends = [(ord(c), ord(c)) for c, child in children[i].items() if not tails[child]]
-        branches = [EPSILON] if final[i] else []
+        branches = [EPSILON] if i in final else []
         if ends:
             branches.append(alphabet.chars(tuple(ends)))
         branches += [cat(alphabet.literal_any(c), *reversed(tails[child])) for c, child in children[i].items() if tails[child]]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from cdplugin.expr import EPSILON, REPEAT_OP, Expr, alt, cat, literal, literals, repeat
 from cdplugin.frontends.bnf.tree import ALT, CHARS, EXPR, REF, REPEAT, SEQ, TEXT, Grammar, Node
-from cdplugin.frontends.productive import leaves_first
+from cdplugin.frontends.productive import arden, leaves_first
 from cdplugin.regex.alphabet import UTF8
 from cdplugin.walks import fold
 
@@ -144,29 +144,20 @@ def join_alternatives(parts: Iterable[tuple[Regular, Node]]) -> list[Regular]:
 
 
 def _self_recursive(body: Node, name: str, folded: dict[str, Regular]) -> Regular | None:
-    """``x = a x | b`` is ``a* b``, ``x = x a | b`` is ``b a*``: the least solution, also where ``a`` matches the empty text."""
-    loops: list[Regular] = []
-    ends: list[Regular] = []
-    sides: set[str] = set()
-    for branch in body.args if body.op == ALT else (body,):
-        items = list(branch.args) if branch.op == SEQ else [branch]
-        selves = [i for i, item in enumerate(items) if item.op == REF and item.args[0] == name]
-        if selves and len(items) == 1:
-            continue  # x ::= x says nothing
-        if len(selves) > 1 or (selves and selves[0] not in (0, len(items) - 1)):
-            return None
-        if selves:
-            sides.add("left" if selves[0] == 0 else "right")
-            del items[selves[0]]
-        parts = [regular(item, folded) for item in items]
-        known = [part for part in parts if part is not None]
-        joined = _only(join_sequence(known)) if len(known) == len(parts) else None
-        if joined is None:
-            return None
-        (loops if selves else ends).append(joined)
-    if len(sides) > 1 or not ends:
+    """The least solution of a rule that leads to itself at one end, also where the loop matches the empty text."""
+    rights = [branch.args if branch.op == SEQ else (branch,) for branch in (body.args if body.op == ALT else (body,))]
+    split = arden(rights, lambda node: node.op == REF and node.args[0] == name)
+    if split is None:
         return None
-    loop = repeated(alt(*(part.expr for part in loops)), 0, None) if loops else EPSILON
-    end = alt(*(part.expr for part in ends))
-    size = sum(part.size for part in loops + ends) + 1
-    return None if size > MOST_NODES else Regular(cat(loop, end) if sides != {"left"} else cat(end, loop), size)
+    loops, ends, at_left = split
+    joined: list[Regular] = []
+    for items in loops + ends:
+        parts = [part for item in items if (part := regular(item, folded)) is not None]
+        run = _only(join_sequence(parts)) if len(parts) == len(items) else None
+        if run is None:
+            return None
+        joined.append(run)
+    loop = repeated(alt(*(run.expr for run in joined[: len(loops)])), 0, None) if loops else EPSILON
+    end = alt(*(run.expr for run in joined[len(loops) :]))
+    size = sum(run.size for run in joined) + 1
+    return None if size > MOST_NODES else Regular(cat(end, loop) if at_left else cat(loop, end), size)

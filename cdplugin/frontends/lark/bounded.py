@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from cdplugin.expr import ALT_OP, BYTES_OP, CAT_OP, EPSILON_OP, LITERALS_OP, Expr, alt, byte_class, cat, nullable, repeat
 from cdplugin.frontends.lark.byte_sets import Bytes
-from cdplugin.frontends.productive import leaves_first
+from cdplugin.frontends.productive import arden, leaves_first
 from cdplugin.ir import EXACT, LONGEST, GrammarIR, Symbol
 
 MOST_NODES = 2_000
@@ -129,27 +129,19 @@ def _fixed(expression: Expr) -> Sequence[bytes] | None:
 def _solved(
     ir: GrammarIR, rights: Sequence[Sequence[Symbol]], symbol: Symbol, done: Mapping[Symbol, tuple[Expr, int]]
 ) -> tuple[Expr, int] | None:
-    """``x = a x | b`` is ``a* b``, ``x = x a | b`` is ``b a*``."""
-    loops: list[Expr] = []
-    ends: list[Expr] = []
-    sides: set[str] = set()
+    """The texts of a rule from those of the rules that it mentions, and their size."""
+    split = arden(rights, symbol.__eq__)
+    if split is None:
+        return None
+    loops, ends, at_left = split
     size = 1
-    for right in rights:
-        parts = list(right)
-        if symbol in parts:
-            if parts == [symbol]:
-                continue
-            if parts.count(symbol) > 1 or symbol not in (parts[0], parts[-1]):
-                return None
-            sides.add("left" if parts[0] == symbol else "right")
-            parts.remove(symbol)
+    joined: list[Expr] = []
+    for parts in loops + ends:
         known = [(ir.lexemes[~part], 1) if part < 0 else done[part] for part in parts]
         size += sum(n for _, n in known) + 1
         if size > MOST_NODES:
             return None
-        (loops if len(parts) < len(right) else ends).append(cat(*(part for part, _ in known)))
-    if len(sides) > 1 or not ends:
-        return None
-    loop = [repeat(alt(*loops))] if loops else []
-    parts_of = [alt(*ends), *loop] if sides == {"left"} else [*loop, alt(*ends)]
-    return cat(*(part for part in parts_of if part.op != EPSILON_OP)), size
+        joined.append(cat(*(part for part, _ in known)))
+    loop = [repeat(alt(*joined[: len(loops)]))] if loops else []
+    end = alt(*joined[len(loops) :])
+    return cat(*(part for part in ([end, *loop] if at_left else [*loop, end]) if part.op != EPSILON_OP)), size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from graphlib import CycleError, TopologicalSorter
 from operator import is_
 
 from cdplugin.frontends.lark import tree
@@ -260,32 +261,20 @@ class Scope:
         return [name for name in (*self.rules, *self.terminals) if name not in used and name in self._lines]
 
     def _check_cycles(self) -> None:
-        """Terminals may not contain themselves."""
+        """Terminals may not contain themselves. ``order``: each after those in it."""
         uses = {
             name: [n.args[0] for n in walk(d.body) if n.op == tree.NAME and n.args[0] in self.terminals]
             for name, d in self.terminals.items()
         }
-        self.order: list[str] = []
-        done: set[str] = set()
-        for first in uses:
-            path, iterators = [first], [iter(uses[first])]
-            on_path = {first}
-            while path and first not in done:
-                following = next((n for n in iterators[-1] if n not in done), None)
-                if following is None:
-                    iterators.pop()
-                    name = path.pop()
-                    on_path.discard(name)
-                    done.add(name)
-                    self.order.append(name)
-                    continue
-                if following in on_path:
-                    cycle = " → ".join([*path[path.index(following) :][:8], following])
-                    at = self.terminals[following].at
-                    self.source.fail(f"the terminal {following!r} contains itself", at, expected="a rule", found=cycle)
-                path.append(following)
-                iterators.append(iter(uses[following]))
-                on_path.add(following)
+        try:
+            self.order = list(TopologicalSorter(uses).static_order())
+        except CycleError as problem:
+            cycle = problem.args[1][:0:-1]
+            first = min(range(len(cycle)), key=lambda i: self.terminals[cycle[i]].at)
+            name = cycle[first]
+            found = " → ".join([*(cycle[first:] + cycle[:first])[:8], name])
+            message = f"the terminal {name!r} contains itself"
+            raise self.source.error(message, self.terminals[name].at, expected="a rule", found=found) from None
 
 
 def rebuild(root: Node, change: Callable[[Node], Node]) -> Node:

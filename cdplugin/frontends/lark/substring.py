@@ -15,6 +15,7 @@ from typing import Any
 
 from cdplugin.expr import EPSILON, Expr, alt, byte_class, cat, literal
 from cdplugin.frontends.source import Source
+from cdplugin.walks import trie
 
 _KEYS = ("substring_chunks", "substring_words", "substring_chars")
 
@@ -103,20 +104,10 @@ def _branches(options: list[tuple[bytes, Expr]]) -> list[Expr]:
     """Alternatives ``text then expression``, those that begin alike with their common beginning written once."""
     if len({text[0] for text, _ in options}) == len(options):
         return [cat(literal(text), rest) for text, rest in options]
-    # A trie of the texts, as a list of nodes: children by byte, and what follows a text that ends here.
-    children: list[dict[int, int]] = [{}]
-    ends: list[list[Expr]] = [[]]
-    for text, rest in options:
-        at = 0
-        for byte in text:
-            child = children[at].get(byte)
-            if child is None:
-                child = children[at][byte] = len(children)
-                children.append({})
-                ends.append([])
-            at = child
-        ends[at].append(rest)
-    built: list[Expr] = [EPSILON] * len(children)
-    for at in range(len(children) - 1, 0, -1):  # children have higher numbers than their parents
-        built[at] = alt(*ends[at], *(cat(byte_class(bytes([b])), built[c]) for b, c in children[at].items()))
-    return [cat(byte_class(bytes([b])), built[c]) for b, c in children[0].items()]
+    children, places = trie(text for text, _ in options)
+    branches: list[list[Expr]] = [[] for _ in children]
+    for at, (_, rest) in zip(places, options, strict=True):
+        branches[at].append(rest)
+    for at in range(len(children) - 1, -1, -1):
+        branches[at] += [cat(byte_class(bytes([byte])), alt(*branches[child])) for byte, child in children[at].items()]
+    return branches[0]

@@ -41,7 +41,7 @@ class Terminals:
 
     def of_scope(self, scope: Scope) -> dict[str, Expr]:
         """The expression of every terminal of a grammar, imported ones included."""
-        named = {alias: common_expr(name) for alias, name in scope.imported.items()}
+        named = {alias: common()[name] for alias, name in scope.imported.items()}
         for name in scope.order:
             named[name] = self.lower(scope.source, scope.terminals[name].body, named)
         return named
@@ -167,7 +167,8 @@ def _caseless_char(char: str) -> Expr:
 
 
 @lru_cache(maxsize=1)
-def _common() -> dict[str, Expr]:
+def common() -> dict[str, Expr]:
+    """The expressions of the library's terminals; the same objects in every grammar."""
     terminals = Terminals(Limits())
     named: dict[str, Expr] = {}
     source = Source("", "common")
@@ -178,16 +179,7 @@ def _common() -> dict[str, Expr]:
             named[definition.name] = terminals.lower(source, definition.body, named)
         except KeyError:
             pending.append(definition)
-    _KEPT.append(terminals)
     return named
-
-
-_KEPT: list[Terminals] = []
-
-
-def common_expr(name: str) -> Expr:
-    """The expression of ``common.name``; the same object in every grammar."""
-    return _common()[name]
 
 
 def without_empty(part: Expr) -> Expr:
