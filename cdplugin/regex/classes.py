@@ -100,7 +100,7 @@ def _open(scanner: Scanner) -> _Open:
     opened = _Open(scanner.pos, False)
     scanner.pos += 1
     opened.negated = scanner.take("^")
-    _skip(scanner)
+    scanner.skip_verbose()
     while scanner.take("-"):
         opened.items.append((45, 45))
     if not opened.items and scanner.take("]"):
@@ -108,15 +108,10 @@ def _open(scanner: Scanner) -> _Open:
     return opened
 
 
-def _skip(scanner: Scanner) -> None:
-    if "x" in scanner.flags:
-        scanner.skip_verbose()
-
-
 def _rust_class(scanner: Scanner) -> Ranges:
     stack = [_open(scanner)]
     while True:
-        _skip(scanner)
+        scanner.skip_verbose()
         top = stack[-1]
         if scanner.pos >= scanner.end:
             scanner.fail("unclosed class", top.start, expected="]", found="the end of the pattern")
@@ -142,12 +137,12 @@ def _rust_class(scanner: Scanner) -> Ranges:
 def _rust_item(scanner: Scanner, top: _Open) -> None:
     at = scanner.pos
     low = _atom(scanner)
-    _skip(scanner)
+    scanner.skip_verbose()
     if scanner.peek() != "-" or scanner.peek(1) in ("]", "-", ""):
         top.items += _pairs(low)
         return
     scanner.pos += 1
-    _skip(scanner)
+    scanner.skip_verbose()
     if scanner.pos >= scanner.end:
         scanner.fail("unclosed class", top.start, expected="]", found="the end of the pattern")
     top.items += _range(scanner, low, _atom(scanner), at)

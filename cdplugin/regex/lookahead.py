@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import NamedTuple, NoReturn
 
-from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, caret_context
+from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
 from cdplugin.expr import EMPTY, EPSILON, MAX_CODE_POINT, REPEAT_OP, Expr, alt, both, cat, complement, nullable, repeat
 from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import Alphabet
 from cdplugin.regex.pattern import Split, lower
+from cdplugin.regex.scanner import error_at
 from cdplugin.regex.tree import ALT, CAT, CHARS, LOOK, REPEAT, START, TEXT, WORD, Node, children_of, choice, sequence
 from cdplugin.regex.unicode import Ranges, difference, intersection
 from cdplugin.walks import walk
@@ -257,10 +258,8 @@ class LookAhead:
         return nullable(root, self._nullable)
 
     def _refuse(self, node: Node, message: str, error: type[GrammarError] = UnsupportedError) -> NoReturn:
-        position = position_of(node)
-        if error is UnsupportedError:
-            message = f"not supported: {message}"
-        raise error(message, location=f"position {position}", context=caret_context(self.source, position))
+        text = f"not supported: {message}" if error is UnsupportedError else message
+        raise error_at(self.source, position_of(node), text, error)
 
 
 def position_of(root: Node) -> int:

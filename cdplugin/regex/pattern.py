@@ -17,18 +17,22 @@ Nothing here recurses on the depth of the pattern.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from itertools import groupby
 from typing import NamedTuple
 
-from cdplugin.errors import UnsupportedError, caret_context
-from cdplugin.expr import CAT_OP, EMPTY, EPSILON, REPEAT_OP, Expr, alt, cat, literals, repeat
+from cdplugin.expr import CAT_OP, EMPTY, EPSILON, REPEAT_OP, Expr, alt, cat, literals, nullable, repeat
 from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import Alphabet
+from cdplugin.regex.scanner import error_at
 from cdplugin.regex.syntax import parse_tree
 from cdplugin.regex.tree import ALT, CAT, CHARS, REPEAT, START, TEXT, Node, children_of
 from cdplugin.tally import counting
 from cdplugin.walks import fold, trie
 
+IsNull = Callable[[Expr], bool]
+"""Whether words hold the empty one."""
 _DEFAULT_LIMITS = Limits()
 
 
@@ -72,11 +76,7 @@ class Pattern:
         if self.tree.looks:
             from cdplugin.regex.lookahead import position_of
 
-            at = position_of(self.tree)
-            context = caret_context(self.source, at)
-            raise UnsupportedError(
-                "not supported here: word boundary or look-ahead", location=f"position {at}", context=context
-            )
+            raise error_at(self.source, position_of(self.tree), "not supported here: word boundary or look-ahead")
 
     def _cached(self, how: str, alphabet: Alphabet) -> Expr:
         key = (how, alphabet.name)
@@ -99,7 +99,7 @@ class Pattern:
 
 
 class Split(NamedTuple):
-    """The words of a node by what they ask of their surroundings, and whether each set holds the empty word.
+    """The words of a node by what they ask of their surroundings.
 
     ``at_end``: the match ends where the text ends; ``at_start``: it begins where the text begins; ``whole``: both.
     """
@@ -108,10 +108,6 @@ class Split(NamedTuple):
     at_end: Expr = EMPTY
     at_start: Expr = EMPTY
     whole: Expr = EMPTY
-    free_null: bool = False
-    at_end_null: bool = False
-    at_start_null: bool = False
-    whole_null: bool = False
 
     @property
     def anchored(self) -> bool:
@@ -119,28 +115,22 @@ class Split(NamedTuple):
         return self.at_end is not EMPTY or self.at_start is not EMPTY or self.whole is not EMPTY
 
 
-_AT_START = Split(EMPTY, at_start=EPSILON, at_start_null=True)
-_AT_END = Split(EMPTY, at_end=EPSILON, at_end_null=True)
-
-
 def lower(root: Node, alphabet: Alphabet) -> Split:
     """Split the language of a tree without look-aheads. Time is linear in the tree."""
+    is_null: IsNull = partial(nullable, done={})
 
     def split(node: Node, parts: list[Split]) -> Split:
-        return _combine(node, parts) if node.anchored else Split(_plain(node, alphabet), free_null=node.nullable)
+        if not node.anchored:
+            return Split(_plain(node, alphabet))
+        if node.op == REPEAT:
+            return _repeat(parts[0], node.args[1], node.args[2], is_null)
+        if node.op == CAT:
+            return _concatenate(parts, is_null)
+        if node.op == ALT:
+            return Split(*(alt(*words) for words in zip(*parts, strict=True)))
+        return Split(EMPTY, at_start=EPSILON) if node.op == START else Split(EMPTY, at_end=EPSILON)
 
     return fold(root, lambda node: children_of(node) if node.anchored else (), split)
-
-
-def _combine(node: Node, parts: list[Split]) -> Split:
-    if node.op == REPEAT:
-        return _repeat(parts[0], node.args[1], node.args[2])
-    if node.op == CAT:
-        return _concatenate(parts)
-    if node.op == ALT:
-        free, at_end, at_start, whole, *nulls = zip(*parts, strict=True)
-        return Split(alt(*free), alt(*at_end), alt(*at_start), alt(*whole), *map(any, nulls))
-    return _AT_START if node.op == START else _AT_END
 
 
 def _plain(root: Node, alphabet: Alphabet) -> Expr:
@@ -163,46 +153,33 @@ def _plain(root: Node, alphabet: Alphabet) -> Expr:
     return fold(root, parts_of, built)
 
 
-def _concatenate(parts: list[Split]) -> Split:
+def _concatenate(parts: list[Split], is_null: IsNull) -> Split:
     """Concatenation: runs without anchors at once, then pair by pair."""
-    result: Split | None = None
-    i = 0
-    while i < len(parts):
-        j = i
-        while j < len(parts) and not parts[j].anchored:
-            j += 1
-        if j > i:
-            step = Split(cat(*(p.free for p in parts[i:j])), free_null=all(p.free_null for p in parts[i:j]))
-        else:
-            step, j = parts[i], i + 1
-        result = step if result is None else _pair(result, step)
-        i = j
-    assert result is not None
-    return result
+    steps: list[Split] = []
+    for anchored, same in groupby(parts, lambda part: part.anchored):
+        run = list(same)
+        steps += run if anchored else [Split(cat(*(part.free for part in run)))]
+    return reduce(lambda a, b: _pair(a, b, is_null), steps)
 
 
 def _when(condition: bool, expression: Expr) -> Expr:
     return expression if condition else EMPTY
 
 
-def _pair(a: Split, b: Split) -> Split:
+def _pair(a: Split, b: Split, is_null: IsNull) -> Split:
     """``a`` then ``b``: what must start the text has only the empty word before it; what must end it, only that after it."""
-    before = a.free_null or a.at_start_null  # a may be empty at the start of the text, without asking for the end
-    after = b.free_null or b.at_end_null
-    whole_null = (a.at_end_null or a.whole_null) and (b.at_start_null or b.whole_null)
+    before = is_null(a.free) or is_null(a.at_start)  # a may be empty at the start of the text, without asking for the end
+    after = is_null(b.free) or is_null(b.at_end)
+    all_null = (is_null(a.at_end) or is_null(a.whole)) and (is_null(b.at_start) or is_null(b.whole))
     return Split(
         cat(a.free, b.free),
         alt(cat(a.free, b.at_end), _when(after, a.at_end)),
         alt(cat(a.at_start, b.free), _when(before, b.at_start)),
-        alt(cat(a.at_start, b.at_end), _when(after, a.whole), _when(before, b.whole), _when(whole_null, EPSILON)),
-        a.free_null and b.free_null,
-        (a.free_null and b.at_end_null) or (after and a.at_end_null),
-        (a.at_start_null and b.free_null) or (before and b.at_start_null),
-        (a.at_start_null and b.at_end_null) or (after and a.whole_null) or (before and b.whole_null) or whole_null,
+        alt(cat(a.at_start, b.at_end), _when(after, a.whole), _when(before, b.whole), _when(all_null, EPSILON)),
     )
 
 
-def _repeat(a: Split, low: int, high: int | None) -> Split:
+def _repeat(a: Split, low: int, high: int | None, is_null: IsNull) -> Split:
     """``a`` between ``low`` and ``high`` times, exactly.
 
     Of the copies, look at the last one that must stand at the start (all before it are empty) and the first one that must stand
@@ -210,10 +187,9 @@ def _repeat(a: Split, low: int, high: int | None) -> Split:
     ``low``.
     """
     free = repeat(a.free, low, high)
-    free_null = low == 0 or a.free_null
     if not a.anchored:
-        return Split(free, free_null=free_null)
-    before, after = a.free_null or a.at_start_null, a.free_null or a.at_end_null
+        return Split(free)
+    before, after = (is_null(a.free) or is_null(words) for words in (a.at_start, a.at_end))
 
     def middle(taken: int, filled: bool) -> Expr:
         """The free copies beside ``taken`` others; ``filled``: empty copies may stand in for those that ``low`` asks for."""
@@ -221,22 +197,18 @@ def _repeat(a: Split, low: int, high: int | None) -> Split:
             return EMPTY
         return repeat(a.free, 0 if filled else max(low - taken, 0), None if high is None else high - taken)
 
-    def middle_null(taken: int, filled: bool) -> bool:
-        return (high is None or high >= taken) and (filled or low <= taken or a.free_null)
-
     filled = before or after
     several = high is None or high >= 2
-    clash_null = several and (a.whole_null or (a.at_end_null and a.at_start_null))
-    alone = low <= 1 or filled
+    clash_null = several and (is_null(a.whole) or (is_null(a.at_end) and is_null(a.at_start)))
     return Split(
         free,
         cat(middle(1, after), a.at_end),
         cat(a.at_start, middle(1, before)),
-        alt(cat(a.at_start, middle(2, filled), a.at_end), _when(alone, a.whole), _when(clash_null, EPSILON)),
-        free_null,
-        middle_null(1, after) and a.at_end_null,
-        middle_null(1, before) and a.at_start_null,
-        (a.at_start_null and a.at_end_null and middle_null(2, filled)) or (alone and a.whole_null) or clash_null,
+        alt(
+            cat(a.at_start, middle(2, filled), a.at_end),
+            _when(low <= 1 or filled, a.whole),
+            _when(clash_null, EPSILON),
+        ),
     )
 
 
@@ -275,7 +247,7 @@ def _match(split: Split, _: Alphabet) -> Expr:
 def _search(split: Split, alphabet: Alphabet) -> Expr:
     """Any text around the match, where no anchor forbids it."""
     text = alphabet.any_text
-    if split.free_null:
+    if nullable(split.free):
         return text
     anywhere = EMPTY if split.free is EMPTY else cat(text, _trim(split.free, True, True), text)
     ending = EMPTY if split.at_end is EMPTY else cat(text, _trim(split.at_end, True, False))

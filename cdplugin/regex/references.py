@@ -9,6 +9,7 @@ pattern is refused.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple, NoReturn
 
 from cdplugin.regex.scanner import Scanner
@@ -97,11 +98,7 @@ class _References:
         if node.op == CAT:
             return self._cat(node, env, live, rounds)
         if node.op == ALT:
-            found: dict[Env, list[Node]] = {}
-            for branch in node.args:
-                for after, tree in self._ways(branch, env, live, rounds).items():
-                    found.setdefault(after, []).append(tree)
-            return {after: _union(trees) for after, trees in found.items()}
+            return _united(way for branch in node.args for way in self._ways(branch, env, live, rounds).items())
         if node.op == LOOK:
             if self._known[node].defined & live:
                 self._refuse("back-reference to a group in a look-ahead")
@@ -124,14 +121,12 @@ class _References:
     def _group(self, node: Node, env: Env, live: frozenset[int], rounds: frozenset[int]) -> dict[Env, Node]:
         child, number = node.args
         before = frozenset(entry for entry in env if entry[0] != number)
-        out: dict[Env, list[Node]] = {}
-        for after, tree in self._ways(child, before, live - {number}, rounds).items():
-            if number not in live:
-                out.setdefault(after, []).append(tree)
-                continue
-            for text in self._texts(tree):
-                out.setdefault(after | {(number, text)}, []).append(Node(TEXT, (text,)))
-        return {after: _union(trees) for after, trees in out.items()}
+        ways = self._ways(child, before, live - {number}, rounds)
+        if number not in live:
+            return ways
+        return _united(
+            (after | {(number, text)}, Node(TEXT, (text,))) for after, tree in ways.items() for text in self._texts(tree)
+        )
 
     def _cat(self, node: Node, env: Env, live: frozenset[int], rounds: frozenset[int]) -> dict[Env, Node]:
         needed = [live]  # what is referred to after each item, from the last one on
@@ -139,12 +134,12 @@ class _References:
             needed.append(needed[-1] | self._known[item].used)
         ways: dict[Env, Node] = {env: NOTHING}
         for item, wanted in zip(node.args, reversed(needed), strict=True):
-            found: dict[Env, list[Node]] = {}
+            found: list[tuple[Env, Node]] = []
             for before, so_far in ways.items():
                 for after, tree in self._ways(item, before, wanted, rounds).items():
                     self._count(len(so_far.args))
-                    found.setdefault(after, []).append(sequence([*_items(so_far), *_items(tree)]))
-            ways = {after: _union(trees) for after, trees in found.items()}
+                    found.append((after, sequence([*_items(so_far), *_items(tree)])))
+            ways = _united(found)
         return ways
 
     def _repeat(self, node: Node, env: Env, live: frozenset[int], rounds: frozenset[int]) -> dict[Env, Node]:
@@ -157,20 +152,19 @@ class _References:
         if self._is_python and fresh != env:
             self._refuse("back-reference to a group of an earlier round of a repetition")
         # the last round is one of those that must be there, or a further one, which is not empty (ECMA-262, 22.2.2.3.1)
-        out: dict[Env, list[Node]] = {_only(fresh, live): [NOTHING]} if low == 0 else {}
+        out: list[tuple[Env, Node]] = [(_only(fresh, live), NOTHING)] if low == 0 else []
         for after, tree in self._ways(child, fresh, live, rounds | groups).items():
             empty, some = self._parted(tree)
             unset = not (groups & live) <= {number for number, _ in after}
             if self._is_python and (high is None or high > 1) and (unset or empty is not _NEVER):
                 self._refuse("back-reference to a group of an earlier round of a repetition")
-            ways = out.setdefault(after, [])
             if low:
-                ways.append(sequence([*_items(repetition(some_round, low - 1, low - 1)), *_items(tree)]))
+                out.append((after, sequence([*_items(repetition(some_round, low - 1, low - 1)), *_items(tree)])))
             further = tree if self._is_python else some
             if further is not _NEVER and (high is None or high > low):
                 earlier = repetition(some_round, low, None if high is None else high - 1)
-                ways.append(sequence([*_items(earlier), *_items(further)]))
-        return {after: _union(trees) for after, trees in out.items() if trees}
+                out.append((after, sequence([*_items(earlier), *_items(further)])))
+        return _united(out)
 
     def _parted(self, node: Node) -> tuple[Node, Node]:
         """What is empty of what a tree matches (with what it asks of the place), and what is not."""
@@ -253,6 +247,14 @@ def _only(env: Env, live: frozenset[int]) -> Env:
 
 def _items(node: Node) -> list[Node]:
     return list(node.args) if node.op == CAT else [node]
+
+
+def _united(ways: Iterable[tuple[Env, Node]]) -> dict[Env, Node]:
+    """One tree for each outcome."""
+    out: dict[Env, list[Node]] = {}
+    for after, tree in ways:
+        out.setdefault(after, []).append(tree)
+    return {after: _union(trees) for after, trees in out.items()}
 
 
 def _union(trees: list[Node]) -> Node:

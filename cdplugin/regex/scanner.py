@@ -28,6 +28,13 @@ _HINTS = {
 }
 
 
+def error_at(
+    source: str, position: int, message: str, kind: type[GrammarError] = UnsupportedError, **more: str
+) -> GrammarError:
+    """An error at a position of a pattern."""
+    return kind(message, location=f"position {position}", context=caret_context(source, position), **more)
+
+
 class Escape(NamedTuple):
     """What a backslash escape stands for: a code point, a set, an anchor (``"start"``, ``"end"``, ``"boundary"`` of a word or
     ``"inside"``), or what a group of this number or name has matched; the others are None.
@@ -56,23 +63,20 @@ class Scanner:
 
     # --- errors ---------------------------------------------------------------------------------------------------------
 
-    def _where(self, position: int) -> dict[str, str]:
-        return {"location": f"position {position}", "context": caret_context(self.source, position)}
-
     def fail(self, message: str, position: int | None = None, *, expected: str = "", found: str = "") -> NoReturn:
         """Raise ``GrammarError`` at ``position`` (default: here)."""
         at = self.pos if position is None else position
         if expected and not found:
             found = self.shown(at)
-        raise GrammarError(message, expected=expected, found=found, **self._where(at))
+        raise error_at(self.source, at, message, GrammarError, expected=expected, found=found)
 
     def refuse(self, message: str, position: int) -> NoReturn:
         """Raise ``UnsupportedError``: legal, but not enforced here."""
-        raise UnsupportedError(f"not supported: {message}", **self._where(position))
+        raise error_at(self.source, position, f"not supported: {message}")
 
     def exceed(self, message: str, position: int) -> NoReturn:
         """Raise ``LimitExceeded``."""
-        raise LimitExceeded(message, **self._where(position))
+        raise error_at(self.source, position, message, LimitExceeded)
 
     def shown(self, position: int) -> str:
         """The character at ``position`` for a message."""
@@ -93,7 +97,7 @@ class Scanner:
 
     def skip_verbose(self) -> None:
         """With the ``x`` flag, step over white space and comments."""
-        while self.pos < self.end:
+        while "x" in self.flags and self.pos < self.end:
             char = self.source[self.pos]
             if char == "#":
                 newline = self.source.find("\n", self.pos)
@@ -136,7 +140,7 @@ class Scanner:
         letter = self.source[self.pos]
         self.pos += 1
         if letter in "dDwWsS":
-            return Escape(ranges=self._perl(letter, start))
+            return Escape(ranges=self.perl(letter, start))
         if letter in _CONTROLS:
             return Escape(char=_CONTROLS[letter])
         if letter in "pP" and self.dialect != "python":
@@ -254,11 +258,8 @@ class Scanner:
             self.pos += 1
         return Escape(group=int(text[:9]))
 
-    def word_characters(self, start: int) -> Ranges:
-        """What a word boundary takes for a part of a word (ECMA-262, 22.2.2.6; elsewhere ``\\w``)."""
-        return self._perl("w", start)
-
-    def _perl(self, letter: str, start: int) -> Ranges:
+    def perl(self, letter: str, start: int) -> Ranges:
+        """The set of ``\\d``, ``\\w``, ``\\s`` or a complement. Characters of ``\\w`` are those of words for ``\\b``, too."""
         if self.dialect == "rust" and "a" in self.flags and letter.isupper():
             self.refuse(f"\\{letter} without Unicode, which would match invalid UTF-8", start)
         found = perl_class(letter.lower(), self.dialect, "a" in self.flags)

@@ -81,8 +81,7 @@ class _Parser:
     def run(self) -> Node:
         scanner = self.scanner
         while True:
-            if "x" in scanner.flags:
-                scanner.skip_verbose()
+            scanner.skip_verbose()
             if scanner.pos >= scanner.end:
                 break
             atom, start = self._atom(), scanner.pos
@@ -139,7 +138,7 @@ class _Parser:
             if found.group is not None:
                 return self._reference(found.group, start)
             if found.anchor in ("boundary", "inside"):
-                return Node(tree.WORD, (scanner.word_characters(start), found.anchor == "inside", start))
+                return Node(tree.WORD, (scanner.perl("w", start), found.anchor == "inside", start))
             return self._anchor(found.anchor == "start", start, multiline=False)
         if char in "^$":
             scanner.pos += 1
@@ -230,8 +229,7 @@ class _Parser:
     def _quantifier(self) -> tuple[int, int | None] | None:
         """Read a quantifier and its lazy mark, if one stands here."""
         scanner = self.scanner
-        if "x" in scanner.flags:
-            scanner.skip_verbose()
+        scanner.skip_verbose()
         char = scanner.peek()
         low: int
         high: int | None

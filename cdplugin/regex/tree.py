@@ -17,29 +17,21 @@ class Node:
     ``anchored``: an anchor is inside; ``looks``: a look-ahead or a word boundary is inside.
     """
 
-    __slots__ = ("anchored", "args", "looks", "nullable", "op")
+    __slots__ = ("anchored", "args", "looks", "op")
     op: int
     args: tuple
     anchored: bool
     looks: bool
-    nullable: bool
 
     def __init__(self, op: int, args: tuple) -> None:
         self.op = op
         self.args = args
         if op in (CHARS, TEXT):
             self.anchored = self.looks = False
-            self.nullable = args == ("",)
             return
         children = children_of(self)
         self.anchored = op in (START, END) or any(c.anchored for c in children)
         self.looks = op in (LOOK, WORD) or any(c.looks for c in children)
-        if op in (WORD, BACK):
-            self.nullable = True
-        elif op == REPEAT:
-            self.nullable = args[1] == 0 or args[0].nullable
-        else:
-            self.nullable = (any if op == ALT else all)(c.nullable for c in children)
 
     def __repr__(self) -> str:
         return f"<{_OP_NAMES[self.op]} of {len(self.args)}>"  # shallow: a tree may be deep
