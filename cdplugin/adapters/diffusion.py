@@ -87,9 +87,8 @@ def diffuse(
     if not session.completable():
         raise ValueError(f"no legal text fits a canvas of {len(ids)} tokens with its fixed tokens")
     out = Canvas([], "")
-    device = next(iter(model.parameters())).device if hasattr(model, "parameters") else torch.device("cpu")
     prompt = torch.as_tensor([int(t) for t in prompt_ids], dtype=torch.int64)
-    generator = torch.Generator().manual_seed(seed)
+    sampler = _Sampler(temperature, order, torch.Generator().manual_seed(seed))
     open_places = session.open_slots()
     block = block_length or max(len(ids), 1)
     blocks = [[p for p in open_places if first <= p < first + block] for first in range(0, len(ids), block)]
@@ -100,9 +99,10 @@ def diffuse(
             remaining = [p for p in places if session._parts[session._places[p]].is_open]
             if not remaining:
                 break
-            logits = _logits(model, prompt, session, mask_token_id, remaining, shift, device)
-            count = -(-len(remaining) // (steps_each - step))
-            _commit(session, remaining, logits, count, temperature, order, generator, out)
+            tokens = torch.tensor([mask_token_id if t is None else t for t in session.tokens()], dtype=torch.int64)
+            at = torch.tensor(remaining) + len(prompt) - int(shift)
+            logits = _logits(model, torch.cat([prompt, tokens]), at.clamp_min(0))
+            sampler.commit(session, remaining, logits, -(-len(remaining) // (steps_each - step)), out)
             if history:
                 out.history.append(session.tokens())
             if on_step is not None:
@@ -115,86 +115,71 @@ def diffuse(
     return out
 
 
-def _logits(
-    model: Any,
-    prompt: torch.Tensor,
-    session: InfillSession,
-    mask_token_id: int,
-    places: list[int],
-    shift: bool,
-    device: torch.device,
-) -> torch.Tensor:
-    """The model's logits at some places of the canvas: float32 ``(len(places), vocabulary)`` on the CPU."""
-    tokens = torch.tensor([mask_token_id if t is None else t for t in session.tokens()], dtype=torch.int64)
-    ids = torch.cat([prompt, tokens])[None].to(device)
+def _logits(model: Any, ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """The model's logits at some places of its input: float32 ``(len(places), vocabulary)`` on the CPU."""
+    device = next(iter(model.parameters())).device if hasattr(model, "parameters") else torch.device("cpu")
     with torch.no_grad():
-        logits = model(input_ids=ids).logits[0]
-    if shift:
-        logits = torch.cat([logits[:1], logits[:-1]])
-    at = torch.tensor(places) + len(prompt)
-    return logits[at.to(logits.device)].float().cpu()
+        logits = model(input_ids=ids[None].to(device)).logits[0]
+    return logits[places.to(logits.device)].float().cpu()
 
 
-def _noisy(logits: torch.Tensor, temperature: float, generator: torch.Generator) -> torch.Tensor:
-    if temperature <= 0:
-        return logits
-    noise = torch.rand(logits.shape, generator=generator).clamp_(1e-9, 1 - 1e-9)
-    return logits / temperature - torch.log(-torch.log(noise))
+@dataclass(frozen=True)
+class _Sampler:
+    """How tokens are chosen: ``temperature`` and ``order`` as in :func:`diffuse`."""
 
+    temperature: float
+    order: str
+    generator: torch.Generator
 
-def _certainty(logits: torch.Tensor, tokens: torch.Tensor, order: str, generator: torch.Generator) -> torch.Tensor:
-    """How early each row's token is to be committed: greater is earlier."""
-    if order == "left":
-        return -torch.arange(len(logits), dtype=torch.float32)
-    if order == "random":
-        return torch.rand(len(logits), generator=generator)
-    probabilities = logits.softmax(-1)
-    if order == "confidence":
-        return probabilities.gather(1, tokens[:, None])[:, 0]
-    if order == "margin":
-        best = probabilities.topk(min(2, probabilities.shape[1]), -1).values
-        return best[:, 0] - best[:, -1]
-    return (probabilities * probabilities.clamp_min(1e-12).log()).sum(-1)
+    def noisy(self, logits: torch.Tensor) -> torch.Tensor:
+        """Logits whose largest is a sample."""
+        if self.temperature <= 0:
+            return logits
+        noise = torch.rand(logits.shape, generator=self.generator).clamp_(1e-9, 1 - 1e-9)
+        return logits / self.temperature - torch.log(-torch.log(noise))
 
+    def certainty(self, logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        """How early each row's token is to be committed: greater is earlier."""
+        if self.order == "left":
+            return -torch.arange(len(logits), dtype=torch.float32)
+        if self.order == "random":
+            return torch.rand(len(logits), generator=self.generator)
+        probabilities = logits.softmax(-1)
+        if self.order == "confidence":
+            return probabilities.gather(1, tokens[:, None])[:, 0]
+        if self.order == "margin":
+            best = probabilities.topk(min(2, probabilities.shape[1]), -1).values
+            return best[:, 0] - best[:, -1]
+        return (probabilities * probabilities.clamp_min(1e-12).log()).sum(-1)
 
-def _commit(
-    session: InfillSession,
-    places: list[int],
-    logits: torch.Tensor,
-    count: int,
-    temperature: float,
-    order: str,
-    generator: torch.Generator,
-    out: Canvas,
-) -> None:
-    """Commit ``count`` tokens at the places where the model is surest, each one legal beside those before it.
+    def commit(self, session: InfillSession, places: list[int], logits: torch.Tensor, count: int, out: Canvas) -> None:
+        """Commit ``count`` tokens at the places where the model is surest, each one legal beside those before it.
 
-    A token that is refused costs its place a mask; then the place has another token, and waits for its turn again.
-    """
-    size = session._infill.vocab.size
-    logits = logits[:, :size].clone()
-    noisy = _noisy(logits, temperature, generator)
-    tokens = noisy.argmax(-1)
-    certainty = _certainty(logits, tokens, order, generator)
-    waiting = set(range(len(places)))
-    while count > 0 and waiting:
-        row = max(waiting, key=lambda r: float(certainty[r]))
-        if not bool(torch.isfinite(noisy[row, tokens[row]])):
-            raise ValueError("diffuse: no legal token was found: the canvas's mask is empty")
-        if surely(session.set, places[row], int(tokens[row])):
-            waiting.remove(row)
-            count -= 1
-            continue
-        out.refused += 1
-        out.masks += 1
-        refused = int(tokens[row])
-        allowed = unpack(session.mask(places[row]), size)
-        noisy[row, ~allowed] = -torch.inf
-        logits[row, ~allowed] = -torch.inf
-        noisy[row, refused] = logits[row, refused] = -torch.inf  # with LONGEST lexemes a mask may have tokens that are refused
-        tokens[row] = noisy[row].argmax()
-        if order in ("confidence", "entropy", "margin"):
-            certainty[row] = _certainty(logits[row : row + 1], tokens[row : row + 1], order, generator)[0]
+        A token that is refused costs its place a mask; then the place has another token, and waits for its turn again.
+        """
+        size = session._infill.vocab.size
+        logits = logits[:, :size].clone()
+        noisy = self.noisy(logits)
+        tokens = noisy.argmax(-1)
+        certainty = self.certainty(logits, tokens)
+        waiting = set(range(len(places)))
+        while count > 0 and waiting:
+            row = max(waiting, key=lambda r: float(certainty[r]))
+            refused = int(tokens[row])
+            if not bool(torch.isfinite(noisy[row, refused])):
+                raise ValueError("diffuse: no legal token was found: the canvas's mask is empty")
+            if surely(session.set, places[row], refused):
+                waiting.remove(row)
+                count -= 1
+                continue
+            out.refused += 1
+            out.masks += 1
+            forbidden = ~unpack(session.mask(places[row]), size)
+            forbidden[refused] = True  # with LONGEST lexemes a mask may have tokens that are refused
+            noisy[row, forbidden] = logits[row, forbidden] = -torch.inf
+            tokens[row] = noisy[row].argmax()
+            if self.order in ("confidence", "entropy", "margin"):
+                certainty[row] = self.certainty(logits[row : row + 1], tokens[row : row + 1])[0]
 
 
 def unpack(row: np.ndarray, size: int) -> torch.Tensor:
@@ -230,8 +215,7 @@ def fill_in(
         raise ValueError("the text with its gaps cannot be completed")
     ends = list(infill.vocab.eos_token_ids if end_token_ids is None else end_token_ids)
     size = infill.vocab.size
-    device = next(iter(model.parameters())).device if hasattr(model, "parameters") else torch.device("cpu")
-    generator = torch.Generator().manual_seed(seed)
+    sampler = _Sampler(temperature, "left", torch.Generator().manual_seed(seed))
     for place in session.open_gaps():
         at = session._places[place]
         for _ in range(max_new_tokens):
@@ -239,10 +223,8 @@ def fill_in(
             before = b"".join(p.text for p in session._parts[:at])
             after = b"".join(p.text for p in session._parts[at + 1 :])
             base = part.text[: len(part.text) - sum(len(infill.vocab.tokens[t] or b"") for t in part.written)]
-            ids = [*prompt(before + base, after), *part.written]
-            with torch.no_grad():
-                logits = model(input_ids=torch.tensor([ids], device=device)).logits[0, -1].float().cpu()
-            scores = _noisy(logits[None, :size], temperature, generator)[0]
+            ids = torch.tensor([*prompt(before + base, after), *part.written])
+            scores = sampler.noisy(_logits(model, ids, torch.tensor([-1]))[:, :size])[0]
             token = int(scores.argmax())
             taken = surely(session.close, place) if token in ends else surely(session.insert, place, token)
             if taken:

@@ -20,13 +20,13 @@ _SPECIAL = re.compile(
 """What the names of special tokens look like."""
 
 
-def utf8(text: str) -> bytes:
+def utf8(text: str, message: str = "bad text") -> bytes:
     """The bytes of a text. Raises ``GrammarError`` for a lone surrogate, which has none."""
     try:
         return text.encode()
     except UnicodeEncodeError as problem:
         where = f"position {problem.start}"
-        raise GrammarError("bad text", expected="Unicode text", found="a lone surrogate", location=where) from None
+        raise GrammarError(message, expected="Unicode text", found="a lone surrogate", location=where) from None
 
 
 def may_hold_tokens(text: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from cdplugin.errors import GrammarError, relocated, shown
 from cdplugin.frontends.free_text import without
-from cdplugin.frontends.spelling import spell
+from cdplugin.frontends.spelling import spell, utf8
 from cdplugin.ir import GrammarIR, Symbol
 from cdplugin.limits import Limits
 from cdplugin.specs.base import Choice, JsonSchema, Regex, Spec, key_of
@@ -153,13 +153,7 @@ def _spec(name: str, content: Any) -> Spec:
 def _fixed(text: Any) -> str:
     if not isinstance(text, str):
         raise GrammarError("bad text of a template", expected="str", found=type(text).__name__)
-    try:
-        text.encode()
-    except UnicodeEncodeError as problem:
-        where = f"position {problem.start}"
-        raise GrammarError(
-            "bad text of a template", expected="Unicode text", found="a lone surrogate", location=where
-        ) from None
+    utf8(text, "bad text of a template")
     return text
 
 

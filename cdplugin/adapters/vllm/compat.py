@@ -6,10 +6,14 @@ Checked with 0.30 to 0.33. A version in which something is missing gives :class:
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
+import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, get_args
+
+logger = logging.getLogger("vllm.cdplugin")
 
 NAME = "cdplugin"
 CHECKED = ("0.30", "0.31", "0.32", "0.33")
@@ -51,6 +55,20 @@ def attribute(owner: Any, name: str) -> Any:
     if found is None:
         raise NotFoundError(f"{getattr(owner, '__name__', owner)}.{name}")
     return found
+
+
+def wrap(owner: Any, name: str, around: Callable[..., Any], without: str) -> None:
+    """Have ``around(original, *arguments)`` called for ``owner.name``. Where there is none, the log says how it is without."""
+    original = getattr(owner, name, None)
+    if original is None:
+        logger.debug("cdplugin: no %s.%s: %s", owner.__name__, name, without)
+        return
+
+    @functools.wraps(original)
+    def wrapped(*arguments: Any, **named: Any) -> Any:
+        return around(original, *arguments, **named)
+
+    setattr(owner, name, wrapped)
 
 
 def validation_error() -> type[Exception]:

@@ -120,20 +120,6 @@ def _report(error: Exception) -> None:
 # ---- the patches -------------------------------------------------------------------------------------------------------------
 
 
-def _wrap(owner: Any, name: str, around: Callable[..., Any], without: str) -> None:
-    """Have ``around(original, *arguments)`` called for ``owner.name``. Where there is none, the log says how it is without."""
-    original = getattr(owner, name, None)
-    if original is None:
-        logger.debug("cdplugin: no %s.%s: %s", owner.__name__, name, without)
-        return
-
-    @functools.wraps(original)
-    def wrapped(*arguments: Any, **named: Any) -> Any:
-        return around(original, *arguments, **named)
-
-    setattr(owner, name, wrapped)
-
-
 def _patch_params(module: ModuleType) -> None:
     cls = compat.attribute(module, "SamplingParams")
     signature = inspect.signature(compat.attribute(cls, "_validate_structured_outputs"))
@@ -148,7 +134,7 @@ def _patch_params(module: ModuleType) -> None:
             return original(self, *arguments, **named)
         return validate_request(self, given["model_config"], config, given.get("tokenizer"))
 
-    _wrap(cls, "_validate_structured_outputs", validate, "requests are not validated")
+    compat.wrap(cls, "_validate_structured_outputs", validate, "requests are not validated")
 
 
 def validate_request(params: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
@@ -265,7 +251,7 @@ def _patch_manager(module: ModuleType) -> None:
         if hasattr(self, "backend_name"):  # 0.33 and later
             self.backend_name = NAME
 
-    _wrap(cls, "__init__", init, "our backend is not made")
+    compat.wrap(cls, "__init__", init, "our backend is not made")
     _patch_create(cls)
 
 
@@ -286,8 +272,8 @@ def _patch_create(cls: Any) -> None:
                 setattr(request, _ARRIVED, time.monotonic())
         return original(self, request, *arguments, **named)
 
-    _wrap(cls, "_create_grammar", create, "answers are not ended within max_tokens")
-    _wrap(cls, "grammar_init", arrive, "a grammar's wait is counted from its compilation on")
+    compat.wrap(cls, "_create_grammar", create, "answers are not ended within max_tokens")
+    compat.wrap(cls, "grammar_init", arrive, "a grammar's wait is counted from its compilation on")
 
 
 def hand_over(state: Any, request: Any, vllm_config: Any, backend: Any, began: float) -> None:
@@ -314,7 +300,7 @@ def _patch_registry(module: ModuleType) -> None:
                 logger.warning("cdplugin: /metrics does not show our numbers: %s: %s", type(error).__name__, error)
         return registry
 
-    _wrap(module, "get_prometheus_registry", registry_with_ours, "/metrics does not show our numbers")
+    compat.wrap(module, "get_prometheus_registry", registry_with_ours, "/metrics does not show our numbers")
 
 
 def _set_budget(state: Any, request: Any, vllm_config: Any, backend: Any) -> None:
@@ -380,7 +366,7 @@ def _after_init(module: ModuleType, name: str, then: Callable[[Any, Any], None],
         except Exception as error:
             logger.warning("cdplugin: %s: %s: %s", without, type(error).__name__, error)
 
-    _wrap(cls, "__init__", init, without)
+    compat.wrap(cls, "__init__", init, without)
 
 
 def _load_kernels(processor: Any, vllm_config: Any) -> None:
@@ -421,7 +407,7 @@ def _patch_beam_search(module: ModuleType) -> None:
     name = "_init_beam_search_structured_output"
     for cls in [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__]:
         if name in vars(cls):
-            _wrap(cls, name, init, "beam search does not take our backend")
+            compat.wrap(cls, name, init, "beam search does not take our backend")
 
 
 PATCHES: dict[str, Callable[[ModuleType], None]] = {

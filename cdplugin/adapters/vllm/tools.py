@@ -8,46 +8,28 @@ works with 0.30 too. It changes the function that vLLM asks, and nothing of the 
 
 from __future__ import annotations
 
-import functools
-import logging
 import os
 from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
+from cdplugin.adapters.vllm import compat
 from cdplugin.memory import fixed_cache
-
-logger = logging.getLogger("vllm.cdplugin")
 
 
 def patch(module: ModuleType) -> None:
     """Change vLLM's registry of structural tags. A module without the functions (one that was moved) is left alone."""
-    one, several = getattr(module, "_tool_is_strict", None), getattr(module, "_any_tool_strict", None)
-    if one is not None:  # 0.31 and later
-        module._tool_is_strict = _asking_each(one)  # type: ignore[attr-defined]
-    elif several is not None:
-        module._any_tool_strict = _asking_all(several)  # type: ignore[attr-defined]
+    if hasattr(module, "_tool_is_strict"):  # 0.31 and later
+        each = "_tool_is_strict"
+        compat.wrap(module, each, lambda original, tool: original(tool) or (_is_unsaid(tool) and _wished()), "")
     else:
-        logger.debug("cdplugin: no _any_tool_strict in %s: the option strict_tools does nothing there", module.__name__)
+        compat.wrap(module, "_any_tool_strict", _any_is_strict, "the option strict_tools does nothing there")
 
 
-def _asking_each(original: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    @functools.wraps(original)
-    def is_strict(tool: Any) -> bool:
-        return original(tool) or (_is_unsaid(tool) and _wished())
-
-    return is_strict
-
-
-def _asking_all(original: Callable[[Iterable[Any]], bool]) -> Callable[[Iterable[Any]], bool]:
+def _any_is_strict(original: Callable[[Iterable[Any]], bool], tools: Iterable[Any]) -> bool:
     """Of 0.30, in which a tool is strict unless it says otherwise as soon as there is a tag."""
-
-    @functools.wraps(original)
-    def any_is_strict(tools: Iterable[Any]) -> bool:
-        listed = list(tools)
-        return original(listed) or (any(map(_is_unsaid, listed)) and _wished())
-
-    return any_is_strict
+    listed = list(tools)
+    return original(listed) or (any(map(_is_unsaid, listed)) and _wished())
 
 
 def _is_unsaid(tool: Any) -> bool:

@@ -28,10 +28,9 @@ def compile_bnf(
     ``fold``: regular parts become few, large lexemes; off, each literal and class is a lexeme of its own (the language is the
     same). Raises ``GrammarError``, ``UnsupportedError`` or ``LimitExceeded``, with line and column.
     """
-    if not isinstance(text, str):
-        raise GrammarError("wrong type of grammar", expected="str", found=type(text).__name__)
-    if not isinstance(root, str):
-        raise GrammarError("wrong type of root", expected="str", found=type(root).__name__)
+    for name, value in (("grammar", text), ("root", root)):
+        if not isinstance(value, str):
+            raise GrammarError(f"wrong type of {name}", expected="str", found=type(value).__name__)
     if len(text) > limits.max_spec_bytes or len(text) * 4 > limits.max_spec_bytes < len(text.encode("utf-8", "replace")):
         raise LimitExceeded(f"the grammar is longer than max_spec_bytes ({limits.max_spec_bytes})")
     source = Source(text)

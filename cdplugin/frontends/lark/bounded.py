@@ -105,18 +105,10 @@ def _lexemes_are_exact(ir: GrammarIR, lexemes: set[Symbol]) -> bool:
 
 
 def _texts(expression: Expr) -> Sequence[bytes] | None:
-    """The texts of a simple expression: alternatives of fixed ones."""
-    out: list[bytes] = []
-    for part in expression.args if expression.op == ALT_OP else (expression,):
-        some = _fixed(part)
-        if some is None:
-            return None
-        out += some
-    return out
-
-
-def _fixed(expression: Expr) -> Sequence[bytes] | None:
-    """The texts of literals, bytes, and sequences of literals of which each is one text."""
+    """The texts of literals, bytes, sequences of literals of which each is one text, and alternatives of such."""
+    if expression.op == ALT_OP:
+        some = [texts for part in expression.args if (texts := _texts(part)) is not None]
+        return [text for texts in some for text in texts] if len(some) == len(expression.args) else None
     if expression.op == LITERALS_OP:
         return expression.args
     if expression.op == BYTES_OP:

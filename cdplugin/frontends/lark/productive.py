@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from cdplugin.expr import EMPTY_OP
 from cdplugin.frontends.lark.draft import Draft, Part, Production
 
@@ -15,20 +17,14 @@ def check_productive(draft: Draft) -> None:
     for number, rule in enumerate(draft.rules):
         if known[number] or rule.is_helper:
             continue
-        path, names = [number], [rule.owner.name]
-        while True:
-            blocked = _first_blocked(draft, path[-1], known)
-            if blocked is None:
-                break
+        path = [number]
+        while path[-1] not in path[:-1] and (blocked := _first_blocked(draft, path[-1], known)) is not None:
             if blocked.kind == "lexeme":
                 owner = draft.rules[path[-1]].owner
                 message = f"the rule {owner.name!r} needs {blocked.value.name or 'a terminal'}, which matches nothing"
                 draft.scope.source.fail(message, owner.at)
             path.append(blocked.value)
-            names.append(draft.rules[blocked.value].owner.name)
-            if blocked.value in path[:-1]:
-                break
-        cycle = [name for i, name in enumerate(names) if i == 0 or name != names[i - 1]]
+        cycle = [name for name, _ in groupby(draft.rules[number].owner.name for number in path)]
         if len(cycle) == 1:
             cycle *= 2
         owner = rule.owner
