@@ -24,11 +24,12 @@ from typing import Any
 
 _NOTHING: Any = object()
 _SPACE = re.compile(rb"[ \t\n\r]*")
-_PLAIN = re.compile(rb'[^"\\\x00-\x1f]*')
+_PIECE = re.compile(rb'[^"\\\x00-\x1f]+|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
+_BEGUN = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?")  # an escape that may go on
+_FIRST_HALF = re.compile(rb"\\u[dD][89abAB][0-9a-fA-F]{2}")  # of a pair of surrogates
 _SCALAR = re.compile(rb"[-+.0-9A-Za-z]*")
 _NUMBER = re.compile(rb"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _LITERALS: dict[bytes, Any] = {b"true": True, b"false": False, b"null": None}
-_ESCAPES = dict(zip(b'"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True))
 
 # what comes next, outside strings and scalars
 _VALUE, _FIRST_ITEM, _FIRST_KEY, _KEY, _COLON, _AFTER, _END = range(7)
@@ -51,10 +52,8 @@ class PartialJson:
         self._next = _VALUE
         self._position = 0
         self._scalar: bytearray | None = None
-        self._string: list[str] | None = None  # decoded pieces of the open string
-        self._raw = bytearray()  # its bytes that may end in half a character
-        self._escape: bytearray | None = None  # an escape that is not complete, from its backslash on
-        self._surrogate = ""  # the first half of a pair
+        self._string: bytearray | None = None  # of the open string, escapes as they are written
+        self._held = b""  # an escape at its end that is not complete
         self._is_name = False
         self._shown: Any = _NOTHING  # the array that holds the open string's last showing
 
@@ -62,8 +61,9 @@ class PartialJson:
 
     def feed(self, data: bytes) -> None:
         """Read on. Time is proportional to ``data``. Raises ``ValueError``, with the position, at what is not JSON."""
+        base = self._position - len(self._held)
+        data, self._held = self._held + data, b""
         place, end = 0, len(data)
-        base = self._position
         while place < end:
             if self._string is not None:
                 place = self._read_string(data, place, base)
@@ -99,7 +99,13 @@ class PartialJson:
         string, and nothing else.
         """
         if self._string is not None and self._shows_open and not self._is_name:
-            self._show("".join(self._string) + self._raw.decode("utf-8", "ignore"))
+            text = self._string
+            before = text[:-5]
+            if (
+                _FIRST_HALF.fullmatch(text[-6:]) and (len(before) - len(before.rstrip(b"\\"))) % 2
+            ):  # its backslash is not escaped
+                text = text[:-6]
+            self._show(json.loads(f'"{text.decode("utf-8", "ignore")}"'))
         return None if self._root is _NOTHING else self._root
 
     # --- inside -------------------------------------------------------------------------------------------------------------
@@ -108,7 +114,7 @@ class PartialJson:
         """A character outside strings and scalars."""
         byte, expected = data[place : place + 1], self._next
         if byte == b'"' and expected in (_VALUE, _FIRST_ITEM, _FIRST_KEY, _KEY):
-            self._string, self._is_name = [], expected in (_FIRST_KEY, _KEY)
+            self._string, self._is_name = bytearray(), expected in (_FIRST_KEY, _KEY)
         elif byte in b"{[" and expected in (_VALUE, _FIRST_ITEM):
             made: Any = {} if byte == b"{" else []
             self._put(made)
@@ -134,70 +140,32 @@ class PartialJson:
 
     def _read_string(self, data: bytes, place: int, base: int) -> int:
         assert self._string is not None
-        if self._escape is not None:
-            return self._read_escape(data, place, base)
-        stop = _PLAIN.match(data, place).end()  # type: ignore[union-attr]
-        if stop > place:
-            self._end_pair()
-            self._raw += data[place:stop]
-        if stop == len(data):
-            return stop
-        self._flush(base + stop)
-        if data[stop] == 0x5C:
-            self._escape = bytearray(b"\\")
-        elif data[stop] == 0x22:
-            self._close_string()
-        else:
-            raise ValueError(f"JSON: expected no control character within a string - at byte {base + stop}")
-        return stop + 1
+        start = place
+        while (piece := _PIECE.match(data, place)) is not None:
+            place = piece.end()
+        self._string += data[start:place]
+        if place == len(data):
+            return place
+        if data[place] == 0x22:
+            self._close_string(base + place)
+            return place + 1
+        begun = _BEGUN.match(data, place)
+        if begun is None:
+            raise ValueError(f"JSON: expected no control character within a string - at byte {base + place}")
+        bad = begun.end()
+        if bad == len(data):
+            self._held = data[place:]
+            return bad
+        what = "an escape" if bad == place + 1 else "a hexadecimal digit"
+        found = data[place if bad == place + 1 else bad : bad + 1]
+        raise ValueError(f"JSON: expected {what}, found {found!r} - at byte {base + bad}")
 
-    def _read_escape(self, data: bytes, place: int, base: int) -> int:
-        """A byte of an escape."""
-        assert self._escape is not None and self._string is not None
-        self._escape.append(data[place])
-        if len(self._escape) == 2 and data[place] != 0x75:
-            if data[place] not in _ESCAPES:
-                raise ValueError(f"JSON: expected an escape, found {bytes(self._escape)!r} - at byte {base + place}")
-            self._end_pair()
-            self._string.append(_ESCAPES[data[place]])
-            self._escape = None
-        elif len(self._escape) > 2 and data[place] not in b"0123456789abcdefABCDEF":
-            raise ValueError(f"JSON: expected a hexadecimal digit, found {data[place : place + 1]!r} - at byte {base + place}")
-        elif len(self._escape) == 6:
-            unit = int(self._escape[2:], 16)
-            self._escape = None
-            if 0xDC00 <= unit < 0xE000 and self._surrogate:
-                pair = 0x10000 + ((ord(self._surrogate) - 0xD800) << 10) + unit - 0xDC00
-                self._string.append(chr(pair))
-                self._surrogate = ""
-            else:
-                self._end_pair()
-                if 0xD800 <= unit < 0xDC00:
-                    self._surrogate = chr(unit)
-                else:
-                    self._string.append(chr(unit))
-        return place + 1
-
-    def _end_pair(self) -> None:
-        """The first half of a pair stands alone."""
-        if self._surrogate:
-            assert self._string is not None
-            self._string.append(self._surrogate)
-            self._surrogate = ""
-
-    def _flush(self, position: int) -> None:
-        """Decode the bytes that were read, which end at a character."""
+    def _close_string(self, position: int) -> None:
         assert self._string is not None
         try:
-            self._string.append(self._raw.decode())
+            text = json.loads(f'"{self._string.decode()}"')
         except UnicodeDecodeError as error:
             raise ValueError(f"JSON: expected UTF-8 - before byte {position}") from error
-        self._raw.clear()
-
-    def _close_string(self) -> None:
-        assert self._string is not None
-        self._end_pair()
-        text = "".join(self._string)
         self._string = None
         if self._is_name:
             self._names[-1] = text

