@@ -52,14 +52,13 @@ def dispatch_text(
     *,
     excludes: Sequence[str] = (),
     loop: bool = True,
-    end: bool = True,
     by_token: Sequence[Sequence[Symbol]] = (),
 ) -> Symbol:
-    """Free text, a trigger, what follows it, and (``loop``) so on. Returns a nonterminal.
+    """Free text, a trigger, what follows it, and (``loop``) so on; free text may be the last. Returns a nonterminal.
 
     ``tags``: triggers, each with the symbols that follow it; equal triggers are alternatives. ``excludes``: what the free text
-    must not hold. ``end``: the free text may also be the last, or all there is. ``by_token``: what may come after free text
-    that holds no trigger, since a special token (which is no text) takes the trigger's place.
+    must not hold. ``by_token``: what may come after free text that holds no trigger, since a special token (which is no text)
+    takes the trigger's place.
     """
     stops = list(dict.fromkeys([*(trigger for trigger, _ in tags), *excludes]))
     start = ir.nonterminal("free text")
@@ -71,19 +70,17 @@ def dispatch_text(
         ir.rule(start, [untils[trigger], *follow, *([start] if loop else ())])
     for follow in by_token:
         ir.rule(start, [free, *follow, *([start] if loop else ())])
-    if end:
-        ir.rule(start, [free])
+    ir.rule(start, [free])
     return start
 
 
 def dispatch_tokens(
-    ir: GrammarIR, tags: Sequence[tuple[TokenSet, Sequence[Symbol]]], free: TokenSet, *, loop: bool = True, end: bool = True
+    ir: GrammarIR, tags: Sequence[tuple[TokenSet, Sequence[Symbol]]], free: TokenSet, *, loop: bool = True
 ) -> Symbol:
-    """Any tokens of ``free``, a trigger token, what follows it, and (``loop``) so on. Returns a nonterminal."""
+    """Any tokens of ``free``, a trigger token, what follows it, and (``loop``) so on, or the end. Returns a nonterminal."""
     start = ir.nonterminal("free tokens")
     ir.rule(start, [ir.token(free, "free token"), start])
     for trigger, follow in tags:
         ir.rule(start, [ir.token(trigger, "trigger"), *follow, *([start] if loop else ())])
-    if end:
-        ir.rule(start, [])
+    ir.rule(start, [])
     return start

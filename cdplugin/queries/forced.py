@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
@@ -189,10 +190,4 @@ class Position:
 
 def _whole_characters(text: bytes) -> int:
     """Where the last complete character ends."""
-    end = len(text)
-    for back in range(1, min(4, end) + 1):
-        lead = text[end - back]
-        if lead & 0xC0 != 0x80:
-            needed = 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-            return end if back >= needed else end - back
-    return end
+    return codecs.utf_8_decode(text, "ignore", False)[1]

@@ -96,7 +96,7 @@ def _value(scanner: Scanner, out: RuleOptions, key: str) -> None:
             scanner.fail(f"bad {key}", at, expected="a name of at least one character", found='""')
         setattr(out, key, name)
     elif key == "temperature":
-        scanner.decimal("temperature")  # masks do not depend on it
+        scanner.decimal()
     else:
         number = scanner.number(key)
         if key in _RULES:

@@ -103,11 +103,11 @@ class Scanner:
         self.pos = match.end()
         return match.group()
 
-    def decimal(self, what: str) -> None:
-        """Skip a number that may have a fraction."""
+    def decimal(self) -> None:
+        """Skip a temperature: masks do not depend on it."""
         match = _DECIMAL.match(self.text, self.pos)
         if match is None:
-            self.fail(f"bad {what}", expected="a number, not negative")
+            self.fail("bad temperature", expected="a number, not negative")
         self.pos = match.end()
 
     def number(self, what: str, limit: str = "") -> int:

@@ -132,10 +132,7 @@ class _Compiler:
         """The start symbol of ``%json``, ``%lark``, ``@name`` or a declared name; equal ones are written once."""
         if node.op == tree.LARK:
             return self.grammar(node.args[0])
-        if node.op == tree.JSON:
-            key = "%json " + json.dumps(node.args[0])
-        else:
-            key = "@" + node.args[0]
+        key = "%json " + json.dumps(node.args[0]) if node.op == tree.JSON else "@" + node.args[0]
         symbol = self.embedded.get(key)
         if symbol is None:
             symbol = self.embedded[key] = self._json(node) if node.op == tree.JSON else self._referenced(node)
