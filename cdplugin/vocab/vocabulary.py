@@ -33,6 +33,8 @@ from cdplugin.vocab import sources, token_bytes
 MAX_SLICE_ROWS = 64
 """Most rows above row 0 that :attr:`Vocabulary.slice_masks` has."""
 
+TokenIds = int | Iterable[int] | None
+"""One id, several, or none given."""
 _CACHED_SIZE = 8192
 """Smaller vocabularies are built in a few milliseconds and not cached on disk."""
 
@@ -166,12 +168,7 @@ class Vocabulary:
 
     @classmethod
     def from_huggingface(
-        cls,
-        tokenizer: Any,
-        vocab_size: int | None = None,
-        *,
-        eos_token_ids: int | Iterable[int] | None = None,
-        cache: bool = True,
+        cls, tokenizer: Any, vocab_size: int | None = None, *, eos_token_ids: TokenIds = None, cache: bool = True
     ) -> Vocabulary:
         """The vocabulary of a Hugging Face tokenizer (fast, or slow of a known kind) or of a ``tokenizers.Tokenizer``.
 
@@ -190,12 +187,7 @@ class Vocabulary:
 
     @classmethod
     def from_tiktoken(
-        cls,
-        encoding: Any,
-        vocab_size: int | None = None,
-        *,
-        eos_token_ids: int | Iterable[int] | None = None,
-        cache: bool = True,
+        cls, encoding: Any, vocab_size: int | None = None, *, eos_token_ids: TokenIds = None, cache: bool = True
     ) -> Vocabulary:
         """The vocabulary of a ``tiktoken.Encoding``, or of a tokenizer of llama-models, which holds one.
 
@@ -206,12 +198,7 @@ class Vocabulary:
 
     @classmethod
     def from_mistral(
-        cls,
-        tokenizer: Any,
-        vocab_size: int | None = None,
-        *,
-        eos_token_ids: int | Iterable[int] | None = None,
-        cache: bool = True,
+        cls, tokenizer: Any, vocab_size: int | None = None, *, eos_token_ids: TokenIds = None, cache: bool = True
     ) -> Vocabulary:
         """The vocabulary of a mistral-common tokenizer, tekken or SentencePiece; the rest as in :meth:`from_huggingface`."""
         return cls._made(sources.from_mistral(tokenizer, vocab_size, eos_token_ids), cache)
@@ -220,8 +207,8 @@ class Vocabulary:
     def from_bytes(
         cls,
         tokens: Sequence[bytes | None],
-        eos_token_ids: int | Iterable[int] | None = (),
-        special_token_ids: int | Iterable[int] = (),
+        eos_token_ids: TokenIds = (),
+        special_token_ids: TokenIds = (),
         vocab_size: int | None = None,
         *,
         cache: bool = True,
