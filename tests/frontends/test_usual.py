@@ -19,6 +19,7 @@ from cdplugin.ir import GrammarIR
 from cdplugin.limits import Limits
 from cdplugin.tally import counting
 
+SEED = 17
 NAMES = ("id", "name", "a~b", "c/d", "größe", "x", "type", "if you like", "\ud800", '"')
 FORMATS = ("date", "uuid", "email", "no such format")
 TYPES = ("string", "integer", "number", "boolean", "null", "object", "array")
@@ -26,6 +27,10 @@ REFERENCES = ("#", "#/$defs/a", "#/$defs/b", "#/definitions/c", "#/definitions/c
 ODD: tuple[dict[str, Any], ...] = (
     {"anyOf": [{"type": "string"}, {"type": "null"}]},
     {"minProperties": 1},
+    {"anyOf": []},
+    {"oneOf": {}},
+    {"patternProperties": []},
+    {"patternProperties": {"a": 1}},
     {"uniqueItems": True},
     {"uniqueItems": False},
     {"enum": [1, "a"]},
@@ -73,6 +78,11 @@ def usual_schema(rng: random.Random, depth: int, oddness: float) -> Any:
         schema["type"] = [kind, rng.choice(TYPES[:5])] if kind != "null" else ["null"]
     if rng.random() < 0.1:
         schema = {"enum": rng.sample(NAMES, 3)} if kind == "string" else {}
+    if rng.random() < 0.1:
+        return schema | {"enum": rng.sample([*NAMES, None, True, False, 0, 1, 7, 2.5, 3.0, []], 4)}
+    if rng.random() < 0.15 and depth:
+        keyword, n_branches = rng.choice(["anyOf", "oneOf"]), rng.choice([1, 2, 2, 3])
+        return {keyword: [usual_schema(rng, depth - 1, oddness) for _ in range(n_branches)], "title": "one of them"}
     if kind == "object":
         names = rng.sample(NAMES, rng.randrange(4))
         schema["properties"] = {name: usual_schema(rng, depth - 1, oddness) for name in names}
@@ -80,6 +90,9 @@ def usual_schema(rng: random.Random, depth: int, oddness: float) -> Any:
         others = rng.choice([None, False, False, True, {}, usual_schema(rng, depth - 1, oddness)])
         if others is not None:
             schema["additionalProperties"] = others
+        if rng.random() < 0.2:
+            patterns = rng.sample(["^x-", "[0-9]", "^c/d$", "("], 1 if rng.random() > oddness else 2)
+            schema["patternProperties"] = {pattern: usual_schema(rng, depth - 1, oddness) for pattern in patterns}
     elif kind == "array":
         schema["items"] = usual_schema(rng, depth - 1, oddness)
         schema |= rng.choice([{}, {"minItems": 1}, {"maxItems": 3}, {"minItems": 2, "maxItems": 40}, {"maxItems": 0}])
@@ -154,7 +167,7 @@ def test_the_shortcut_writes_the_same(oddness: float, monkeypatch: pytest.Monkey
         return found
 
     monkeypatch.setattr(compiling, "write_usual", spy)
-    rng = random.Random(17)
+    rng = random.Random(SEED)
     numbers: dict[Any, int] = {}
     kept: list[GrammarIR] = []
     n_cases = cases(1_500, 60, 300)
@@ -177,8 +190,12 @@ def test_the_shortcut_takes_what_most_schemas_are(monkeypatch: pytest.MonkeyPatc
             "kind": {"enum": ["a", "b"]},
             "friends": {"type": "array", "items": {"$ref": "#"}},
             "address": {"$ref": "#/definitions/address"},
+            "also": {"anyOf": [{"type": "string"}, {"$ref": "#/definitions/address"}]},
+            "else": {"oneOf": [{"type": "null"}, {"type": "array", "items": {"enum": [1, None, "x"]}}]},
         },
         "required": ["name"],
+        "patternProperties": {"^x-": {}},
+        "additionalProperties": False,
         "definitions": {"address": {"type": "object", "properties": {"street": {"type": "string"}}}},
     }
     assert compile_schema(person).rules

@@ -23,7 +23,8 @@ from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.shapes import Alternative, Place
 from cdplugin.frontends.json_schema.sharing import share_equal_parts
 from cdplugin.frontends.json_schema.source import load_schema
-from cdplugin.frontends.json_schema.usual import UNUSUAL, write_usual
+from cdplugin.frontends.json_schema.usual import write_usual
+from cdplugin.frontends.json_schema.usual_reader import UNUSUAL
 from cdplugin.frontends.json_schema.writing import Level
 from cdplugin.ir import GrammarIR, Symbol
 from cdplugin.limits import Limits

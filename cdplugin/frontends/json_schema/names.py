@@ -124,7 +124,7 @@ def classes_of(
         if any(child.types == 0 for child in children):
             continue
         others = [p for p in patterns if p not in matched and all((p, other) not in apart for other in matched)]
-        key = _key(names, matched, others)
+        key = key_text(names, matched, others)
         if limits:
             quoted = cat(QUOTE, JSON_STRING.any_text, QUOTE) if key is None else key
             key = both(quoted, language(limits))
@@ -132,7 +132,7 @@ def classes_of(
     return out
 
 
-def _key(names: list[str], matched: Sequence[str], others: Sequence[str]) -> Expr | None:
+def key_text(names: list[str], matched: Sequence[str], others: Sequence[str]) -> Expr | None:
     """A quoted key that is none of ``names``, in which all patterns of ``matched`` and none of ``others`` find a match."""
     if not names and not matched and not others:
         return None

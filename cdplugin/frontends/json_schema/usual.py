@@ -1,7 +1,7 @@
 """Rules for what most schemas consist of, written without the machinery for all others.
 
-From a schema to its first mask, most of the time goes into Python that runs once. Where one schema object says all of a place
-(no combinators, no patterns of names, no members or items that are told apart), nothing is to be merged, and
+From a schema to its first mask, most of the time goes into Python that runs once. Where one schema object says all of a place,
+or a plain choice of such objects (no other combinators, no members or items that are told apart), nothing is to be merged, and
 :func:`write_usual` goes over the objects once: it reads one and writes its rules, in the order in which the modules for all
 schemas do (:mod:`.reader`, :mod:`.shapes`, :mod:`.objects`, :mod:`.arrays`). What it gives is what they give, symbol by symbol.
 
@@ -18,68 +18,27 @@ from cdplugin.errors import GrammarError
 from cdplugin.expr import Expr, alt, cat, literals
 from cdplugin.frontends.json_schema.barren import drop_barren
 from cdplugin.frontends.json_schema.counts import count_bounds
-from cdplugin.frontends.json_schema.dialect import (
-    ALL_TYPES,
-    ARRAY,
-    ARRAY_BIT,
-    IDENTITY,
-    IN_PLACE,
-    LENIENT,
-    NUMBER,
-    OBJECT,
-    OBJECT_BIT,
-    STRING,
-    STRING_BIT,
-    TYPE,
-    TYPE_BITS,
-    VALUES,
-    Dialect,
-    dialect_of,
-)
-from cdplugin.frontends.json_schema.options import Options
+from cdplugin.frontends.json_schema.dialect import ARRAY, ARRAY_BIT, NUMBER, OBJECT, OBJECT_BIT, STRING, TYPE, VALUES
+from cdplugin.frontends.json_schema.names import key_text
 from cdplugin.frontends.json_schema.ordered import Declared, sequence
-from cdplugin.frontends.json_schema.reader import Reader
-from cdplugin.frontends.json_schema.refs import Resource, joined
 from cdplugin.frontends.json_schema.repetition import Commas
 from cdplugin.frontends.json_schema.scalars import merged_scalars, typed_scalar
-from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.source import escape_token
-from cdplugin.frontends.json_schema.strings import QUOTE, other_text, spellings
+from cdplugin.frontends.json_schema.strings import QUOTE, other_text
+from cdplugin.frontends.json_schema.usual_reader import ANY_OF, ONE_OF, ONLY_STR, REF, Node, UnusualError, UsualReader
+from cdplugin.frontends.json_schema.values import number_expr
 from cdplugin.frontends.json_schema.writing import Writing
 from cdplugin.ir import EXACT, GrammarIR, Symbol
 from cdplugin.limits import Limits
-from cdplugin.memory import fixed_cache
 
-UNUSUAL = frozenset(
-    "allOf anyOf oneOf not if dependentRequired dependentSchemas dependencies unevaluatedProperties unevaluatedItems "
-    "$dynamicRef $recursiveRef patternProperties propertyNames minProperties maxProperties contains prefixItems".split()
-)
-"""Keywords that are left to others. A schema in which any member is called so is not even begun."""
-_REF, _LEFT = 1 << 9, 1 << 10
-_DEFINITIONS = ("definitions", "$defs")
 _MOST_ROUNDS = 4
+"""Rounds in which it is found that all places have a value."""
 
 _Where = tuple[str, ...] | None
+_Found = tuple[Symbol, _Where]
 _NOWHERE = ("",)
-_ONLY_STR = frozenset((str,))
 _NONE: list[str] = []
-
-
-class _UnusualError(Exception):
-    """Something is met that is left to others."""
-
-
-@fixed_cache(16, entry_bytes=4_000)
-def _codes(dialect: Dialect) -> dict[str, int]:
-    """The groups of the keywords; those apart that are not written here, or not below the root."""
-    left = {name: _LEFT for name, group in dialect.groups.items() if name in UNUSUAL or group in (IDENTITY, IN_PLACE)}
-    return dialect.groups | left | {"$ref": _REF}
-
-
-@fixed_cache(4, entry_bytes=4_000)
-def _leaf_reader(limits: Limits) -> Reader:
-    """Reads strings and numbers; nothing of what it has read stays in it."""
-    return Reader(True, Options(), limits)
+_NO_PATTERNS: dict[str, Any] = {}
 
 
 def write_usual(document: dict, limits: Limits, ir: GrammarIR, first: Writing) -> bool:
@@ -93,68 +52,73 @@ def write_usual(document: dict, limits: Limits, ir: GrammarIR, first: Writing) -
         return False
     try:
         _Usual(document, limits, ir, first).write()
-    except (_UnusualError, GrammarError):
+    except (UnusualError, GrammarError):
         if charged is not None:
             charged.clear()
         return False
     return True
 
 
-class _Usual:
+class _Content:
+    """What a place may hold: scalars, and the schemas of objects and arrays (None: any)."""
+
+    __slots__ = ("arrays", "objects", "scalar")
+
+    def __init__(self) -> None:
+        self.scalar: Expr | None = None
+        self.objects: list[Node | None] = []
+        self.arrays: list[Node | None] = []
+
+
+class _Usual(UsualReader):
     """What is being written: a worklist, nothing recurses."""
 
     def __init__(self, document: dict, limits: Limits, ir: GrammarIR, first: Writing) -> None:
-        uri = document.get("$schema", "")
-        dialect = (dialect_of(uri) if isinstance(uri, str) else None) if "$schema" in document else LENIENT
-        if dialect is None:
-            raise _UnusualError
+        super().__init__(document, limits)
         ir.begin(first.ir)
         level = first._levels[0]
-        self._document, self._limits, self._ir, self._first = document, limits, ir, first
-        self._codes = _codes(dialect)
-        self._resource = Resource(0, "", document, "", dialect)
+        self._ir, self._first = ir, first
         self._level, self._layout, self._comma = level, level.layout, first._comma
-        self._any_object, self._any_array = (first._bodies[kind, frozenset(), 0] for kind in ("object", "array"))
+        any_object, any_array = (first._bodies[kind, frozenset(), 0] for kind in ("object", "array"))
+        assert any_object is not None and any_array is not None
+        self._any_object, self._any_array = any_object, any_array
         self._braces = (level.empty_brace, level.close_brace)
-        self._anything: tuple[Symbol, _Where] = (first._shaper.place(()).symbols[0], _NOWHERE)
+        self._anything: _Found = (first._shaper.place(()).symbols[0], _NOWHERE)
         self._repeats: Commas | None = None
-        self._refers = False
         self._keys: dict[str, Symbol] = {}
         self._scalars: dict[Expr, Symbol] = {}
         self._plain: dict[str, Symbol] = {}
         self._unions: dict[frozenset[Expr], Expr] = {}
-        self._met: set[int] = set()
-        self._targets: dict[str, tuple[Symbol, _Where]] = {}  # by reference, and by the id of what it leads to
-        self._of_schema: dict[int, tuple[Symbol, _Where]] = {}
+        self._targets: dict[str, _Found] = {}  # by reference, and by the id of what it leads to
+        self._of_schema: dict[int, _Found] = {}
         self._bodies: dict[tuple[int, int], Symbol] = {}
         self._needs: dict[Symbol, list[Symbol]] = {}  # nonterminals without which one derives nothing
-        self._pending: list[tuple[Symbol, bool, dict, str, int, int, Expr | None]] = []
+        self._pending: list[tuple[Symbol, bool, str, _Content]] = []
 
     def write(self) -> None:
         """Write everything and set the start symbol."""
-        ir, pending, most = self._ir, self._pending, self._limits.max_rules
-        root, pointer = self._document, ""
-        groups = self._groups(root)
-        id_keyword = self._resource.dialect.id_keyword
-        if id_keyword in root and not (groups & _REF and self._resource.dialect.ref_alone):
-            if type(root[id_keyword]) is not str:
-                raise _UnusualError
-            joined("", root[id_keyword], "")  # raises for what is no URI
-        if groups & _REF:
-            root, pointer, groups = self._followed(root["$ref"])
-        types = self._types(root, groups)
-        if not groups or groups & VALUES or not types & (ARRAY_BIT | OBJECT_BIT):
-            raise _UnusualError
-        scalar = self._scalar_of(root, pointer, groups, types)
-        start = ir.start = ir.nonterminal(pointer, ir.at(pointer))
-        pending.append((start, True, root, pointer, groups, types, scalar))
+        ir, pending, most = self._ir, self._pending, self.limits.max_rules
+        root, pointer, groups = self.root()
+        content = self._content(root, pointer, groups) if groups else None
+        if content is None:
+            raise UnusualError
+        if content.objects or content.arrays:
+            start = ir.start = ir.nonterminal(pointer, ir.at(pointer))
+            pending.append((start, True, pointer, content))
+        elif content.scalar is None:
+            raise UnusualError
+        else:
+            symbol = ir.lexeme(content.scalar, "value")
+            ir.locate(symbol, ir.at(pointer))
+            start = ir.start = ir.nonterminal("value")
+            ir.rule(start, (symbol,))
         while pending:
             self._write_place(*pending.pop())
             if len(ir.rules) > most:
-                raise _UnusualError
+                raise UnusualError
         ir.json_values.add(start)
-        if self._refers and not self._all_end() and drop_barren(ir) is not None:
-            raise _UnusualError
+        if self.refers and not self._all_end() and drop_barren(ir) is not None:
+            raise UnusualError
 
     def _all_end(self) -> bool:
         """Whether it is soon found that all places have a value: what is inside was written later."""
@@ -168,65 +132,16 @@ class _Usual:
                 break
         return not left
 
-    def _groups(self, schema: dict) -> int:
-        """The groups of the keywords of a schema. Raises where some are left to others."""
-        codes, groups = self._codes, 0
-        for keyword in schema:
-            if keyword in codes:
-                groups |= codes[keyword]
-        if groups & _LEFT:
-            id_keyword = self._resource.dialect.id_keyword
-            if schema is not self._document or any(codes.get(name, 0) & _LEFT for name in schema if name != id_keyword):
-                raise _UnusualError
-            groups &= ~_LEFT
-        if groups & _REF and groups != _REF and not self._resource.dialect.ref_alone:
-            raise _UnusualError
-        return groups
-
     # References
 
-    def _followed(self, reference: Any) -> tuple[dict, str, int]:
-        """What a reference leads to that is none itself, where that stands, and its groups."""
-        self._refers = True
-        for _ in range(_MOST_ROUNDS):
-            schema, pointer = self._found(reference)
-            groups = self._groups(schema)
-            if not groups & _REF:
-                return schema, pointer, groups
-            reference = schema["$ref"]
-        raise _UnusualError  # maybe a loop
-
-    def _found(self, reference: Any) -> tuple[dict, str]:
-        """The root, or what stands in definitions, and where: nothing but references leads there."""
-        if reference == "#":
-            return self._document, ""
-        if type(reference) is not str or not reference.startswith("#/") or "~" in reference or "%" in reference:
-            raise _UnusualError
-        tokens = reference.split("/")[1:]
-        if len(tokens) % 2:
-            raise _UnusualError
-        value: Any = self._document
-        id_keyword = self._resource.dialect.id_keyword
-        for i, token in enumerate(tokens):
-            if i % 2 == 0 and token not in _DEFINITIONS:
-                raise _UnusualError
-            value = value.get(token) if type(value) is dict else None
-            if type(value) is dict and isinstance(value.get(id_keyword), str):
-                raise _UnusualError
-        if value is True:
-            value = {}
-        if type(value) is not dict:
-            raise _UnusualError
-        return value, reference[1:]
-
-    def _target(self, reference: Any) -> tuple[Symbol, _Where]:
+    def _target(self, reference: Any) -> _Found:
         """The symbol of the place that a reference leads to."""
         if type(reference) is not str:
-            raise _UnusualError
+            raise UnusualError
         found = self._targets.get(reference)
         if found is not None:
             return found
-        schema, pointer, groups = self._followed(reference)
+        schema, pointer, groups = self.followed(reference)
         found = self._of_schema.get(id(schema))
         if found is None:
             found = self._of_schema[id(schema)] = self._symbol(schema, pointer, groups) if groups else self._anything
@@ -235,20 +150,20 @@ class _Usual:
 
     # Places
 
-    def _child(self, schema: Any, pointer: str) -> tuple[Symbol, _Where]:
+    def _child(self, schema: Any, pointer: str) -> _Found:
         """The symbol of the place of a schema below another, and where the spec has it."""
         if schema is True:
             return self._anything
         if type(schema) is not dict:
-            raise _UnusualError
-        groups = self._groups(schema)
+            raise UnusualError
+        groups = self.groups(schema)
         if not groups:
             return self._anything
-        if groups & _REF:
+        if groups & REF:
             return self._target(schema["$ref"])
         return self._symbol(schema, pointer, groups)
 
-    def _symbol(self, schema: dict, pointer: str, groups: int) -> tuple[Symbol, _Where]:
+    def _symbol(self, schema: dict, pointer: str, groups: int) -> _Found:
         """The symbol of a place of which something is said."""
         ir = self._ir
         where = ir.at(pointer)
@@ -258,59 +173,76 @@ class _Usual:
             if known is not None:
                 ir.locate(known, where)
                 return known, where
-        types = self._types(schema, groups)
-        scalar = self._scalar_of(schema, pointer, groups, types)
-        if not types & (ARRAY_BIT | OBJECT_BIT) or groups & VALUES:
-            if scalar is None:
-                raise _UnusualError
-            symbol = self._lexeme(scalar)
+        content = self._content(schema, pointer, groups)
+        if not content.objects and not content.arrays:
+            if content.scalar is None:
+                raise UnusualError
+            symbol = self._lexeme(content.scalar)
             if type(kind) is str:
                 self._plain[kind] = symbol
             ir.locate(symbol, where)
             return symbol, where
-        if id(schema) in self._met:  # it stands in two places, and would have two pointers
-            raise _UnusualError
-        self._met.add(id(schema))
+        self.meet(schema)
         symbol = ir.nonterminal(pointer, where)
-        self._pending.append((symbol, False, schema, pointer, groups, types, scalar))
+        self._pending.append((symbol, False, pointer, content))
         return symbol, where
 
-    def _types(self, schema: dict, groups: int) -> int:
-        """The bits of the types. Raises where keywords are about others."""
-        types = ALL_TYPES
-        if groups & TYPE:
-            kind = schema["type"]
-            if type(kind) is str:
-                types = TYPE_BITS.get(kind, 0)
-            else:
-                types = 0
-                for name in kind if type(kind) is list else ():
-                    bits = TYPE_BITS.get(name, 0) if type(name) is str else 0
-                    if not bits:
-                        raise _UnusualError
-                    types |= bits
-        if not types or (groups & OBJECT and not types & OBJECT_BIT) or (groups & ARRAY and not types & ARRAY_BIT):
-            raise _UnusualError
-        return types
+    def _content(self, schema: dict, pointer: str, groups: int) -> _Content:
+        """What a place may hold."""
+        if groups & (ANY_OF | ONE_OF):
+            return self._union(schema, pointer, groups)
+        content = _Content()
+        types = self.types(schema, groups)
+        content.scalar = self._scalar_of(schema, pointer, groups, types)
+        if not groups & VALUES:
+            self._add_structures(content, schema, pointer, groups, types)
+        return content
+
+    @staticmethod
+    def _add_structures(content: _Content, schema: dict, pointer: str, groups: int, types: int) -> None:
+        if types & OBJECT_BIT:
+            content.objects.append((schema, pointer, groups) if groups & OBJECT else None)
+        if types & ARRAY_BIT:
+            content.arrays.append((schema, pointer, groups) if groups & ARRAY else None)
+
+    # Choices
+
+    def _union(self, schema: dict, pointer: str, groups: int) -> _Content:
+        """What one of several schemas allows."""
+        content = _Content()
+        parts: dict[Expr, None] = {}
+        texts, numbers = set[bytes](), list[int | float]()
+        met: set[int] = set()
+        for branch, at, of_branch in self.branches(schema, pointer, groups):
+            if id(branch) in met:
+                continue
+            met.add(id(branch))
+            types = self.types(branch, of_branch)
+            if of_branch & VALUES:
+                self.listed(branch, of_branch, types, texts, numbers)
+                continue
+            self._add_structures(content, branch, at, of_branch, types)
+            parts.update(merged_scalars((self.read(branch, at, of_branch, types),), types))
+        self._add_listed(parts, texts, numbers)
+        content.scalar = self._any_of(parts)
+        return content
 
     def _scalar_of(self, schema: dict, pointer: str, groups: int, types: int) -> Expr | None:
         """The scalars of a place."""
         if groups & VALUES:
-            return self._listed(schema, groups, types)
+            texts, numbers, parts = set[bytes](), list[int | float](), dict[Expr, None]()
+            self.listed(schema, groups, types, texts, numbers)
+            self._add_listed(parts, texts, numbers)
+            return self._any_of(parts)
         if groups == TYPE:
-            return typed_scalar(types, self._resource.dialect.integral_floats)
+            return typed_scalar(types, self.resource.dialect.integral_floats)
         if types in (ARRAY_BIT, OBJECT_BIT):
             if groups & (STRING | NUMBER):
-                raise _UnusualError
+                raise UnusualError
             return None
-        sub = Subschema(schema, pointer, self._resource, types=types)
-        if groups & STRING:
-            _leaf_reader(self._limits)._read_string(sub, schema)
-        if groups & NUMBER:
-            _leaf_reader(self._limits)._read_number(sub, schema)
-        if sub.refused or sub.after:
-            raise _UnusualError
-        parts = merged_scalars((sub,), types)
+        return self._any_of(merged_scalars((self.read(schema, pointer, groups, types),), types))
+
+    def _any_of(self, parts: dict[Expr, None]) -> Expr | None:
         if len(parts) < 2:
             return next(iter(parts), None)
         key = frozenset(parts)
@@ -318,16 +250,12 @@ class _Usual:
             self._unions[key] = alt(*parts)
         return self._unions[key]
 
-    def _listed(self, schema: dict, groups: int, types: int) -> Expr:
-        """Texts that are listed."""
-        if groups & ~(TYPE | VALUES) or not types & STRING_BIT:
-            raise _UnusualError
-        values = schema["enum"] if "enum" in schema else [schema["const"]]
-        if type(values) is not list or not values or not _ONLY_STR.issuperset(map(type, values)):
-            raise _UnusualError
-        if "enum" in schema and "const" in schema and "const" in self._codes:
-            raise _UnusualError
-        return literals([spelling for value in values for spelling in spellings(value)])
+    @staticmethod
+    def _add_listed(parts: dict[Expr, None], texts: set[bytes], numbers: list[int | float]) -> None:
+        if numbers:
+            parts[number_expr(numbers, integral_floats=True)] = None
+        if texts:
+            parts[literals(texts)] = None
 
     def _lexeme(self, scalar: Expr) -> Symbol:
         """The lexeme of scalars."""
@@ -338,48 +266,54 @@ class _Usual:
             self._scalars[scalar] = symbol
         return symbol
 
-    def _write_place(
-        self, symbol: Symbol, bare: bool, schema: dict, pointer: str, groups: int, types: int, scalar: Expr | None
-    ) -> None:
+    def _write_place(self, symbol: Symbol, bare: bool, pointer: str, content: _Content) -> None:
         """Write the rules of a place that may hold arrays or objects."""
-        ir, layout, bodies = self._ir, self._layout, self._bodies
+        ir, layout, scalar = self._ir, self._layout, content.scalar
         if scalar is not None:
             lexeme = ir.lexeme(scalar, "value") if bare else self._lexeme(scalar)
             ir.locate(lexeme, ir.at(pointer))
             ir.rule(symbol, (lexeme,))
         inside: list[Symbol] = []
-        if types & OBJECT_BIT:
+        if content.objects:
             opening = ir.lexeme(layout.bare_brace if bare else layout.open_brace, "{")
-            body = self._any_object if not groups & OBJECT else bodies.get((id(schema), OBJECT_BIT))
-            if body is None:
-                body = bodies[id(schema), OBJECT_BIT] = self._object(schema, pointer)
-            ir.rule(symbol, (opening, body))
-            inside.append(body)
-        if types & ARRAY_BIT:
+            for node in content.objects:
+                inside.append(self._any_object if node is None else self._body(OBJECT_BIT, node, pointer))
+                ir.rule(symbol, (opening, inside[-1]))
+        if content.arrays:
             opening = ir.lexeme(layout.bare_bracket if bare else layout.open_bracket, "[")
-            body = self._any_array if not groups & ARRAY else bodies.get((id(schema), ARRAY_BIT))
-            if body is None:
-                body = bodies[id(schema), ARRAY_BIT] = self._array(schema, pointer)
-            ir.rule(symbol, (opening, body))
-            inside.append(body)
+            for node in content.arrays:
+                inside.append(self._any_array if node is None else self._body(ARRAY_BIT, node, pointer))
+                ir.rule(symbol, (opening, inside[-1]))
         if scalar is None and not self._needs.keys().isdisjoint(inside):
             self._needs[symbol] = inside
 
-    def _object(self, schema: dict, pointer: str) -> Symbol:
-        """What follows the opening brace."""
+    def _body(self, kind: int, node: Node, pointer: str) -> Symbol:
+        """What follows an opening bracket; the same schema gives the same symbol."""
+        schema, own, _ = node
+        body = self._bodies.get((id(schema), kind))
+        if body is None:
+            write = self._object if kind == OBJECT_BIT else self._array
+            body = self._bodies[id(schema), kind] = write(schema, own, pointer)
+        return body
+
+    def _object(self, schema: dict, pointer: str, place: str) -> Symbol:
+        """What follows the opening brace. ``pointer``: of the schema; ``place``: of the place, which names symbols."""
         ir, keys, layout, child, locate = self._ir, self._keys, self._layout, self._child, self._ir.locate
         properties, required = schema.get("properties", {}), schema.get("required", _NONE)
         others = schema.get("additionalProperties", True)
-        if type(properties) is not dict or type(required) is not list:
-            raise _UnusualError
+        pattern, patterns = "", schema.get("patternProperties", _NO_PATTERNS)
+        if type(properties) is not dict or type(required) is not list or type(patterns) is not dict:
+            raise UnusualError
         if type(others) is dict and not others:
             others = True
         names = dict.fromkeys(properties, False)
         if required:
-            if not _ONLY_STR.issuperset(map(type, required)):
-                raise _UnusualError
+            if not ONLY_STR.issuperset(map(type, required)):
+                raise UnusualError
             names.update(dict.fromkeys(required, True))
-        rest: tuple[Symbol, _Where] | None = (self._anything[0], None) if others is True else None
+        if patterns:
+            pattern = self.one_pattern(patterns, names)
+        rest: _Found | None = (self._anything[0], None) if others is True else None
         entries: list[Declared] = []
         needs: list[Symbol] = []
         prefix = pointer + "/properties/"
@@ -398,38 +332,49 @@ class _Usual:
             entries.append((key, value, is_required))
             if is_required and value >= 0:
                 needs.append(value)
-        further: tuple[tuple[Symbol, Symbol], ...] = ()
+        further: list[tuple[Symbol, Symbol]] = []
         if others is not False:
             if rest is None:
                 rest = self._rest(others, pointer)
-            if names:
+            if patterns:
+                key = self._key_of([*names], (), (pattern,))
+            elif names:
                 key = ir._new_lexeme(layout.quoted_key(cat(QUOTE, other_text(names), QUOTE)), "key", EXACT)
             else:
                 key = ir.lexeme(layout.any_key, "key")
-            further = ((key, rest[0]),)
-        body = sequence(ir, entries, further, self._comma, self._braces, pointer)
+            further.append((key, rest[0]))
+        if patterns:
+            value, _ = child(patterns[pattern], f"{pointer}/patternProperties/{escape_token(pattern)}")
+            further.append((self._key_of([*names], (pattern,), ()), value))
+        body = sequence(ir, entries, further, self._comma, self._braces, place)
         if needs:
             self._needs[body] = needs
         return body
 
-    def _rest(self, others: Any, pointer: str) -> tuple[Symbol, _Where]:
+    def _key_of(self, names: list[str], matched: tuple[str, ...], others: tuple[str, ...]) -> Symbol:
+        """The lexeme of names, other than ``names``, in which all of some patterns, and none of others, find a match."""
+        quoted = key_text(names, matched, others)
+        assert quoted is not None
+        return self._ir._new_lexeme(self._layout.quoted_key(quoted), "key", EXACT)
+
+    def _rest(self, others: Any, pointer: str) -> _Found:
         """The symbol of the values of names that are not declared."""
         if others is False:
-            raise _UnusualError
+            raise UnusualError
         return self._child(others, pointer + "/additionalProperties")
 
-    def _array(self, schema: dict, pointer: str) -> Symbol:
+    def _array(self, schema: dict, pointer: str, place: str) -> Symbol:
         """What follows the opening bracket."""
         ir, empty, closing = self._ir, self._level.empty_bracket, self._level.close_bracket
         if "uniqueItems" in schema and schema["uniqueItems"] is not False:
-            raise _UnusualError
+            raise UnusualError
         low, high = 0, None
         if "minItems" in schema or "maxItems" in schema:
-            low, high = count_bounds(schema, "minItems", "maxItems", pointer, self._limits)
+            low, high = count_bounds(schema, "minItems", "maxItems", pointer, self.limits)
         item, _ = self._child(schema.get("items", True), pointer + "/items")
         if high is not None and low > high:
-            raise _UnusualError
-        body = ir.nonterminal(pointer, ir.at(pointer))
+            raise UnusualError
+        body = ir.nonterminal(place, ir.at(place))
         if low == 0:
             ir.rule(body, (empty,))
         elif item >= 0:
