@@ -121,6 +121,7 @@ class Arena(OwnedTables):
         self._set_vocabulary()
         with Notice(kernels.engine):
             self.call(kernels.OP_CONSTANTS)
+        kernels.note_loaded()
 
     def _begin(self, vocab: Vocabulary, limits: Limits, notes: Notes) -> None:
         """Set what every arena begins with, made or cloned, besides its tables."""
@@ -227,12 +228,12 @@ class Arena(OwnedTables):
         Raises :class:`LimitExceeded` where a budget is crossed: what was found so far stays, the operation has no effect. The
         caller holds :attr:`lock` where threads may share the arena.
         """
-        result = kernels.engine(self.address, op, a, b, c)
+        result = kernels.run(self.address, op, a, b, c)
         return result if result >= 0 else self.finish(result, op, a, b, c)
 
     def call_known(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int | None:
         """:meth:`call`; None where rules of families' members would have to be made first, which are not."""
-        result = kernels.engine(self.address, op, a, b, c)
+        result = kernels.run(self.address, op, a, b, c)
         if result < 0:
             result = self.finish(result, op, a, b, c, statuses.NEED_RULES)
         return None if result < 0 else result
@@ -255,7 +256,7 @@ class Arena(OwnedTables):
                 self._lend_stack(_MOST_ANSWER * n_words)
             padding = -n_words % _PADDED
             pack_into(f"{n_words + padding}q", self.tables[layout.STACK].data, 0, *question, *(0,) * padding)
-            result = kernels.engine(self.address, op, n_words, 0, 0)
+            result = kernels.run(self.address, op, n_words, 0, 0)
             if result < 0:
                 most = self.max_bytes
                 self.max_bytes = min(most, self.nbytes + more_bytes)
@@ -300,7 +301,7 @@ class Arena(OwnedTables):
         try:
             while result < 0 and result != unless:
                 self.recover(result)
-                result = kernels.engine(self.address, op, a, b, c)
+                result = kernels.run(self.address, op, a, b, c)
         finally:
             head[layout.HOLDS_WORK] = held
         return result

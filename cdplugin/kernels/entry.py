@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cdplugin.kernels.jit.decorators import entry_kernel, kernel
+from cdplugin.kernels.jit.decorators import compiled, entry_kernel, kernel
 from cdplugin.kernels.jit.views import view_i32, view_i64
 from cdplugin.kernels.masks.masks import add_terminals, fill
 from cdplugin.kernels.masks.spelling import spell
@@ -28,6 +28,7 @@ from cdplugin.kernels.regex.derive import derivatives, derive
 from cdplugin.kernels.regex.emptiness import is_nonempty
 from cdplugin.kernels.regex.expressions import EMPTY, FINITE, NULLABLE, PURE, THIN, make_not, nullable
 from cdplugin.kernels.regex.programs import evaluate
+from cdplugin.kernels.regex.slices import plain_run_bound
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import begin, has_room, header, i64, intern, memo_put, pack, reindex, rememo, set_flags, spend
 from cdplugin.kernels.store.stack import intern_words, push_pair
@@ -56,7 +57,8 @@ from cdplugin.kernels.store.stack import intern_words, push_pair
     OP_PREPARE,  # a: words of a question at the bottom of the stack (parser/rules.py) -> words of the answer, UNUSUAL, NO_TEXT
     OP_DERIVATIVES,  # a: expression, b, c: bytes from .. below -> how many pairs (bytes, their derivative) are on the stack
     OP_COPY,  # a: address of memory, b: address of int64 (n, 6) tables (_copy), c: n -> 0
-) = range(23)
+    OP_PLAIN_RUN,  # a: expression -> how much plain text keeps it alive (regex/slices.py: plain_run_bound)
+) = range(24)
 
 MATCHES_SOMETHING, MATCHES_EMPTY = 1, 2  # what OP_STATUS answers
 JOB_WORDS = 5
@@ -273,6 +275,18 @@ def engine(h, op, a, b, c):
         return np.int64(successors(h, a, b))
     if op == OP_ONLY_BYTE:
         return only_byte(h, a)
+    if op == OP_PLAIN_RUN:
+        return np.int64(plain_run_bound(h, a))
     if op == OP_REINDEX:
         return np.int64(reindex(h))
     return np.int64(rememo(h))
+
+
+run = engine
+"""``engine`` as matchers and arenas call it: the compiled kernel itself, once it is loaded (:func:`note_loaded`)."""
+
+
+def note_loaded() -> None:
+    """Have :data:`run` be the compiled kernel. ``engine`` has been called."""
+    global run
+    run = compiled(engine)

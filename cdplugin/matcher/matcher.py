@@ -332,7 +332,7 @@ class Matcher:
             arena = self._present()  # not always: with the place at hand, a budget that is far away costs next to nothing
         with arena.lock:
             cursor = self._cursors[-1]
-            status = kernels.engine(arena.address, kernels.OP_FILL, cursor, row, self._stops_address)
+            status = kernels.run(arena.address, kernels.OP_FILL, cursor, row, self._stops_address)
             if status < 0:
                 arena.finish(status, kernels.OP_FILL, cursor, row, self._stops_address)
             if budget is not None and (budget < self._enough or place > self._until):
@@ -590,5 +590,5 @@ class Matcher:
             return after_stop(arena, cursor, token_id)
         if not self._text[token_id] and not arena.header[layout.HAS_TERMINALS]:
             return 0
-        found = kernels.engine(arena.address, kernels.OP_ACCEPT, cursor, token_id, 1)
+        found = kernels.run(arena.address, kernels.OP_ACCEPT, cursor, token_id, 1)
         return found if found >= 0 else arena.finish(found, kernels.OP_ACCEPT, cursor, token_id, 1)

@@ -69,6 +69,13 @@ def is_cached(dispatcher: Any) -> bool:
     return is_loaded(dispatcher) or dispatcher._cache.has_any()
 
 
+def compiled(dispatcher: Any) -> Any:
+    """What Python calls of an entry kernel that has been called before: its wrapper itself, without the look at the arguments'
+    types, which takes 0.1 µs. For kernels of integers, which are taken as int64.
+    """
+    return dispatcher if DISABLED else next(iter(dispatcher.overloads.values())).entry_point
+
+
 class Notice:
     """A context that tells, on standard error, that kernels are being compiled and for how long, if they are not cached yet."""
 

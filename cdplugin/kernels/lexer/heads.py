@@ -29,15 +29,26 @@ _MOST_PARTS = 64  # of the expressions that are looked at: walking all children 
 
 
 @kernel
+def n_heads_of(h, state):
+    """How many bytes stand in L_HEADS of a state that has a row."""
+    return i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_N_HEADS] & _COUNT
+
+
+@kernel
+def head_at(h, state, place):
+    """A byte of L_HEADS."""
+    word = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_HEADS + (place >> 3)]
+    return (word >> (8 * (place & 7))) & 255
+
+
+@kernel
 def head_from(h, state, byte):
     """The first head of a state, which has few, that is not below ``byte``; 256 if there is none.
 
     A linear search over at most ``MOST_HEADS`` bytes, packed eight to a word.
     """
-    records = i64(h, layout.LEXER_STATES)
-    record = state * lexer_layout.LEXER_WORDS
-    for i in range(records[record + lexer_layout.L_N_HEADS] & _COUNT):
-        head = (records[record + lexer_layout.L_HEADS + (i >> 3)] >> (8 * (i & 7))) & 255
+    for i in range(n_heads_of(h, state)):
+        head = head_at(h, state, i)
         if head >= byte:
             return head
     return np.int64(256)
@@ -46,10 +57,8 @@ def head_from(h, state, byte):
 @kernel
 def head_place(h, state, byte):
     """Which of the bytes in L_HEADS a byte is; -1 if it is none."""
-    records = i64(h, layout.LEXER_STATES)
-    record = state * lexer_layout.LEXER_WORDS
-    for i in range(records[record + lexer_layout.L_N_HEADS] & _COUNT):
-        if (records[record + lexer_layout.L_HEADS + (i >> 3)] >> (8 * (i & 7))) & 255 == byte:
+    for i in range(n_heads_of(h, state)):
+        if head_at(h, state, i) == byte:
             return np.int64(i)
     return np.int64(-1)
 

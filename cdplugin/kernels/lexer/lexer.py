@@ -23,7 +23,7 @@ from cdplugin.kernels.lexer.fields import (
     symbol_of,
     value_of,
 )
-from cdplugin.kernels.lexer.heads import head_place
+from cdplugin.kernels.lexer.heads import head_at, head_place, n_heads_of
 from cdplugin.kernels.lexer.rows import has_long_row, known_transition, owner_of
 from cdplugin.kernels.lexer.states import lexer_state
 from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
@@ -44,7 +44,10 @@ from cdplugin.kernels.store.arena import (
     spend,
     word_of,
 )
+from cdplugin.kernels.store.byte_sets import add_byte, fill_bytes, has_byte
 from cdplugin.kernels.store.stack import push
+
+_CLASSED = 3  # entries of a row from which on bytes that share a transition are looked for
 
 
 @kernel
@@ -119,11 +122,10 @@ def lexer_step(h, state, byte):
     """
     row = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_ROW]
     is_long = has_long_row(h, state)
-    if not is_long:
-        place = head_place(h, state, byte)
-        if place < 0:
-            return np.int64(0)
-        row += place
+    heads = n_heads_of(h, state)
+    if not is_long and head_place(h, state, byte) < 0:
+        return np.int64(0)
+    has_classes = is_long or heads >= _CLASSED
     head = header(h)
     head[layout.C_TRANSITIONS] += 1
     if not spend(h, lexer_layout.TRANSITION_WORK):
@@ -144,7 +146,7 @@ def lexer_step(h, state, byte):
         child = derive(h, expression, byte)
         if child < 0:
             return child
-        if is_long:
+        if has_classes:
             # a dead part narrows the class as well: for other bytes it may live
             status = refine_class(h, expression, byte, byte_class, FEW_VISITS)
             if status < 0:
@@ -173,7 +175,12 @@ def lexer_step(h, state, byte):
             return after
     transitions = i32(h, layout.TRANSITIONS)
     if not is_long:
-        transitions[row] = after
+        if not has_classes:
+            fill_bytes(byte_class, np.int64(0))
+            add_byte(byte_class, byte)
+        for place in range(heads):
+            if has_byte(byte_class, head_at(h, state, place)):
+                transitions[row + place] = after
         return after
     for i in range(4):
         rest = byte_class[i]

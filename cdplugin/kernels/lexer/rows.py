@@ -26,7 +26,7 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import ending_of, value_of
-from cdplugin.kernels.lexer.heads import MANY, find_heads, head_place, note_heads
+from cdplugin.kernels.lexer.heads import MANY, MOST_HEADS, find_heads, head_at, head_place, note_heads
 from cdplugin.kernels.lexer.simplified import simplified_state
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import has_room, header, i32, i64, word_of
@@ -58,8 +58,12 @@ def row_of(h, state):
     if not has_room(h, layout.TRANSITIONS, row + size):
         return np.int64(statuses.GROW)
     transitions = i32(h, layout.TRANSITIONS)
+    few = MOST_SHORT < heads <= MOST_HEADS  # in a long row, what is no head is known to be dead
     for i in range(row, row + size):
-        transitions[i] = -1
+        transitions[i] = 0 if few else -1
+    if few:
+        for i in range(heads):
+            transitions[row + head_at(h, state, i)] = -1
     head[layout.TRANSITIONS_USED] = row + size
     records = i64(h, layout.LEXER_STATES)
     records[record + lexer_layout.L_N_HEADS] = heads

@@ -376,9 +376,17 @@ def _walk(h, state, node, begun, first_node, skip_chars):
         depth = base + depths[at]
         before = words[depth - 1]
         byte = np.int64(bytes_[at])
+        # nearly every byte is known: a long row is read here, without the call
         row = words[depth - 1 + 3 * levels]
-        if row & _FEW and head_place(h, before, byte) < 0:
-            at = _next_child(h, before, words[depth - 1 + levels], at)
+        if row & _LONG:
+            after = np.int64(transitions[(row >> _SHAPE_BITS) + byte])
+        else:
+            after = known_transition(h, before, byte)
+        if after == 0:
+            if row & _FEW and head_place(h, before, byte) < 0:
+                at = _next_child(h, before, words[depth - 1 + levels], at)
+            else:  # a head, too, may be dead
+                at += skips[at]
             continue
         # the LONGEST lexemes that ended at the top would not have, had this byte been theirs
         if begun and depth == top + 1:
@@ -388,18 +396,13 @@ def _walk(h, state, node, begun, first_node, skip_chars):
             if own != lexer_layout.BEFORE:
                 at += skips[at]
                 continue
-        # nearly every byte is known: the row is read here, without the call
-        if row & _LONG:
-            after = np.int64(transitions[(row >> _SHAPE_BITS) + byte])
-        else:
-            after = known_transition(h, before, byte)
         if after < 0:
             after = transition(h, before, byte)
             if after < 0:
                 return after
-        if after == 0:
-            at += skips[at]
-            continue
+            if after == 0:
+                at += skips[at]
+                continue
         if after == lexer_layout.BEFORE:
             # all bytes that end the lexeme stand below one node: one end for all of them
             if words[depth - 1 + 2 * levels] == 0:
@@ -408,25 +411,22 @@ def _walk(h, state, node, begun, first_node, skip_chars):
                     return np.int64(statuses.GROW)
             at += skips[at]
             continue
-        token = tokens[at]
-        if token >= 0:
-            if used == room:
-                has_room(h, layout.TOKEN_LISTS, room + min(end - at, 1 << 16))  # the walk starts again: not too often
-                return np.int64(statuses.GROW)
-            out[used] = token
-            used += 1
+        if used == room:
+            has_room(h, layout.TOKEN_LISTS, room + min(end - at, 1 << 16))  # the walk starts again: not too often
+            return np.int64(statuses.GROW)
+        out[used] = tokens[at]  # without a branch: one written where no token ends is written over
+        used += tokens[at] >= 0
+        if skips[at] == 1:  # nothing can follow an end here, and the token itself is in the base
+            at += 1
+            continue
         if after & lexer_layout.ENDS_BIT:
             after &= lexer_layout.STATE_MASK
-            # at a leaf nothing can follow the end, and the token itself is in the base
-            if skips[at] > 1 and add_end(h, at, accepted_of(h, after), 0) < 0:
+            if add_end(h, at, accepted_of(h, after), 0) < 0:
                 return np.int64(statuses.GROW)
             after = rest_of(h, after)
             if after == 0:
                 at += skips[at]
                 continue
-        if skips[at] == 1:
-            at += 1
-            continue
         loops = loops_below(h, after, skips[at])
         if loops < 0:
             return loops
