@@ -74,10 +74,11 @@ class Compiler:
 
     def compile_or_find(self, spec: Spec) -> tuple[Grammar, bool]:
         """:meth:`compile` for a spec, and whether its grammar was there already."""
-        key = short_key(spec.key())
+        key, rules = spec._prepared()
+        key = short_key(key)
         if key is None:
             with gc_paused():
-                return self.compile_ir(spec.rules(self.limits)), False
+                return self.compile_ir(rules(self.limits)), False
         grammar: Grammar | None = self._cache.get(key)
         is_known = grammar is not None
         if grammar is None:
@@ -85,7 +86,7 @@ class Compiler:
             is_known = grammar is not None
             if grammar is None:
                 with gc_paused():
-                    grammar = self.compile_ir(spec.rules(self.limits))
+                    grammar = self.compile_ir(rules(self.limits))
                 grammar.account.note("key", size_of(key))
             nbytes = grammar.nbytes
             grammar, serial = self._cache.put(key, grammar, nbytes)
@@ -140,10 +141,10 @@ def _build(ir: GrammarIR, base: BaseArena, arena: Arena, limits: Limits) -> Stat
     results: list[int] = []
     if ir.begun is not None and lexemes.is_led:
         results = base.results_of(lexemes.expressions[: len(ir.begun.lexemes)])
-    for t in used[len(results) :]:
-        results.append(program.add_lexeme(lexemes.expressions[t]))
-        if program.n_results > limits.max_expr_nodes:
-            raise too_many_nodes(limits.max_expr_nodes).amended(location=ir.places.get(~t, ("",))[0])
+    those = lexemes.expressions if lexemes.is_led else [lexemes.expressions[t] for t in used]
+    results += program.add_lexemes(those[len(results) :], limits.max_expr_nodes)
+    if program.n_results > limits.max_expr_nodes:
+        raise too_many_nodes(limits.max_expr_nodes).amended(location=ir.places.get(~used[len(results) - 1], ("",))[0])
     plain = {symbol: expr.both(ir.lexemes[~symbol], ir.tracked[symbol].plain) for symbol in ir.twins}
     plain_results = {symbol: program.add(e) for symbol, e in plain.items()}
     fences = {symbol: program.add(e) for symbol, e in ir.fences.items()}

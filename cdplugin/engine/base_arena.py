@@ -38,7 +38,7 @@ class BaseArena:
     begun: dict[int, tuple[list[Expr], list[int]]] = field(default_factory=dict)
 
     def results_of(self, lexemes: list[Expr]) -> list[int]:
-        """What :meth:`Program.add_lexeme` gives for ``lexemes``, with which many grammars begin, if the arena has all of them
+        """What :meth:`Program.add_lexemes` gives for ``lexemes``, with which many grammars begin, if the arena has all of them
         (else nothing).
         """
         known = self.begun.get(len(lexemes))

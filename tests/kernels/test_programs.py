@@ -57,22 +57,35 @@ def test_a_run_of_keys_is_evaluated_as_one_by_one(seed: int) -> None:
     rng = random.Random(seed)
     template = base_arena_of(EVERY_BYTE, Limits(), (COLON, expr.ANY_TEXT), characters())
     literals = [expr.literal(text) for text in (b'"a', b'"bb', b"x", b'"')]
-    roots = [
-        rng.choice((lambda: expr.cat(rng.choice(literals), COLON), lambda: rng.choice(literals), lambda: expr.ANY_TEXT))()
-        for _ in range(12)
-    ]
+    others = expr.Expr(expr.AND_OP, (expr.ANY_TEXT, expr.complement(names_text(["a", "bb"]))))
+    quoted = expr.cat(literals[3], others, literals[3])
+    kinds = (
+        lambda: expr.cat(rng.choice(literals), COLON),
+        lambda: rng.choice(literals),
+        lambda: expr.ANY_TEXT,
+        lambda: expr.cat(quoted, COLON),
+    )
+    roots = [rng.choice(kinds)() for _ in range(12)]
     together = template.program()
     arena = template.arena.clone()
-    numbers = [together.add_lexeme(root) for root in roots]
+    numbers = together.add_lexemes(roots, 1_000)
     evaluate(arena, together.code(), together.n_results, together.literal_tables())
     kept = arena.tables[layout.VISIT_STAMPS].tolist()
     ids = [kept[number] if number >= 0 else ~number for number in numbers]
     for root, found in zip(roots, ids, strict=True):
-        for text in (b'"a": ', b'"bb": ', b"x", b'x": ', b'"": ', b'"a', b""):
+        for text in (b'"a": ', b'"bb": ', b"x", b'x": ', b'"": ', b'"a', b"", b'"a"": ', b'"bb"": ', b'"b"": ', b'"x"": '):
             state = found
             for byte in text:
                 state = arena.call(kernels.OP_DERIVE, state, byte)
             assert bool(arena.call(kernels.OP_STATUS, state) & kernels.MATCHES_EMPTY) == accepts(root, text)
+
+
+def test_lexemes_are_added_until_there_are_too_many() -> None:
+    template = base_arena_of(EVERY_BYTE, Limits(), (COLON,), characters())
+    roots = [expr.cat(expr.literal(b"a%d" % i), COLON) for i in range(5)]
+    assert template.program().add_lexemes([COLON, *roots], 3)[1:] == [0, 1, 2, 3]
+    other = template.program()
+    assert len(other.add_lexemes([expr.repeat(expr.literal(b"a%d" % i)) for i in range(5)], 3)) == 4 == other.n_results
 
 
 def test_a_cut_vocabulary_has_no_names_of_its_own() -> None:

@@ -22,7 +22,7 @@ from cdplugin.frontends.json_schema.reader import Reader, check_loops
 from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.shapes import Alternative, Place
 from cdplugin.frontends.json_schema.sharing import share_equal_parts
-from cdplugin.frontends.json_schema.source import load_schema
+from cdplugin.frontends.json_schema.source import Survey, load_schema
 from cdplugin.frontends.json_schema.usual import write_usual
 from cdplugin.frontends.json_schema.usual_reader import UNUSUAL
 from cdplugin.frontends.json_schema.writing import Level
@@ -41,9 +41,14 @@ _USUAL_LAYOUT = (USUAL.whitespace, USUAL.separators, USUAL.indent, USUAL.gaps)
 
 
 def compile_schema(
-    schema: Any, options: Options | None = None, limits: Limits | None = None, ir: GrammarIR | None = None
+    schema: Any,
+    options: Options | None = None,
+    limits: Limits | None = None,
+    ir: GrammarIR | None = None,
+    surveyed: Survey | None = None,
 ) -> GrammarIR:
-    """Compile a JSON Schema (dict, bool, JSON text or pydantic model class), into ``ir`` if one is given.
+    """Compile a JSON Schema (dict, bool, JSON text or pydantic model class), into ``ir`` if one is given. ``surveyed``: what
+    :func:`survey` has just given for it.
 
     Raises ``GrammarError`` for a schema that is wrong or that nothing satisfies, ``UnsupportedError`` for a keyword that is not
     enforced, ``LimitExceeded`` for one that is too large or too deep; each with a JSON Pointer.
@@ -51,7 +56,10 @@ def compile_schema(
     options = options or USUAL
     limits = limits or Limits()
     names: set[str] = set()
-    document, size = load_schema(schema, limits, names)
+    if surveyed is not None and surveyed.size <= limits.max_spec_bytes and surveyed.levels - 1 <= limits.max_spec_depth:
+        document, size, names = schema, surveyed.size, surveyed.names
+    else:
+        document, size = load_schema(schema, limits, names)
     first = ir or GrammarIR()
     first.count_text(size, limits)
     if ir is None and WITH_SHORTCUT and options is USUAL and type(document) is dict and UNUSUAL.isdisjoint(names):

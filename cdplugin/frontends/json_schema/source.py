@@ -10,7 +10,7 @@ import json
 import marshal
 import math
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from cdplugin.errors import GrammarError, LimitExceeded, shown
 from cdplugin.limits import Limits
@@ -22,10 +22,51 @@ _SCALARS = (str, bool, int, type(None))
 _MOST_WRITTEN = 1_000_000
 """Values that a schema may have, written out, to be remembered: one that has parts in common may have exponentially many."""
 _WITHOUT_REFERENCES = 2  # the last version of `marshal` in which equal values of the same types are written alike
-_MOST_ON_A_LEVEL = 1_000
+_MOST_ON_A_LEVEL = _MOST_LEVELS = 1_000
+_FAR = 1 << MAX_INTEGER_BITS - 1
 _ONLY_STR = frozenset((str,))
 _SMALL, _CONTAINERS = frozenset((str, bool)), frozenset((dict, list))
 _JSON_SCALARS = frozenset((str, int, float, bool, type(None)))
+
+
+class Survey(NamedTuple):
+    """Of a JSON value: about how many bytes it has as text, how many levels, and the names of all members."""
+
+    size: int
+    levels: int
+    names: set[str]
+
+
+def survey(root: Any) -> Survey | None:
+    """What :func:`check_value` finds of a value that is not large and has nothing but JSON's own types; None for any other."""
+    size = n_values = levels = 0
+    names: set[str] = set()
+    level: list[Any] = [root]
+    while level:
+        levels += 1
+        keys: list[Any] = []
+        members: list[Any] = []
+        for value in level:
+            kind = type(value)
+            if kind is dict:
+                keys += value
+                members += value.values()
+            elif kind is list:
+                members += value
+            elif value is None or (kind is int and -_FAR < value < _FAR) or (kind is float and math.isfinite(value)):
+                size += 6
+            else:
+                return None
+        n_values += len(members)
+        if len(level) > _MOST_ON_A_LEVEL or n_values > _MOST_WRITTEN or levels > _MOST_LEVELS:
+            return None
+        if not _ONLY_STR.issuperset(map(type, keys)):
+            return None
+        names.update(keys)
+        texts = [member for member in members if type(member) is str]
+        size += 2 * (len(level) + len(keys) + len(members) + len(texts)) + sum(map(len, keys)) + sum(map(len, texts))
+        level = [member for member in members if type(member) not in _SMALL]
+    return Survey(size, levels, names)
 
 
 def load_schema(schema: Any, limits: Limits, names: set[str] | None = None) -> tuple[dict | bool, int]:
@@ -197,6 +238,8 @@ def content_key(value: Any) -> bytes | None:
 
     ``marshal`` tells all types apart, and writes what is not shared once: what would be long is found without writing it.
     """
+    if survey(value) is not None:
+        return written(value)
     met = 0
     level = [value] if type(value) in _CONTAINERS else []
     while level:
@@ -207,6 +250,11 @@ def content_key(value: Any) -> bytes | None:
         for item in level:
             below += item.values() if type(item) is dict else item
         level = [item for item in below if type(item) in _CONTAINERS]
+    return written(value)
+
+
+def written(value: Any) -> bytes | None:
+    """:func:`content_key` of what is known to be neither large nor too deep."""
     try:
         return marshal.dumps(value, _WITHOUT_REFERENCES)
     except ValueError:
