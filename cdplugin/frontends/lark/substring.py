@@ -10,6 +10,7 @@ alt(epsilon, cat("a", alt(epsilon, "b")), "b")
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,16 +49,7 @@ def chunks_of(source: Source, value: Any, at: int) -> tuple[str, ...]:
 
 def words(text: str) -> list[str]:
     """Maximal runs of letters, digits and ``_``; of white space; of anything else."""
-    out: list[str] = []
-    previous = -1
-    for char in text:
-        kind = 0 if char.isspace() else 1 if char.isalnum() or char == "_" else 2
-        if kind == previous:
-            out[-1] += char
-        else:
-            out.append(char)
-        previous = kind
-    return out
+    return re.findall(r"\w+|\s+|[^\w\s]+", text)
 
 
 def suffix_automaton(chunks: Sequence[str]) -> tuple[list[dict[str, int]], list[int]]:
