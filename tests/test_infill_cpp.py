@@ -17,7 +17,9 @@ import pytest
 from engine_tools import ALL_BYTES, cases
 
 import cdplugin as cd
+from cdplugin.infill.answers import Answers
 from cdplugin.infill.parts import records_of
+from cdplugin.kernels.infill import layout as ws
 
 CUTS = int(os.environ.get("CDPLUGIN_INFILL_CUTS", "0")) or cases(40, 2)
 
@@ -51,6 +53,35 @@ def test_random_cuts(cpp: cd.Infill) -> None:
         assert session.completable(), pieces
         text = session.complete(random.Random(i) if i % 4 == 0 else None)
         assert cpp.accepts(text.encode()), (pieces, text)
+
+
+def test_facts_that_are_asked_for_change_nothing(cpp: cd.Infill) -> None:
+    """A check finds facts as they are asked for, and follows rules of one symbol all at once: answers of both lattices, with
+    what is kept of the last text, are those of all facts, found anew.
+    """
+    plain = cd.Infill(cpp.grammar)
+    plain._tables.workspace.header[ws.W_HAS_CHAINS] = 0  # the loose workspace takes it over
+    rng = random.Random(5)
+    found = set()
+    for _ in range(CUTS):
+        pieces = cut(rng, rng.choice(PROGRAMS))
+        for _ in range(3):
+            session = cpp.new(pieces)
+            for loose in (False, True):
+                answers = []
+                for infill in (cpp, plain):
+                    tables = infill._tables
+                    plain._tables.workspace.forget_texts()
+                    plain._tables.loose.forget_texts()
+                    with tables:
+                        answers.append(Answers(tables, False).build(session._parts, loose=loose))
+                assert answers[0] == answers[1], (pieces, loose)
+                found.add(answers[0])
+            where = rng.choice([k for k, piece in enumerate(pieces) if isinstance(piece, str)])
+            at = rng.randint(0, len(pieces[where]))
+            pieces[where] = pieces[where][:at] + rng.choice(BROKEN) + pieces[where][at:]
+    assert int(cpp._tables.workspace.header[ws.W_ASKED]) and not int(plain._tables.workspace.header[ws.W_ASKED])
+    assert found == {0, 1} or cases(1, 0) == 0
 
 
 @pytest.mark.skipif(not HUMANEVAL.exists(), reason="needs ../shared/humaneval-x")

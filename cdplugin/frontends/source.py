@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -17,7 +16,11 @@ class Source:
     def __init__(self, text: str, name: str = "") -> None:
         self.text = text
         self.name = name
-        self._lines = [0, *(match.end() for match in re.finditer("\n", text))]
+        self._lines = [0]
+        at = text.find("\n")
+        while at >= 0:
+            self._lines.append(at + 1)
+            at = text.find("\n", at + 1)
 
     def check_unicode(self) -> None:
         """Raise ``GrammarError`` at the first lone surrogate, which no Unicode text has."""

@@ -212,6 +212,8 @@ class _Speller:
         if known is not None:
             return known
         cost = self._bare[start][lexeme, end]
+        if cost == 0 and not self._is_in_gap(end):  # nothing of it is written, and nothing has to keep it apart
+            return [], 0
         before: dict[tuple[int, int], tuple[tuple[int, int], int | None]] = {}
         distance: dict[tuple[int, int], int] = {}
         heap: list[tuple[int, int, int]] = []
@@ -239,6 +241,11 @@ class _Speller:
                     before[after] = (here, byte)
                     heapq.heappush(heap, (total, *after))
         raise AssertionError("a lexeme of the lattice that no bytes spell")
+
+    def _is_in_gap(self, node: int) -> bool:
+        """Whether a node is that of a gap."""
+        place = self._place.get(node, len(self._elements))
+        return place < len(self._elements) and self._elements[place] == ws.GAP
 
     def _steps(self, start: int, k: int, state: int) -> Iterator[_Step]:
         """What comes of a lexer state before element ``k``, of lexemes that began at a node."""

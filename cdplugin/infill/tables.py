@@ -22,6 +22,7 @@ from cdplugin import forking
 from cdplugin.bits import bit_flags, bit_members, members
 from cdplugin.engine.expander import Expander
 from cdplugin.errors import CdpluginError, EngineError, LimitExceeded, UnsupportedError
+from cdplugin.infill.chains import chains, near_first, next_of
 from cdplugin.infill.going_on import goes_on
 from cdplugin.infill.parts import records_of
 from cdplugin.infill.room import separators, that_end_in_gaps
@@ -257,6 +258,7 @@ class InfillGrammar:
         self.workspace.set(ws.LAST_RANKS, self._ranks(turned, nullable))
         self._set_after(rules, nullable)
         begins = self._edge_lexemes(rules, nullable)
+        self._set_chains(symbols, nullable, begins)
         ends = self._edge_lexemes(turned, nullable)
         after_last: dict[int, int] = {}  # by the symbol that comes before: what may begin after it
         for _, right in rules:
@@ -277,6 +279,21 @@ class InfillGrammar:
         self.workspace.set(ws.FOLLOWS, np.frombuffer(data, np.int64))
         self.workspace.header[ws.W_SET] = words
         self._set_skipped(rules, nullable, begins)
+
+    def _set_chains(self, symbols: np.ndarray, nullable: list[int], begins: list[int]) -> None:
+        """Chains of rules, and what may come next; of grammars with few dots."""
+        if self.n_dots > MOST_DOTS_ALIVE:
+            return
+        work = self.workspace
+        heads, turns = work.tables[ws.SYMBOL_HEADS], work.tables[ws.SYMBOL_DOTS]
+        near = near_first(symbols, nullable)
+        work.set(ws.NEAR_FIRST, near)
+        work.set(ws.NEXT_OF, next_of(symbols, turns, nullable, begins, self.n_lexemes))
+        lefts = self.arena.tables[layout.DOT_LEFT][: self.n_dots]
+        found = chains(symbols, lefts, heads, turns, near, self.n_nonterminals)
+        for table, array in zip((ws.CHAIN_HEADS, ws.CHAIN_DOTS, ws.CHAIN_UPS), found, strict=True):
+            work.set(table, array)
+        work.header[ws.W_HAS_CHAINS] = 1
 
     def _ranks(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> np.ndarray:
         """The nonterminals' ranks, and the nonterminals by rank: what a rule may begin with (given rules reversed: end with)

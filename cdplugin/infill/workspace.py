@@ -72,6 +72,11 @@ _RULES = (
     ws.AFTER,
     ws.PASSES,
     ws.SKIPPED,
+    ws.CHAIN_HEADS,
+    ws.CHAIN_DOTS,
+    ws.CHAIN_UPS,
+    ws.NEAR_FIRST,
+    ws.NEXT_OF,
 )
 _SIZED_BY_RULES = (ws.WORK, ws.LEXEME_MARK, ws.NT_MARK, ws.CLASS_HASH, ws.TARGET)
 _RULE_WORDS = (
@@ -83,6 +88,7 @@ _RULE_WORDS = (
     ws.W_SET,
     ws.W_DOT_SET,
     ws.W_TURN_SET,
+    ws.W_HAS_CHAINS,
 )
 
 

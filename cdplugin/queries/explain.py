@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from itertools import groupby
 from typing import Any
 
 from cdplugin.engine.arena import Arena
@@ -194,8 +193,12 @@ def show(text: bytes) -> str:
 def show_bytes(members: list[int]) -> str:
     """A set of bytes as ranges, such as ``'0'-'9', ','``."""
     parts = []
-    for _, group in groupby(enumerate(members), lambda one: one[1] - one[0]):
-        run = [byte for _, byte in group]
-        first, last = show(bytes(run[:1])), show(bytes(run[-1:]))
-        parts.append(first if len(run) == 1 else f"{first}, {last}" if len(run) == 2 else f"{first}-{last}")
+    i = 0
+    while i < len(members):
+        j = i
+        while j + 1 < len(members) and members[j + 1] == members[j] + 1:
+            j += 1
+        first, last = show(bytes([members[i]])), show(bytes([members[j]]))
+        parts.append(first if i == j else f"{first}, {last}" if j == i + 1 else f"{first}-{last}")
+        i = j + 1
     return ", ".join(parts)

@@ -20,7 +20,6 @@ CONTEXT = 8  # tokens before the place that the tokenizer is shown
 _MOST_LOOKED_AT = 2_000  # allowed tokens among which continuations are chosen
 _PROBES = 48  # continuations that the tokenizer is shown
 _MOST_BYTES = 4_096
-_CONTINUATIONS = bytes(range(0x80, 0xC0))  # of characters
 
 
 def single_tokens(probe: Followed, size: int, stop_token_ids: Collection[int], limit: int) -> list[int]:
@@ -114,7 +113,9 @@ class Position:
             if part is None:
                 break
             text = part + text
-        return text.lstrip(_CONTINUATIONS)
+        while text and text[0] & 0xC0 == 0x80:
+            text = text[1:]
+        return text
 
     def _encode(self, before: bytes, text: bytes) -> list[int] | None:
         """``text`` as the tokenizer writes it after ``before``; None if there is no tokenizer or it has no boundary there."""

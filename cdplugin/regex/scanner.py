@@ -6,7 +6,6 @@ Expression Syntax".
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from typing import NamedTuple, NoReturn
 
@@ -19,10 +18,6 @@ from cdplugin.regex.unicode import EVERYTHING, Ranges, fold_ascii, fold_case, in
 HEX = frozenset("0123456789abcdefABCDEF")
 LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 DIGITS = frozenset("0123456789")
-_BLANK = re.compile(r"(?:[ \t\n\r\v\f]+|#[^\n]*\n?)*")
-_BLANK_RUST = re.compile("(?:[ \t\n\r\v\f\x85\u200e\u200f\u2028\u2029]+|#[^\n]*\n?)*")
-_HEX_RUNS = {digits: re.compile(f"[0-9a-fA-F]{{0,{digits}}}") for digits in (2, 4, 8)}
-_OCTAL, _DECIMAL = re.compile("[0-7]{0,2}"), re.compile("[0-9]*")
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 _PYTHON_I: Ranges = ((0x49, 0x49), (0x69, 0x69), (0x130, 0x131))
 _HINTS = {
@@ -102,21 +97,24 @@ class Scanner:
 
     def skip_verbose(self) -> None:
         """With the ``x`` flag, step over white space and comments."""
-        if "x" in self.flags:
-            self._run(_BLANK_RUST if self.dialect == "rust" else _BLANK)
-
-    def _run(self, pattern: re.Pattern[str]) -> str:
-        """Step over what a pattern matches here, maybe nothing."""
-        match = pattern.match(self.source, self.pos)
-        assert match is not None
-        self.pos = match.end()
-        return match.group()
+        while "x" in self.flags and self.pos < self.end:
+            char = self.source[self.pos]
+            if char == "#":
+                newline = self.source.find("\n", self.pos)
+                self.pos = self.end if newline < 0 else newline + 1
+            elif char in " \t\n\r\v\f" or (self.dialect == "rust" and char in "\x85\u200e\u200f\u2028\u2029"):
+                self.pos += 1
+            else:
+                return
 
     def _hex(self, digits: int, start: int) -> int:
         """Exactly ``digits`` hexadecimal digits."""
-        text = self._run(_HEX_RUNS[digits])
-        if len(text) < digits:
-            self.fail(f"bad escape {self.source[start : self.pos]}", expected=f"{digits} hexadecimal digits")
+        text = self.source[self.pos : self.pos + digits]
+        for i in range(digits):
+            if i >= len(text) or text[i] not in HEX:
+                self.pos += i
+                self.fail(f"bad escape {self.source[start : self.pos]}", expected=f"{digits} hexadecimal digits")
+        self.pos += digits
         return int(text, 16)
 
     def _braced_hex(self, start: int) -> int:
@@ -237,7 +235,9 @@ class Scanner:
         """``\\0``, Python's octal escapes, back-references (refused in Rust, which has none)."""
         text = first
         if self.dialect == "python":
-            text += self._run(_OCTAL)
+            while len(text) < 3 and self.peek() and self.peek() in "01234567":
+                text += self.peek()
+                self.pos += 1
             if set(text) <= set("01234567") and (text[0] == "0" or in_class or len(text) == 3):
                 if int(text, 8) > 0o377:
                     self.fail(f"octal escape \\{text} out of range", start, expected="at most 377", found=text)
@@ -253,8 +253,9 @@ class Scanner:
             self.fail(f"bad escape \\{first}", start, expected="\\xHH", found=f"\\{first}")
         if self.dialect == "rust":
             self.refuse(f"back-reference \\{first}", start)
-        if self.dialect == "ecma":
-            text += self._run(_DECIMAL)
+        while self.dialect == "ecma" and self.peek() and self.peek() in DIGITS:
+            text += self.peek()
+            self.pos += 1
         return Escape(group=int(text[:9]))
 
     def perl(self, letter: str, start: int) -> Ranges:

@@ -29,10 +29,10 @@ _WITH_JSON = ("%json", "%regex", "%llguidance", "%indent")
 KEYWORDS = ("%ignore", "%import", "%declare", "%override", "%extend", "%lark", "%word", "%if", *_WITH_JSON)
 _ALIASES = {"%grammar_options": "%llguidance"}
 """What xgrammar calls a statement."""
+_BLANK = re.compile(r"(?:[ \t\f\ufeff]|\\[ \t]*\r?\n|(?:#|//)[^\n]*)+")
+_NEWLINE = re.compile(r"\r?\n")
 _SYMBOLS = re.compile(
-    r"""(?P<BLANK>(?:[ \t\f\ufeff]|\\[ \t]*\r?\n|(?:\#|//)[^\n]*)+)
-    |(?P<NEWLINE>\r?\n)
-    |(?P<NAME>[!?]*_*[A-Za-z][A-Za-z0-9_\-]*)
+    r"""(?P<NAME>[!?]*_*[A-Za-z][A-Za-z0-9_\-]*)
     |(?P<NUMBER>0x[0-9a-fA-F]+|-?[0-9]+(?:\.(?!\.)[0-9]*)?(?:[eE][+-]?[0-9]+)?)
     |(?P<STRING>")
     |(?P<REGEX>/)
@@ -58,16 +58,25 @@ def scan(source: Source, limits: Limits) -> list[Symbol]:
     text = source.text
     out: list[Symbol] = []
     at = 0
-    while at < len(text):
+    while True:
+        blank = _BLANK.match(text, at)
+        if blank:
+            at = blank.end()
+        if at >= len(text):
+            out.append(Symbol("END", "", len(text), len(text)))
+            return out
+        newline = _NEWLINE.match(text, at)
+        if newline:
+            if out and out[-1].kind != "NEWLINE":
+                out.append(Symbol("NEWLINE", "", at, newline.end()))
+            at = newline.end()
+            continue
         match = _SYMBOLS.match(text, at)
         if match is None:
             _no_symbol(source, at)
         symbol = _symbol(source, match, limits)
-        is_first = not out or out[-1].kind == "NEWLINE"  # of its line
-        if symbol.kind != "BLANK" and not (symbol.kind == "NEWLINE" and is_first):
-            out.append(symbol)
+        out.append(symbol)
         at = symbol.end
-    return [*out, Symbol("END", "", len(text), len(text))]
 
 
 def _symbol(source: Source, match: re.Match[str], limits: Limits) -> Symbol:
@@ -107,21 +116,24 @@ def unescape(source: Source, text: str, at: int) -> str:
     """The text that a string literal stands for; ``at`` is where ``text`` begins."""
     if "\\" not in text:
         return text
-
-    def meant(match: re.Match[str]) -> str:
+    out: list[str] = []
+    last = 0
+    for match in _ESCAPE.finditer(text):
+        out.append(text[last : match.start()])
+        last = match.end()
         short, byte, long, simple = match.groups()
-        place = at + match.start()
         if simple is None:
             code = int(short or byte or long, 16)
             if code > 0x10FFFF:
-                source.fail("an escape beyond Unicode", place, expected="at most 10ffff", found=match.group())
-            return chr(code)
-        if simple not in _SIMPLE:
+                source.fail("an escape beyond Unicode", at + match.start(), expected="at most 10ffff", found=match.group())
+            out.append(chr(code))
+        elif simple in _SIMPLE:
+            out.append(_SIMPLE[simple])
+        else:
             known = r"\n \r \t \b \f \v \a \0 \" \' \\ \/ \xHH \uHHHH \UHHHHHHHH"
-            source.fail("unknown escape in a string", place, expected=known, found=match.group())
-        return _SIMPLE[simple]
-
-    joined = _ESCAPE.sub(meant, text)
+            source.fail("unknown escape in a string", at + match.start(), expected=known, found=match.group())
+    out.append(text[last:])
+    joined = "".join(out)
     try:
         joined = joined.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:

@@ -10,7 +10,6 @@ alt(epsilon, cat("a", alt(epsilon, "b")), "b")
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,7 +48,16 @@ def chunks_of(source: Source, value: Any, at: int) -> tuple[str, ...]:
 
 def words(text: str) -> list[str]:
     """Maximal runs of letters, digits and ``_``; of white space; of anything else."""
-    return re.findall(r"\w+|\s+|[^\w\s]+", text)
+    out: list[str] = []
+    previous = -1
+    for char in text:
+        kind = 0 if char.isspace() else 1 if char.isalnum() or char == "_" else 2
+        if kind == previous:
+            out[-1] += char
+        else:
+            out.append(char)
+        previous = kind
+    return out
 
 
 def suffix_automaton(chunks: Sequence[str]) -> tuple[list[dict[str, int]], list[int]]:

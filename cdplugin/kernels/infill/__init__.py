@@ -8,8 +8,9 @@ files                  what they find
 ``effects`` ``steps``  what a gap or one token does to a lexer state; what an element of the text does to a set of them
 ``lattice``            the text's nodes, and which lexemes lead from which to which (``boundaries``, ``starts``, ``spans``,
                        ``slots``, ``state_sets``)
-``intersect``          from right to left: where the rest of each rule may end. Is there a completion? (``alive``,
-                       ``taken_over``, ``gap_facts``)
+``intersect``          from right to left: where the rest of each rule may end. Is there a completion? (``gathering``,
+                       ``alive``, ``taken_over``, ``stale``; ``asked``, ``chains``; ``gap_plan``, ``gap_facts``,
+                       ``gap_ends``, ``gap_rests``)
 ``items``              from left to right, up to the place whose mask is asked for: parser items that can be completed
 ``holes``              the mask: the trie, or ``profiles``, beside ``columns`` of items (``first_columns``, ``reach``, ``ways``)
 ``derivation``         a completion: a cheapest derivation of the text; ``measure``: what lexemes cost in gaps

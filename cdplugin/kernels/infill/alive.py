@@ -112,3 +112,19 @@ def is_alive(w, node, dot):
     """Whether facts are looked for at a dot at a node."""
     head = whead(w)
     return head[ws.W_ALIVE] == 0 or has_bit(tab(w, ws.ALIVE), node * head[ws.W_TURN_SET], tab(w, ws.TURN_OF)[dot])
+
+
+@kernel
+def some_alive(w, node):
+    """Whether facts are looked for at any dot at a node. (Behind a skip they are not: a span of what comes after it begins
+    before it, too.)
+    """
+    head = whead(w)
+    if head[ws.W_ALIVE] == 0:
+        return True
+    words = head[ws.W_TURN_SET]
+    alive = tab(w, ws.ALIVE)
+    some = np.int64(0)
+    for i in range(node * words, (node + 1) * words):
+        some |= alive[i]
+    return some != 0

@@ -26,11 +26,9 @@ def collect(h, w):
     can be made of; 0 or a status. The goal is fact 0.
     """
     head = whead(w)
-    head[ws.W_N_FACTS] = 0
     head[ws.W_N_FACT_WAYS] = 0
-    head[ws.W_N_EDGES] = 0
-    clear_index(w, ws.FACT_INDEX)
-    clear_index(w, ws.EDGE_INDEX)
+    clear_records(w, np.int64(ws.W_N_FACTS))
+    clear_records(w, np.int64(ws.W_N_EDGES))
     fact = _fact(w, np.int64(0), head[ws.W_FIRST], final_node(w))
     at = np.int64(0)
     while at < head[ws.W_N_FACTS]:
@@ -121,12 +119,12 @@ def _edge(w, lexeme, node, end):
 
 
 @kernel
-def clear_index(w, table):
-    """Forget what an index of :func:`number_of` holds."""
-    index = tab(w, table)
-    charge(w, index.shape[0] >> 2)
-    for i in range(index.shape[0]):
-        index[i] = 0
+def clear_records(w, counter):
+    """No records of :func:`number_of`, which ``counter`` counts: what an index holds under an older stamp counts no more."""
+    head = whead(w)
+    head[ws.W_STAMP] += 1
+    head[counter] = 0
+    head[counter + ws.W_STAMPS - ws.W_COUNTERS] = head[ws.W_STAMP]
 
 
 @kernel
@@ -135,12 +133,14 @@ def number_of(w, index_table, table, words, counter, key):
     head = whead(w)
     index = tab(w, index_table)
     records = tab(w, table)
+    stamp = head[counter + ws.W_STAMPS - ws.W_COUNTERS]
     size = index.shape[0] - 1
     slot = first_slot(mix(np.int64(layout.HASH_SEED), key), size)
     charge(w, 8)
-    while index[slot] != 0:
-        if records[words * (index[slot] - 1)] == key:
-            return index[slot] - 1
+    while index[slot] >> 32 == stamp:
+        number = index[slot] & 0xFFFFFFFF
+        if records[words * number] == key:
+            return number
         slot = (slot + 1) & size
     count = head[counter]
     if 2 * (count + 1) > size:
@@ -151,7 +151,7 @@ def number_of(w, index_table, table, words, counter, key):
     records[words * count] = key
     for i in range(1, words):
         records[words * count + i] = 0
-    index[slot] = count + 1
+    index[slot] = (stamp << 32) | count
     head[counter] = count + 1
     return count
 

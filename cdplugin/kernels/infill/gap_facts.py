@@ -1,4 +1,5 @@
-"""Facts at the node inside a gap, by a plan that is made once for a grammar.
+"""Facts at the node inside a gap, by a plan that is made once for a grammar (:mod:`cdplugin.kernels.infill.gap_plan`), where
+all of them are wanted: for completions and masks. A check asks for few (:mod:`cdplugin.kernels.infill.gap_ends`).
 
 In a gap nearly everything may come, so its node has a fact for each dot and each nonterminal: C++ has 1,182 and 541 of them,
 more than the rest of a short text. Three things are known beforehand, given the lexemes that may lie in the gap:
@@ -32,6 +33,7 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.alive import is_alive
+from cdplugin.kernels.infill.gap_plan import number_of_symbol, stays_in_gap, take_plan
 from cdplugin.kernels.infill.taken_over import note_done
 from cdplugin.kernels.infill.workspace import (
     charge,
@@ -41,7 +43,6 @@ from cdplugin.kernels.infill.workspace import (
     note_rest,
     or_row,
     room,
-    set_bit,
     tab,
     touch,
     whead,
@@ -50,9 +51,6 @@ from cdplugin.kernels.infill.workspace import (
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import i64
-
-MOST_OTHERS = 8  # gaps in which other lexemes may lie, one after another, before a plan is made for theirs
-SEVERAL = -1  # in GAP_TAIL
 
 
 @kernel
@@ -64,7 +62,7 @@ def rests_in_gap(h, w, node):
     known; a word for each dot.
     """
     head = whead(w)
-    status = _take_plan(h, w, node)
+    status = take_plan(h, w, node)
     if status <= 0:
         return status
     n_dots = head[ws.W_N_DOTS]
@@ -95,177 +93,6 @@ def rests_in_gap(h, w, node):
     if status >= 0:
         status = _name_rows(h, w, node, base)
     return status if status < 0 else np.int64(1)
-
-
-# --- the plan --------------------------------------------------------------------------------------------------------------
-
-
-@kernel
-def _take_plan(h, w, node):
-    """Whether there is a plan for the lexemes that lead from a node to itself; made now if there is none, or if the one there
-    is has not fitted for some time. 1, 0 or ``W_GROW``.
-
-    In a language whose programs nest, all lexemes may lie in all gaps, so one plan is enough. In a flat one (a JSON Schema
-    without references) it is those that may still follow, and they differ from gap to gap: then symbol by symbol is as good.
-    """
-    head = whead(w)
-    words = head[ws.W_SET]
-    if not room(w, ws.GAP_KEY, words) or not room(w, ws.GAP_LEXEMES, words):
-        return np.int64(statuses.W_GROW)
-    here = tab(w, ws.GAP_LEXEMES)
-    spans = tab(w, ws.SPANS)
-    same = head[ws.W_HAS_PLAN] != 0
-    for k in range(words):
-        set_ = tab(w, ws.SPAN_SETS)[node * words + k]
-        found = np.int64(0)
-        while set_:
-            bit = low_bit(set_)
-            set_ &= set_ - 1
-            if has_bit(tab(w, ws.BITS), spans[node * head[ws.W_N_LEXEMES] + 64 * k + bit], node):
-                found |= np.int64(1) << bit
-        here[k] = found
-        same = same and tab(w, ws.GAP_KEY)[k] == found
-    charge(w, head[ws.W_N_LEXEMES])
-    if same:
-        head[ws.W_GAP_OTHERS] = 0
-        return np.int64(1)
-    if head[ws.W_HAS_PLAN] and head[ws.W_GAP_OTHERS] < MOST_OTHERS:
-        head[ws.W_GAP_OTHERS] += 1
-        return np.int64(0)
-    return _plan(h, w)
-
-
-@kernel
-def _plan(h, w):
-    """Make the plan for the lexemes in ``GAP_LEXEMES``: ``GAP_STAYS``, ``GAP_FIRST``, ``GAP_TAIL`` and ``GAP_UPS``. 1, or
-    ``W_GROW``.
-
-    Work: some passes over all dots, as many as nonterminals are nested in each other to derive their shortest texts.
-    """
-    head = whead(w)
-    n_dots = head[ws.W_N_DOTS]
-    n_nonterminals = head[ws.W_N_SYMBOLS_NT]
-    head[ws.W_HAS_PLAN] = 0
-    if (
-        not room(w, ws.GAP_STAYS, (n_nonterminals + 63) >> 6)
-        or not room(w, ws.GAP_FIRST, head[ws.W_DOT_SET])
-        or not room(w, ws.GAP_TAIL, n_dots)
-        or not room(w, ws.GAP_UP_HEADS, n_nonterminals + head[ws.W_N_LEXEMES] + 1)
-        or not room(w, ws.GAP_UPS, n_dots)
-    ):
-        return np.int64(statuses.W_GROW)
-    for i in range(head[ws.W_SET]):
-        tab(w, ws.GAP_KEY)[i] = tab(w, ws.GAP_LEXEMES)[i]
-    if not _find_staying(h, w) or not charge(w, 4 * n_dots):
-        return np.int64(statuses.W_GROW)
-    _find_tails(h, w)
-    _find_ups(h, w)
-    head[ws.W_GAP_OTHERS] = 0
-    head[ws.W_HAS_PLAN] = 1
-    return np.int64(1)
-
-
-@kernel
-def _find_staying(h, w):
-    """Fill ``GAP_STAYS``: the nonterminals that derive a text of lexemes that may lie in the gap, or the empty one; and
-    ``GAP_FIRST``: the dots of which all that comes before in the rule stays. Whether there was work left.
-    """
-    n_dots = whead(w)[ws.W_N_DOTS]
-    symbols = i64(h, layout.DOT_SYMBOL)
-    lefts = i64(h, layout.DOT_LEFT)
-    first = tab(w, ws.IS_FIRST)
-    stays = tab(w, ws.GAP_STAYS)
-    behind = tab(w, ws.GAP_FIRST)
-    for i in range((whead(w)[ws.W_N_SYMBOLS_NT] + 63) >> 6):
-        stays[i] = 0
-    for i in range(whead(w)[ws.W_DOT_SET]):
-        behind[i] = 0
-    grown = True
-    while grown:
-        grown = False
-        if not charge(w, n_dots):
-            return False
-        whole = True
-        for dot in range(n_dots):
-            whole = whole or first[dot] != 0
-            if not whole:
-                continue
-            set_bit(behind, 0, dot)
-            if symbols[dot] == layout.END_OF_RULE:
-                grown = set_bit(stays, 0, lefts[dot]) or grown
-            else:
-                whole = _stays(w, symbols[dot])
-    return True
-
-
-@kernel
-def _stays(w, symbol):
-    """Whether a symbol may lie in the gap."""
-    if symbol >= 0:
-        return has_bit(tab(w, ws.GAP_STAYS), 0, symbol)
-    return has_bit(tab(w, ws.GAP_KEY), 0, -2 - symbol)
-
-
-@kernel
-def _number(w, symbol):
-    """A symbol's number: lexemes come after the nonterminals."""
-    return symbol if symbol >= 0 else whead(w)[ws.W_N_SYMBOLS_NT] - 2 - symbol
-
-
-@kernel
-def _find_tails(h, w):
-    """Fill ``GAP_TAIL``: what the rest of a rule may end with where all before that stays: 1 + the symbol, 0: nothing, or
-    ``SEVERAL``.
-
-    Several where the end of a rule may be empty (``"x" A? B?`` ends with "x", A or B), nothing where a symbol cannot lie in the
-    gap and more comes after it: then the rule is only gone on with where that symbol leads.
-    """
-    symbols = i64(h, layout.DOT_SYMBOL)
-    null_rest = i64(h, layout.DOT_NULL_REST)
-    tails = tab(w, ws.GAP_TAIL)
-    for dot in range(whead(w)[ws.W_N_DOTS] - 1, -1, -1):
-        tails[dot] = 0
-        symbol = symbols[dot]
-        if symbol == layout.END_OF_RULE:
-            continue
-        if _stays(w, symbol):
-            tails[dot] = tails[dot + 1]
-        if null_rest[dot + 1]:
-            tail = _number(w, symbol) + 1
-            tails[dot] = tail if tails[dot] == 0 or tails[dot] == tail else SEVERAL
-
-
-@kernel
-def _find_ups(h, w):
-    """Fill ``GAP_UPS``: by symbol, from ``GAP_UP_HEADS`` on, the nonterminals up from it, each once.
-
-    A nonterminal with a rule whose beginning stays, up to the symbol, and behind which the rest may be empty; itself left out,
-    as in ``L: E "," L``.
-    """
-    head = whead(w)
-    lefts = i64(h, layout.DOT_LEFT)
-    null_rest = i64(h, layout.DOT_NULL_REST)
-    heads = tab(w, ws.SYMBOL_HEADS)
-    dots = tab(w, ws.SYMBOL_DOTS)
-    behind = tab(w, ws.GAP_FIRST)
-    ups = tab(w, ws.GAP_UPS)
-    mark = tab(w, ws.NT_MARK)
-    count = np.int64(0)
-    for symbol in range(head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES]):
-        tab(w, ws.GAP_UP_HEADS)[symbol] = count
-        head[ws.W_STAMP] += 1
-        stamp = head[ws.W_STAMP]
-        for i in range(heads[symbol], heads[symbol + 1]):
-            dot = dots[i]
-            left = lefts[dot]
-            if null_rest[dot + 1] and has_bit(behind, 0, dot) and mark[left] != stamp and left != symbol:
-                mark[left] = stamp
-                ups[count] = left
-                count += 1
-    tab(w, ws.GAP_UP_HEADS)[head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES]] = count
-
-
-# --- a gap -----------------------------------------------------------------------------------------------------------------
 
 
 @kernel
@@ -441,7 +268,7 @@ def _name_rows(h, w, node, base):
     charge(w, n_dots + n_symbols)
     for symbol in range(n_symbols):
         row = _row_of(w, base, symbol)
-        if _stays(w, symbol if symbol < n_nonterminals else n_nonterminals - 2 - symbol):
+        if stays_in_gap(w, symbol if symbol < n_nonterminals else n_nonterminals - 2 - symbol):
             bits[row + (node >> 6)] |= np.int64(1) << (node & 63)
         some = np.int64(0)
         for i in range(row + (node >> 6), row + width):
@@ -468,8 +295,8 @@ def _name_rows(h, w, node, base):
             at = np.int64(dot)
             while symbols[at] != layout.END_OF_RULE:
                 if null_rest[at + 1]:
-                    or_row(bits, row, _row_of(w, base, _number(w, symbols[at])), width)
-                if not _stays(w, symbols[at]):
+                    or_row(bits, row, _row_of(w, base, number_of_symbol(w, symbols[at])), width)
+                if not stays_in_gap(w, symbols[at]):
                     break
                 at += 1
         rest[node * n_dots + dot] = row
@@ -490,7 +317,7 @@ def _name_rows(h, w, node, base):
                 note_rest(w, node, dot)
             or_row(bits, row, led, width)
             charge(w, width)
-            if tab(w, ws.IS_FIRST)[dot] or not _stays(w, symbols[dot - 1]):
+            if tab(w, ws.IS_FIRST)[dot] or not stays_in_gap(w, symbols[dot - 1]):
                 break
             dot -= 1
     return np.int64(0)

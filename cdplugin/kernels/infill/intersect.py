@@ -22,7 +22,7 @@ need a fixpoint inside one node: empty rules, lexemes inside a gap (they lead fr
 :func:`_rests_of` runs it with a queue of nonterminals that grew, in an order in which what others are made of comes first, so
 outside gaps each is followed once.
 
-Four things keep it fast:
+Five things keep it fast:
 
 - Only what is not empty is touched. Rows are made on demand, and sets of bits tell where there are any: ``REST_NODES`` by dot,
   ``USEFUL`` by node, ``ACTIVE`` the dots behind whose symbol something is known. Tables of rows are large and mostly empty, so
@@ -30,12 +30,14 @@ Four things keep it fast:
 - What a long symbol reaches from a node further right is taken over whole (:mod:`cdplugin.kernels.infill.taken_over`).
 - Only dots that may be under way at a node, going by the lexemes left of it, are followed (``ALIVE``).
 - The node inside a gap, where nearly everything may come, has a way of its own (:mod:`cdplugin.kernels.infill.gap_facts`).
+- For a check, rules of one symbol are followed all at once (:mod:`cdplugin.kernels.infill.chains`), and the rest behind a later
+  symbol of a rule is found if it is asked for (:mod:`cdplugin.kernels.infill.asked`).
 
 Cost: for each node, each of its spans and each dot before the symbol, a union of rows of ``nodes / 64`` words for each end.
 Without the second of these things that is cubic in the number of nodes inside a long string.
 
 What is known at a node depends on what lies right of it alone. So when a text changes, facts right of the change are kept
-(:func:`_forget_stale`), and nodes are numbered from the right end.
+(:mod:`cdplugin.kernels.infill.stale`), and nodes are numbered from the right end.
 """
 
 from __future__ import annotations
@@ -43,8 +45,13 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
-from cdplugin.kernels.infill.alive import find_alive, is_alive, last_unasked, take_alive
+from cdplugin.kernels.infill.alive import find_alive, is_alive, some_alive
+from cdplugin.kernels.infill.asked import begin_node_facts, end_node_facts, first_rest, list_ends, may_lead_on
+from cdplugin.kernels.infill.chains import chain_up, take_chained
+from cdplugin.kernels.infill.gap_ends import ends_of_gap
 from cdplugin.kernels.infill.gap_facts import rests_in_gap
+from cdplugin.kernels.infill.gathering import derive, gather, promote, take_over
+from cdplugin.kernels.infill.stale import forget_stale
 from cdplugin.kernels.infill.taken_over import (
     LAST_NODES,
     are_many,
@@ -57,13 +64,10 @@ from cdplugin.kernels.infill.workspace import (
     charge,
     end_node,
     final_node,
-    forget_rows,
     has_bit,
-    name_row,
     new_row,
-    or_row,
-    rest_row,
     room,
+    set_bit,
     tab,
     whead,
     word_between,
@@ -89,7 +93,7 @@ def build_rests(h, w):
     if (
         not room(w, ws.REST, nodes * n_dots)
         or not room(w, ws.DERIVED, nodes * n_nonterminals)
-        or not room(w, ws.FACTS_AT, 2 * nodes)
+        or not room(w, ws.FACTS_AT, 3 * nodes)
     ):
         return np.int64(statuses.W_GROW)
     words = (n_nonterminals + 63) >> 6
@@ -99,14 +103,24 @@ def build_rests(h, w):
     if (
         not room(w, ws.REST_NODES, n_dots * head[ws.W_WIDTH])
         or not room(w, ws.USEFUL, head[ws.W_WIDTH])
+        or not room(w, ws.UNNAMED, head[ws.W_WIDTH])
+        or not room(w, ws.GAP_COVERED, head[ws.W_WIDTH])
+        or not room(w, ws.GAP_BASES, nodes)
+        or not room(w, ws.ASKED, head[ws.W_WIDTH])
+        or not room(w, ws.MANY_HERE, words)
+        or not room(w, ws.NEXT_HERE, nodes * head[ws.W_TURN_SET])
+        or not room(w, ws.NEXT_ANY, head[ws.W_TURN_SET])
+        or not room(w, ws.CHAINED_AT, 2 * nodes)
+        or not room(w, ws.END_LIST, nodes)
         or not room(w, ws.ACTIVE, head[ws.W_DOT_SET])
         or find_alive(w) < 0
     ):
         return np.int64(statuses.W_GROW)
-    last = _forget_stale(w)
+    head[ws.W_ASKED] = head[ws.W_HAS_CHAINS] & head[ws.W_REUSE] & head[ws.W_ALIVE]
+    last = forget_stale(w)
     for i in range(pending):
         tab(w, ws.PENDING)[i] = 0
-    find_done(w, last)
+    find_done(h, w, last)
     head[ws.W_C_FACTS] += last - head[ws.W_FIRST] + 1
     element = head[ws.W_ELEMENTS] - 1
     # right to left: a node's facts refer to nodes right of it, or to itself
@@ -114,104 +128,35 @@ def build_rests(h, w):
         if not charge(w, 8):
             return np.int64(statuses.W_GROW)
         # to forget this node's facts later: cut off what comes after here
-        tab(w, ws.FACTS_AT)[2 * node] = head[ws.W_N_TOUCHED]
-        tab(w, ws.FACTS_AT)[2 * node + 1] = head[ws.W_BITS_USED]
-        if node == end_node(w) or node < head[ws.W_FIRST] + head[ws.W_NODES]:
+        tab(w, ws.FACTS_AT)[3 * node] = head[ws.W_N_TOUCHED]
+        tab(w, ws.FACTS_AT)[3 * node + 1] = head[ws.W_BITS_USED]
+        tab(w, ws.FACTS_AT)[3 * node + 2] = head[ws.W_N_CHAINED]
+        in_text = node == end_node(w) or node < head[ws.W_FIRST] + head[ws.W_NODES]
+        if in_text and some_alive(w, np.int64(node)):
+            begin_node_facts(w, np.int64(node))
             element = _gap_up_to(w, element, np.int64(node))
             status = np.int64(0)
             # without ALIVE (masks) nothing is left out anywhere, and the plan saves nothing
             if element >= 0 and head[ws.W_ALIVE] and _is_in(w, element, np.int64(node)) and n_dots <= MOST_DOTS_PLANNED:
-                status = rests_in_gap(h, w, np.int64(node))
+                status = ends_of_gap(h, w, np.int64(node)) if head[ws.W_ASKED] else rests_in_gap(h, w, np.int64(node))
             if status == 0:
                 status = _rests_of(h, w, np.int64(node))
             if status < 0:
                 return status
+            end_node_facts(w, np.int64(node))
         head[ws.W_FACTS_FIRST] = node
         head[ws.W_BITS_FACTS] = head[ws.W_BITS_USED]
         head[ws.W_TOUCHED_FACTS] = head[ws.W_N_TOUCHED]
-    row = tab(w, ws.REST)[head[ws.W_FIRST] * n_dots]
+        head[ws.W_CHAINED_FACTS] = head[ws.W_N_CHAINED]
+    if head[ws.W_ASKED]:
+        row = first_rest(h, w, head[ws.W_FIRST])
+        if row < 0:
+            return row
+    else:
+        row = tab(w, ws.REST)[head[ws.W_FIRST] * n_dots]
     if not head[ws.W_REUSE]:
         head[ws.W_FACTS_FIRST] = end_node(w) + 1
     return np.int64(1 if row and has_bit(tab(w, ws.BITS), row, final_node(w)) else 0)
-
-
-@kernel
-def _forget_stale(w):
-    """Forget the facts that may not hold for this text: the rightmost node whose facts have to be found.
-
-    That is the rightmost node whose spans changed (``W_CHANGED``), or at which a dot is alive that was not
-    (:func:`last_unasked`); or the one left of all facts. Rows of facts are made from right to left, so what is forgotten is
-    what was made last.
-    """
-    head = whead(w)
-    last = max(head[ws.W_CHANGED], max(head[ws.W_FACTS_FIRST], head[ws.W_FIRST]) - 1)
-    if not head[ws.W_REUSE]:
-        last = end_node(w)
-    # facts are reused only where every dot that is alive now was asked about then
-    last = last_unasked(w, last)
-    take_alive(w, last)
-    if last >= end_node(w):
-        forget_rows(w, 0, (head[ws.W_SPAN_ROWS] + 1) * head[ws.W_WIDTH])
-    elif last >= head[ws.W_FACTS_FIRST]:
-        forget_rows(w, tab(w, ws.FACTS_AT)[2 * last], tab(w, ws.FACTS_AT)[2 * last + 1])
-    else:
-        forget_rows(w, head[ws.W_TOUCHED_FACTS], head[ws.W_BITS_FACTS])
-    head[ws.W_CHANGED] = -1
-    head[ws.W_FACTS_FIRST] = last + 1
-    # where a table has to grow in the middle of the next node, that node is begun again: from here
-    head[ws.W_BITS_FACTS] = head[ws.W_BITS_USED]
-    head[ws.W_TOUCHED_FACTS] = head[ws.W_N_TOUCHED]
-    _forget_nodes(w, last)
-    return last
-
-
-@kernel
-def _forget_nodes(w, last):
-    """Take the nodes up to ``last`` out of ``REST_NODES`` and ``USEFUL``, and the dots that no node is left for out of
-    ``ACTIVE``. Only dots that are in it are looked at, unless rows have another width than before.
-    """
-    head = whead(w)
-    nodes = tab(w, ws.REST_NODES)
-    useful = tab(w, ws.USEFUL)
-    active = tab(w, ws.ACTIVE)
-    dots = tab(w, ws.SYMBOL_DOTS)
-    width = head[ws.W_WIDTH]
-    if head[ws.W_REST_WIDTH] != width:
-        charge(w, (head[ws.W_N_DOTS] * width) >> 2)
-        for i in range(head[ws.W_N_DOTS] * width):
-            nodes[i] = 0
-        for i in range(width):
-            useful[i] = 0
-        head[ws.W_REST_WIDTH] = width
-    word = width if last >= end_node(w) else (last + 1) >> 6
-    if word > 0 or last >= 0:
-        _take_out(nodes, np.int64(0), width, word, last)  # no dot comes before the first one
-        _take_out(useful, np.int64(0), width, word, last)
-    useful[width - 1] |= np.int64(1) << (final_node(w) & 63)
-    for k in range(head[ws.W_DOT_SET]):
-        left = np.int64(0)
-        set_ = active[k]
-        charge(w, 1)
-        while set_:
-            bit = low_bit(set_)
-            set_ &= set_ - 1
-            dot = dots[64 * k + bit] + 1
-            if _take_out(nodes, dot * width, width, word, last):
-                left |= np.int64(1) << bit
-        active[k] = left
-
-
-@kernel
-def _take_out(bits, row, width, word, last):
-    """Take the nodes up to ``last``, in words up to ``word``, out of a row; whether any is left."""
-    for i in range(row, row + word):
-        bits[i] = 0
-    some = np.int64(0)
-    if word < width:
-        bits[row + word] &= np.int64(-1) << ((last + 1) & 63)
-    for i in range(row + word, row + width):
-        some |= bits[i]
-    return some != 0
 
 
 @kernel
@@ -250,8 +195,11 @@ def _rests_of(h, w, node):
         return fresh
     bits = tab(w, ws.BITS)
     useful = tab(w, ws.USEFUL)
+    many_here = tab(w, ws.MANY_HERE)
     for i in range((n_nonterminals + 63) >> 6):
         tab(w, ws.DERIVED_HERE)[i] = 0
+        many_here[i] = 0
+    _begin_asked(w, node)
     words = head[ws.W_SET]
     for k in range(words):
         set_ = tab(w, ws.SPAN_SETS)[node * words + k]
@@ -282,14 +230,57 @@ def _rests_of(h, w, node):
             return np.int64(0)
         # since the last time ends may have come that the fixpoint has to follow; the rest is done
         entry = tab(w, ws.DERIVED)[node * n_nonterminals + nonterminal]
+        take_chained(w, node, nonterminal, entry)
         many = are_many(w, entry, width)
-        again = many and not are_many(w, entry + width, width)  # what few ends led to was not kept
+        again = many and set_bit(many_here, 0, nonterminal)  # what few ends led to was not kept
+        some = np.int64(0)
         for i in range(node >> 6, width):  # the second row of an entry: what was followed already
-            bits[fresh + i] = bits[entry + i] if again else bits[entry + i] & ~bits[entry + width + i]
+            new = bits[entry + i] if again else bits[entry + i] & ~bits[entry + width + i]
+            bits[fresh + i] = new
+            some |= new
             bits[entry + width + i] = bits[entry + i]
-        status = _follow(h, w, node, nonterminal, fresh, many)
-        if status < 0:
-            return status
+        if some:
+            status = _follow(h, w, node, nonterminal, fresh, many)
+            if status < 0:
+                return status
+
+
+@kernel
+def _begin_asked(w, node):
+    """Let the rests at a node be found when they are asked for (:mod:`cdplugin.kernels.infill.asked`), if no lexeme leads from
+    it to itself.
+    """
+    head = whead(w)
+    if head[ws.W_ASKED] == 0:
+        return
+    words = head[ws.W_SET]
+    dots = head[ws.W_TURN_SET]
+    bits = tab(w, ws.BITS)
+    useful = tab(w, ws.USEFUL)
+    next_of = tab(w, ws.NEXT_OF)
+    here = tab(w, ws.NEXT_HERE)
+    found = False
+    for k in range(words):
+        set_ = tab(w, ws.SPAN_SETS)[node * words + k]
+        while set_:
+            lexeme = 64 * k + low_bit(set_)
+            set_ &= set_ - 1
+            row = tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] + lexeme]
+            if has_bit(bits, row, node):
+                for i in range(node * dots, (node + 1) * dots):
+                    here[i] = 0
+                return
+            some = np.int64(0)
+            for i in range(node >> 6, head[ws.W_WIDTH]):
+                some |= bits[row + i] & useful[i]
+            if some:
+                found = True
+                charge(w, dots >> 2)
+                for i in range(dots):
+                    here[node * dots + i] |= next_of[lexeme * dots + i]
+    set_bit(tab(w, ws.ASKED), 0, node)
+    if found:
+        set_bit(useful, 0, node)
 
 
 @kernel
@@ -319,11 +310,15 @@ def _follow(h, w, node, symbol, row, many):
     ``many``: whether it has many ends at the node, of which those in ``row`` are new. For each dot before the symbol: add to
     ``REST[dot]`` what the rest of the rule leads to from these ends. A symbol with many ends (a string, a list) mostly shares
     them with a node further right at which it was followed: what is known there is taken over, and only the other ends are
-    followed one by one. A rule of one symbol needs no rest (:func:`_promote`), nor does one that begins with a symbol of few
-    ends, if nobody reads it later (:func:`_derive`).
+    followed one by one. A rule of one symbol needs no rest (``promote``), nor does one that begins with a symbol of few ends,
+    if nobody reads it later (``derive``).
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
+    if has_bit(tab(w, ws.ASKED), 0, node):
+        null = symbol < head[ws.W_N_SYMBOLS_NT] and i64(h, layout.NULLABLE)[symbol] != 0
+        if null or not many:
+            return _follow_chain(h, w, node, symbol, row)
     other = np.int64(-1)
     fresh = row
     charge(w, 4 + width - (node >> 6))
@@ -332,11 +327,11 @@ def _follow(h, w, node, symbol, row, many):
         # a node further right whose ends are all ends here: what they lead to is known
         other = followed_before(h, w, node, symbol, row)
     if other >= 0:
-        known = ends_of(w, other, symbol)
         ends = new_row(w)
         if ends < 0:
             return ends
         bits = tab(w, ws.BITS)
+        known = ends_of(w, other, symbol)
         for i in range(node >> 6, width):
             bits[ends + i] = bits[row + i] & ~bits[known + i]
         fresh = ends
@@ -348,9 +343,10 @@ def _follow(h, w, node, symbol, row, many):
     until = tab(w, ws.SYMBOL_HEADS)[symbol + 1]
     if not charge(w, until - turn):
         return np.int64(statuses.W_GROW)
+    active = tab(w, ws.NEXT_ANY if head[ws.W_ASKED] else ws.ACTIVE)
     for k in range(turn >> 6, (until + 63) >> 6):
         # where nothing is known of what comes after the symbol, and something has to come, nothing is led to
-        set_ = word_between(tab(w, ws.ACTIVE), 0, k, turn, until) | word_between(tab(w, ws.PASSES), 0, k, turn, until)
+        set_ = word_between(active, 0, k, turn, until) | word_between(tab(w, ws.PASSES), 0, k, turn, until)
         if head[ws.W_ALIVE]:
             set_ &= tab(w, ws.ALIVE)[node * head[ws.W_TURN_SET] + k]
         while set_:
@@ -358,221 +354,51 @@ def _follow(h, w, node, symbol, row, many):
             set_ &= set_ - 1
             # a rule of one symbol
             if reuse and first[dot] and symbols[dot + 1] == layout.END_OF_RULE:
-                status = _promote(w, node, i64(h, layout.DOT_LEFT)[dot], row)
+                status = promote(w, node, i64(h, layout.DOT_LEFT)[dot], row)
             elif other >= 0 and is_alive(w, other, dot):
-                status = _take_over(h, w, node, dot, other)
+                status = take_over(h, w, node, dot, other)
                 if status >= 0:
-                    status = _gather(h, w, node, dot, fresh)
+                    status = gather(h, w, node, dot, fresh)
             # a rule that begins here with a symbol of few ends: its row would be read once (but the first rule's is the answer)
             elif reuse and not many and first[dot] and dot:
-                status = _derive(h, w, node, dot, row)
+                status = derive(h, w, node, dot, row)
             else:
-                status = _gather(h, w, node, dot, row)
+                status = gather(h, w, node, dot, row)
             if status < 0:
                 return status
     return np.int64(0)
 
 
 @kernel
-def _take_over(h, w, node, dot, other):
-    """Add ``REST[dot]`` of another node further right; 0 or a status. Right since all ends that it was made of are ends here,
-    too.
-    """
-    n_dots = whead(w)[ws.W_N_DOTS]
-    if not has_bit(tab(w, ws.REST_NODES), dot * whead(w)[ws.W_WIDTH], other):
-        return np.int64(0)
-    known = tab(w, ws.REST)[other * n_dots + dot]
-    charge(w, whead(w)[ws.W_WIDTH])
-    into = rest_row(w, node, dot)
-    if into < 0:
-        return into
-    first = node >> 6
-    if or_row(tab(w, ws.BITS), into + first, known + first, whead(w)[ws.W_WIDTH] - first):
-        return _grown(h, w, node, dot)
-    return np.int64(0)
-
-
-@kernel
-def _gather(h, w, node, dot, ends):
-    """Add to ``REST[dot]`` at ``node`` what the rest of the rule leads to from the nodes in ``ends``, where the symbol after
-    ``dot`` ends. 0 or a status.
-
-    If the rest may be empty, the ends themselves count. ``REST_NODES`` tells at which nodes there is a row for the next dot,
-    so nodes without one are skipped a word at a time.
+def _follow_chain(h, w, node, symbol, row):
+    """:func:`_follow` at a node whose rests are found when they are asked for: only first dots are followed, also those of all
+    nonterminals that rules of one symbol lead to from it (:mod:`cdplugin.kernels.infill.chains`); 0 or a status.
     """
     head = whead(w)
-    width = head[ws.W_WIDTH]
-    n_dots = head[ws.W_N_DOTS]
-    bits = tab(w, ws.BITS)
-    rest = tab(w, ws.REST)
-    nodes = tab(w, ws.REST_NODES)
-    null_rest = i64(h, layout.DOT_NULL_REST)[dot + 1]
-    goes_on = i64(h, layout.DOT_SYMBOL)[dot + 1] != layout.END_OF_RULE
-    into = rest[node * n_dots + dot] if has_bit(nodes, dot * width, node) else np.int64(0)
-    grew = False
-    work = width - (node >> 6)
-    for i in range(node >> 6, width):
-        word = bits[ends + i]
-        if word == 0:
-            continue
-        if null_rest:
-            if into == 0:
-                into = rest_row(w, node, dot)
-                if into < 0:
-                    return into
-            grew = grew or (word & ~bits[into + i]) != 0
-            bits[into + i] |= word
-        if not goes_on:
-            continue
-        # only ends at which the next dot has a row, a word of them at a time
-        word &= nodes[(dot + 1) * width + i]
-        while word:
-            end = 64 * i + low_bit(word)
-            word &= word - 1
-            after = rest[end * n_dots + dot + 1]
-            work += width - i
-            if into == 0:
-                into = rest_row(w, node, dot)
-                if into < 0:
-                    return into
-            # a rest ends right of where it begins, so words left of the end's are 0
-            if after != into and or_row(bits, into + i, after + i, width - i):
-                grew = True
-    charge(w, work)
-    return _grown(h, w, node, dot) if grew else np.int64(0)
-
-
-@kernel
-def _promote(w, node, left, row):
-    """:func:`_gather` for a rule of one symbol: what it derives from a node leads to where the symbol does. 0 or ``W_GROW``.
-    The row goes straight into ``DERIVED``.
-    """
-    into = derived_row(w, node, left)
-    if into < 0:
-        return into
-    word = node >> 6
-    charge(w, whead(w)[ws.W_WIDTH] - word)
-    if or_row(tab(w, ws.BITS), into + word, row + word, whead(w)[ws.W_WIDTH] - word):
-        _wait(w, left)
-    return np.int64(0)
-
-
-@kernel
-def _derive(h, w, node, dot, ends):
-    """:func:`_gather` for a rule that begins at ``dot``, with a symbol that ends at few nodes: nobody will take its ``REST``
-    over, nor read a completion off it, so it is not made, and ``DERIVED`` of the rule's nonterminal grows at once. 0 or
-    ``W_GROW``. (If more ends come, all are followed again, and ``REST`` is made.)
-    """
-    head = whead(w)
-    width = head[ws.W_WIDTH]
-    n_dots = head[ws.W_N_DOTS]
-    left = i64(h, layout.DOT_LEFT)[dot]
-    into = derived_row(w, node, left)
-    if into < 0:
-        return into
-    bits = tab(w, ws.BITS)
-    rest = tab(w, ws.REST)
-    nodes = tab(w, ws.REST_NODES)
-    null_rest = i64(h, layout.DOT_NULL_REST)[dot + 1]
-    goes_on = i64(h, layout.DOT_SYMBOL)[dot + 1] != layout.END_OF_RULE
-    grew = False
-    work = width - (node >> 6)
-    for i in range(node >> 6, width):
-        word = bits[ends + i]
-        # the rule may end with the symbol
-        if null_rest:
-            grew = grew or (word & ~bits[into + i]) != 0
-            bits[into + i] |= word
-        if not goes_on:
-            continue
-        word &= nodes[(dot + 1) * width + i]
-        while word:
-            end = 64 * i + low_bit(word)
-            word &= word - 1
-            work += width - i
-            if or_row(bits, into + i, rest[end * n_dots + dot + 1] + i, width - i):
-                grew = True
-    charge(w, work)
-    if grew:
-        _wait(w, left)
-    return np.int64(0)
-
-
-@kernel
-def derived_row(w, node, nonterminal):
-    """The row of ``DERIVED`` for a nonterminal at the node under way, made now (with the one after it) if there is none; or
-    ``W_GROW``.
-
-    The row after it, ``W_WIDTH`` further on, holds the ends that were followed already.
-    """
-    index = node * whead(w)[ws.W_N_SYMBOLS_NT] + nonterminal
-    here = tab(w, ws.DERIVED_HERE)
-    bit = np.int64(1) << (nonterminal & 63)
-    if here[nonterminal >> 6] & bit:
-        return tab(w, ws.DERIVED)[index]
-    entry = name_row(w, ws.DERIVED, index)
-    if entry < 0 or new_row(w) < 0:
+    at = tab(w, ws.CHAIN_HEADS)[symbol]
+    if at & 1:
+        status = chain_up(w, node, symbol, row)
+        if status < 0:
+            return status
+    until = tab(w, ws.CHAIN_HEADS)[symbol + 1] >> 1
+    at >>= 1
+    n_ends = list_ends(w, node, row)
+    if not charge(w, 4 + (until - at) * (1 + n_ends)):
         return np.int64(statuses.W_GROW)
-    here[nonterminal >> 6] |= bit
-    return entry
-
-
-@kernel
-def _wait(w, nonterminal):
-    """Let a nonterminal wait to be followed: its ends at the node have grown."""
-    rank = tab(w, ws.RANKS)[nonterminal]
-    words = (whead(w)[ws.W_N_SYMBOLS_NT] + 63) >> 6
-    pending = tab(w, ws.PENDING)
-    pending[rank >> 6] |= np.int64(1) << (rank & 63)
-    pending[words + (rank >> 12)] |= np.int64(1) << ((rank >> 6) & 63)
-
-
-@kernel
-def _grown(h, w, node, dot):
-    """``REST[dot]`` at ``node`` grew: pass that on, until nothing more grows. 0 or a status.
-
-    At the beginning of a rule it is passed to the rule's nonterminal. Elsewhere to the dot before, if the symbol between them
-    leads from the node to itself: it is empty, or lies in a gap.
-    """
-    head = whead(w)
-    n_dots = head[ws.W_N_DOTS]
-    word = node >> 6
-    width = head[ws.W_WIDTH] - word
-    first = tab(w, ws.IS_FIRST)
-    symbols = i64(h, layout.DOT_SYMBOL)
-    while True:
-        row = tab(w, ws.REST)[node * n_dots + dot]
-        charge(w, 1 + width)
-        if first[dot]:
-            # the rule's beginning has new ends, so its nonterminal does
-            left = i64(h, layout.DOT_LEFT)[dot]
-            entry = derived_row(w, node, left)
-            if entry < 0:
-                return entry
-            if or_row(tab(w, ws.BITS), entry + word, row + word, width):
-                _wait(w, left)
-            return np.int64(0)
-        # the symbol before cannot lead from this node to itself, so the dot before it is not concerned
-        if not stays(h, w, node, symbols[dot - 1]) or not is_alive(w, node, dot - 1):
-            return np.int64(0)
-        into = rest_row(w, node, dot - 1)
-        if into < 0:
-            return into
-        if not or_row(tab(w, ws.BITS), into + word, row + word, width):
-            return np.int64(0)
-        dot -= 1
-
-
-@kernel
-def stays(h, w, node, symbol):
-    """Whether a symbol leads from a node to itself: it derives the empty string, or lies in a gap."""
-    head = whead(w)
-    if symbol >= 0:
-        if i64(h, layout.NULLABLE)[symbol]:
-            return True
-        if not has_bit(tab(w, ws.DERIVED_HERE), 0, symbol):
-            return False
-        row = tab(w, ws.DERIVED)[node * head[ws.W_N_SYMBOLS_NT] + symbol]
-    else:
-        row = tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] - 2 - symbol]
-    return row != 0 and has_bit(tab(w, ws.BITS), row, node)
+    dots = tab(w, ws.SYMBOL_DOTS)
+    words = tab(w, ws.CHAIN_DOTS)
+    alive = node * head[ws.W_TURN_SET]
+    for i in range(at, until):
+        k = words[2 * i]
+        set_ = words[2 * i + 1] & tab(w, ws.ALIVE)[alive + k]
+        if set_ == 0:
+            continue
+        set_ &= may_lead_on(w, n_ends, k) | tab(w, ws.PASSES)[k]
+        while set_:
+            dot = dots[64 * k + low_bit(set_)]
+            set_ &= set_ - 1
+            if dot:  # the first of all is asked for in the end
+                status = derive(h, w, node, dot, row)
+                if status < 0:
+                    return status
+    return np.int64(0)

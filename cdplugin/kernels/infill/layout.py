@@ -112,20 +112,21 @@ from __future__ import annotations
     CHECKPOINT_AT,  # element -> where in CHECKPOINTS
     LAST_TEXT,  # the elements and ACCEPTS behind each, as they were when the checkpoints were made
     NEXT_ALIVE,  # ALIVE of this text, while facts are reused that go by that of the last ones
-    FACTS_AT,  # node -> W_N_TOUCHED and W_BITS_USED before its facts were found
+    FACTS_AT,  # node -> W_N_TOUCHED, W_BITS_USED and W_N_CHAINED before its facts were found
     BELOW,  # 2 * trie node, one more for what is behind it -> where in BELOW_LISTS; 0 unknown
     BELOW_LISTS,  # numbers of classes, and classes
     CLASS_MARK,  # per class: a stamp
     END_IN_GAPS,  # lexeme -> whether it may end in a gap, whatever comes next (cdplugin.infill.room)
-    FACT_INDEX,  # open addressing: 1 + fact (kernels/infill/derivation.py)
+    FACT_INDEX,  # open addressing: stamp << 32 | fact (kernels/infill/derivation.py)
     FACTS,
     FACT_WAYS,
-    EDGE_INDEX,  # open addressing: 1 + edge
+    EDGE_INDEX,  # open addressing: stamp << 32 | edge
     EDGES,  # lexeme and nodes (a key), and what it costs; -1: barred
     HEAP,  # (cost, number of a way or of a place), the cheapest first
-    PLACE_INDEX,  # open addressing: 1 + place (kernels/infill/measure.py)
+    PLACE_INDEX,  # open addressing: stamp << 32 | place (kernels/infill/measure.py)
+    TARGETS_OF,  # lexer state -> where in POOL the number of states that a byte leads to is, and then these
     PLACES,  # element << 32 | lexer state, and 1 + what it costs to come there
-    MEASURE_INDEX,  # open addressing: 1 + measure
+    MEASURE_INDEX,  # open addressing: stamp << 32 | measure
     MEASURES,  # lexeme and node at which it ends (a key), and 1 + what it costs
     LEAST,  # lexeme -> the bytes that it has at least; empty if W_MOST_IN_GAP is 0
     USEFUL,  # the nodes that have a row in REST, and the final one
@@ -142,8 +143,27 @@ from __future__ import annotations
     GAP_UPS,
     GAP_ROWS,  # dot -> row: where the rest behind the symbol after the dot leads
     GAP_LIST,  # the dots that have one
+    GAP_ACTIVE,  # set by turn of the dots of which the next one has a tail
+    GAP_REACH,  # symbol -> set of itself and all nonterminals up from it, and set by turn of the dots before these
+    GAP_TAILED,  # set by turn of the dots that have a tail
+    UNNAMED,  # set of the nodes in gaps whose rows are found by tails (kernels/infill/gap_rests.py), not named in REST, DERIVED
+    GAP_BASES,  # node of these -> where in BITS what is known of its ends begins (kernels/infill/gap_ends.py)
+    GAP_COVERED,  # set of those of these nodes from which nothing comes that does not come from this gap's node
+    CHAIN_HEADS,  # symbol -> twice where its dots begin in CHAIN_DOTS, and 1 if it has CHAIN_UPS (kernels/infill/chains.py)
+    CHAIN_DOTS,  # number and bits of a word of a set by turn
+    CHAIN_UPS,  # symbol -> set of the nonterminals that rules of one symbol lead to from it
+    CHAINED,  # (symbol, row of ends) that were followed so
+    CHAINED_AT,  # node -> where its pairs begin in CHAINED, and end
+    MANY_HERE,  # set of the nonterminals that were followed with many ends at the node under way
+    NEAR_FIRST,  # per dot: whether all before it in its rule may be empty
+    NEXT_OF,  # lexeme -> set by turn of the dots behind whose symbol the rest of the rule may begin with it
+    NEXT_HERE,  # node -> set by turn of the dots behind whose symbol the rest of the rule may lead from here
+    NEXT_ANY,  # all that was in one of them
+    ASKED,  # set of the nodes whose rests are found when they are asked for (kernels/infill/asked.py)
+    REST_STACK,  # (node, dot) that are asked for
+    END_LIST,  # some ends
     N_WORKSPACE,
-) = range(124)
+) = range(144)
 
 _S = 2 * N_WORKSPACE
 (
@@ -221,8 +241,19 @@ _S = 2 * N_WORKSPACE
     W_BITS_CLEAN,  # behind what is used of BITS and of LIVE_BITS: up to here there are zeros
     W_LIVE_CLEAN,
     W_REST_WIDTH,  # the width of the rows in REST_NODES
+    W_HAS_CHAINS,
+    W_N_CHAINED,
+    W_CHAINED_FACTS,
+    W_ASKED,  # whether rests are found when they are asked for, where that is possible
+    W_STAMPS,  # by counter, from W_N_FACTS on: the stamp of its records in their index
+    W_STAMPS_2,
+    W_STAMPS_3,
+    W_STAMPS_4,
+    W_STAMPS_5,
     WORKSPACE_WORDS,
-) = range(_S, _S + 75)
+) = range(_S, _S + 84)
+
+W_COUNTERS = W_N_FACTS  # the counters: of facts, ways to facts, edges, places and measures
 
 GAP, SLOT = -1, -2  # in ELEMENTS
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.boundaries import after_skips, has_skip, may_follow
-from cdplugin.kernels.infill.derivation import clear_index, number_of, pop, push
+from cdplugin.kernels.infill.derivation import clear_records, number_of, pop, push
 from cdplugin.kernels.infill.starts import start_set
 from cdplugin.kernels.infill.workspace import charge, end_node, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
@@ -31,21 +31,14 @@ def measure(h, w, node, place):
     ``W_MOST_IN_GAP``, if that is not 0, is there.
     """
     head = whead(w)
-    head[ws.W_N_PLACES] = 0
-    head[ws.W_N_MEASURES] = 0
-    clear_index(w, ws.PLACE_INDEX)
-    clear_index(w, ws.MEASURE_INDEX)
+    clear_records(w, np.int64(ws.W_N_PLACES))
+    clear_records(w, np.int64(ws.W_N_MEASURES))
     set_ = start_set(h, w, node)
     if set_ < 0:
         return set_
     count = np.int64(0)
-    element = tab(w, ws.ELEMENTS)[place] if place < head[ws.W_ELEMENTS] else np.int64(ws.GAP)
     for i in range(tab(w, ws.SET_HEADS)[set_], tab(w, ws.SET_HEADS)[set_ + 1]):
-        state = tab(w, ws.SET_STATES)[i]
-        charge(w, 4)
-        if element >= 0 and transition(h, state, element) == 0:
-            continue  # most of what may start does not; no lexeme is empty
-        count = _reach(w, count, place, state, np.int64(0))
+        count = _reach(h, w, count, place, tab(w, ws.SET_STATES)[i], np.int64(0))
         if count < 0:
             return count
     while count > 0:
@@ -83,17 +76,50 @@ def _go_on(h, w, count, node, k, state, cost):
         return _arrive(h, w, count, node, after, k, cost)
     if matched and _note_in_gap(h, w, matched, k, cost) < 0:
         return np.int64(statuses.W_GROW)
-    count = _reach(w, count, k + 1, state, cost)
-    charge(w, 256)
-    last = np.int64(0)
-    for byte in range(256):
+    count = _reach(h, w, count, k + 1, state, cost)
+    targets = _targets_of(h, w, state)
+    if targets < 0:
+        return targets
+    for i in range(targets + 1, targets + 1 + tab(w, ws.POOL)[targets]):
         if count < 0:
             return count
-        after = transition(h, state, np.int64(byte))
-        if after != last and after != lexer_layout.BEFORE:  # neighbours mostly lead to the same state
-            count = _arrive(h, w, count, node, after, k, cost + 1)
-        last = after
+        count = _arrive(h, w, count, node, tab(w, ws.POOL)[i], k, cost + 1)
     return count
+
+
+@kernel
+def _targets_of(h, w, state):
+    """Where in ``POOL`` the number of transitions' targets of a state is, and then these, each once, as its bytes come; or a
+    status. Found once: a state in a gap is come to from many nodes.
+    """
+    if not room(w, ws.TARGETS_OF, state + 1):
+        return np.int64(statuses.W_GROW)
+    known = tab(w, ws.TARGETS_OF)[state]
+    if known > 0:
+        return known
+    record = whead(w)[ws.W_POOL_USED]
+    if not charge(w, 512) or not room(w, ws.POOL, record + 257):
+        return np.int64(statuses.W_GROW)
+    pool = tab(w, ws.POOL)
+    count = np.int64(0)
+    last = np.int64(0)
+    for byte in range(256):
+        after = transition(h, state, np.int64(byte))
+        if after < 0:
+            return after
+        if after == last or after == 0 or after == lexer_layout.BEFORE:  # neighbours mostly lead to the same state
+            continue
+        last = after
+        at = np.int64(0)
+        while at < count and pool[record + 1 + at] != after:
+            at += 1
+        if at == count:
+            pool[record + 1 + count] = after
+            count += 1
+    pool[record] = count
+    whead(w)[ws.W_POOL_USED] = record + 1 + count
+    tab(w, ws.TARGETS_OF)[state] = record
+    return record
 
 
 @kernel
@@ -113,12 +139,21 @@ def _arrive(h, w, count, node, after, k, cost):
         if status < 0:
             return status
         state = rest_of(h, state)
-    return _reach(w, count, k if is_gap else k + 1, state, cost) if state else count
+    return _reach(h, w, count, k if is_gap else k + 1, state, cost) if state else count
 
 
 @kernel
-def _reach(w, count, k, state, cost):
-    """Come to a state before element ``k``; how many places are in the heap then, or ``W_GROW``."""
+def _reach(h, w, count, k, state, cost):
+    """Come to a state before element ``k``; how many places are in the heap then, or a status. Most states cannot go on with
+    the text: there is nothing to come of them.
+    """
+    charge(w, 4)
+    if k < whead(w)[ws.W_ELEMENTS] and not tab(w, ws.ACCEPTS)[k]:
+        element = tab(w, ws.ELEMENTS)[k]
+        if element >= 0:
+            after = transition(h, state, element)
+            if after <= 0:
+                return after if after < 0 else count
     number = number_of(w, ws.PLACE_INDEX, ws.PLACES, ws.PLACE_WORDS, ws.W_N_PLACES, (k << 32) | state)
     if number < 0 or not room(w, ws.HEAP, 2 * (count + 1)):
         return np.int64(statuses.W_GROW)

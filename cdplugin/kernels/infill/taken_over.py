@@ -2,7 +2,7 @@
 right leads on to what those lead to.
 
 ``DONE`` notes for each symbol the last nodes at which it was followed to many ends. Its ``REST`` is whole there: of a symbol
-with few ends it is not (:func:`cdplugin.kernels.infill.intersect._derive`).
+with few ends it is not (:func:`cdplugin.kernels.infill.gathering.derive`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.infill.gap_rests import at_end, gap_row
 from cdplugin.kernels.infill.workspace import charge, end_node, has_bit, tab, whead
-from cdplugin.kernels.jit.decorators import count_bits, kernel
+from cdplugin.kernels.jit.decorators import count_bits, kernel, low_bit
 from cdplugin.kernels.store import layout
 from cdplugin.kernels.store.arena import i64
 
@@ -27,9 +28,10 @@ def size_of_done(w):
 
 
 @kernel
-def find_done(w, last):
+def find_done(h, w, last):
     """Fill ``DONE`` with the nodes right of ``last``, as if they had just been followed: at most ``NEAR`` of them are looked
-    at, and for each symbol the nearest ones with many ends are noted. -1: none.
+    at, and for each symbol the nearest ones with many ends are noted. -1: none. (What may be empty is not taken over where
+    rests are found when they are asked for.)
     """
     head = whead(w)
     done = tab(w, ws.DONE)
@@ -37,14 +39,49 @@ def find_done(w, last):
     for symbol in range(head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES]):
         at = symbol * LAST_NODES
         charge(w, 4)
-        for node in range(last + 1, until):
-            row = ends_of(w, np.int64(node), np.int64(symbol))
+        skipped = head[ws.W_ASKED] != 0 and symbol < head[ws.W_N_SYMBOLS_NT] and i64(h, layout.NULLABLE)[symbol] != 0
+        for node in range(last + 1, last + 1 if skipped else until):
             # with few ends there is nothing worth taking over
-            if at < (symbol + 1) * LAST_NODES and row and are_many(w, row, head[ws.W_WIDTH]):
+            if at < (symbol + 1) * LAST_NODES and _has_many(w, np.int64(node), np.int64(symbol)):
                 done[at] = node
                 at += 1
         for i in range(at, (symbol + 1) * LAST_NODES):
             done[i] = -1
+
+
+@kernel
+def _has_many(w, node, symbol):
+    """Whether a symbol leads from a node to many."""
+    row = ends_of(w, node, symbol)
+    return row > 0 and are_many(w, row, whead(w)[ws.W_WIDTH])
+
+
+@kernel
+def note_many(w, gap):
+    """:func:`note_done` for the nonterminals at a node in ``UNNAMED``: those in more than ``FEW_ENDS`` of its ends' sets."""
+    head = whead(w)
+    bits = tab(w, ws.BITS)
+    base = tab(w, ws.GAP_BASES)[gap]
+    for k in range((head[ws.W_N_SYMBOLS_NT] + 63) >> 6):
+        one = np.int64(0)  # what is in one set at least, in two, in three, in four
+        two = np.int64(0)
+        three = np.int64(0)
+        four = np.int64(0)
+        for i in range(gap >> 6, head[ws.W_WIDTH]):
+            word = bits[base + i]
+            while word:
+                set_ = bits[at_end(w, gap, 64 * i + low_bit(word)) + k]
+                word &= word - 1
+                four |= three & set_
+                three |= two & set_
+                two |= one & set_
+                one |= set_
+                charge(w, 1)
+        while four:
+            symbol = 64 * k + low_bit(four)
+            four &= four - 1
+            if symbol < head[ws.W_N_SYMBOLS_NT]:
+                _put_first(tab(w, ws.DONE), symbol * LAST_NODES, gap)
 
 
 @kernel
@@ -77,6 +114,8 @@ def followed_before(h, w, node, symbol, row):
         if other < 0 or other == node or (null and not has_bit(bits, row, other)):
             continue
         known = ends_of(w, other, symbol)
+        if known <= 0:
+            continue
         size = np.int64(0)
         for j in range(node >> 6, width):
             word = bits[known + j]
@@ -106,10 +145,12 @@ def are_many(w, row, width):
 
 @kernel
 def ends_of(w, node, symbol):
-    """The row of the nodes that a symbol leads to from a node, or 0."""
+    """The row of the nodes that a symbol leads to from a node, 0, or ``W_GROW``."""
     head = whead(w)
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
     if symbol < n_nonterminals:
+        if has_bit(tab(w, ws.UNNAMED), 0, node):
+            return gap_row(w, node, symbol)
         return tab(w, ws.DERIVED)[node * n_nonterminals + symbol]
     return tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] + symbol - n_nonterminals]
 

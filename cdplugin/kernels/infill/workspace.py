@@ -181,6 +181,8 @@ def note_rest(w, node, dot):
     if dot:
         turn = tab(w, ws.TURN_OF)[dot - 1]
         tab(w, ws.ACTIVE)[turn >> 6] |= np.int64(1) << (turn & 63)
+        if whead(w)[ws.W_ASKED]:
+            tab(w, ws.NEXT_HERE)[node * whead(w)[ws.W_TURN_SET] + (turn >> 6)] |= np.int64(1) << (turn & 63)
 
 
 @kernel
@@ -223,7 +225,12 @@ def set_bit(bits, row, node):
 @kernel
 def word_between(bits, at, k, first, until):
     """Word ``k`` of the set at ``at``, of what lies between the numbers ``first`` and ``until - 1``: it has some of them."""
-    word = bits[at + k]
+    return cut_word(bits[at + k], k, first, until)
+
+
+@kernel
+def cut_word(word, k, first, until):
+    """:func:`word_between` of a word."""
     if first > 64 * k:
         word &= np.int64(-1) << (first - 64 * k)
     if until < 64 * k + 64:

@@ -26,7 +26,7 @@ from cdplugin.kernels.lexer.fields import (
 from cdplugin.kernels.lexer.heads import head_at, head_place, n_heads_of
 from cdplugin.kernels.lexer.rows import has_long_row, known_transition, owner_of
 from cdplugin.kernels.lexer.states import lexer_state
-from cdplugin.kernels.regex.derive import FEW_VISITS, derive, derive_parts, refine_class
+from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
 from cdplugin.kernels.regex.emptiness import is_nonempty
 from cdplugin.kernels.regex.expressions import EMPTY
 from cdplugin.kernels.regex.saturate import saturate
@@ -143,8 +143,7 @@ def lexer_step(h, state, byte):
             return statuses.LIMIT_WORK
         word = word_of(h, value, i)
         expression = word & layout.LOW_32
-        # the row keeps what becomes of a single word; of several, other states have some
-        child = derive_parts(h, expression, byte, count > 1)
+        child = derive(h, expression, byte)
         if child < 0:
             return child
         if has_classes:

@@ -81,13 +81,7 @@ def _known_derivative(h, e, byte):
 
 @kernel
 def derive(h, e, byte):
-    """The derivative of ``e`` by ``byte``: what ``e`` matches after it. An id or a status. It is memoised."""
-    return derive_parts(h, e, byte, True)
-
-
-@kernel
-def derive_parts(h, e, byte, is_kept):
-    """:func:`derive`; without ``is_kept`` the derivative of ``e`` itself is not memoised, only those of its parts.
+    """The derivative of ``e`` by ``byte``: what ``e`` matches after it. An id or a status.
 
     Post-order over the parts whose derivatives are missing; each result is memoised under ``(e, byte)``. An entry stays on the
     stack until its parts are known, and is computed when it comes up again. Cost: a constructor for each node between the root
@@ -152,11 +146,9 @@ def derive_parts(h, e, byte, is_kept):
             head[layout.STACK_TOP] = top
         if result < 0:
             return result
+        if memo_put(h, layout.M_DERIVATIVE, e, byte, result) < 0:
+            return statuses.GROW
         head[layout.STACK_TOP] -= 1
-        if is_kept or head[layout.STACK_TOP] > base:
-            if memo_put(h, layout.M_DERIVATIVE, e, byte, result) < 0:
-                head[layout.STACK_TOP] += 1
-                return statuses.GROW
     return result
 
 

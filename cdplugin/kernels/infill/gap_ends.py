@@ -1,0 +1,291 @@
+"""Facts at the node inside a gap, for a check: by end, and as far as they are asked for.
+
+As in :mod:`cdplugin.kernels.infill.gap_facts` nearly every symbol leads from the gap somewhere, and the same few ends come up
+for all of them. So what is known is kept by end: the *set of the symbols* that lead from the gap there, and the set of the dots
+before these. If a symbol leads to an end, all nonterminals up from it do, which the plan knows (``GAP_REACH``). Ends are gone
+through from left to right: at each, the dots before its symbols behind which something leads on from there
+(``NEXT_HERE``) may bring new symbols to ends further right.
+
+In ``[a □ ]``, node 3 in the gap::
+
+    at 3      w "," "]" L E        (all that may lie in the gap, by the plan)
+    at 4, E   "]", and so S        nothing leads on from there
+
+The rest of a rule in the gap mostly ends with one symbol, its tail, and leads to where that symbol does. The node is noted in
+``UNNAMED``; a dot has a row in ``REST`` there only if a rest right of the gap is known behind it, or behind a later symbol of
+the rule. The others are found when they are asked for (:mod:`cdplugin.kernels.infill.gap_rests`): of a thousand some dozens.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.infill.asked import rest_behind
+from cdplugin.kernels.infill.gap_plan import stays_in_gap, take_plan, words_of_end
+from cdplugin.kernels.infill.gap_rests import at_end, gap_rest
+from cdplugin.kernels.infill.taken_over import note_done, note_many
+from cdplugin.kernels.infill.workspace import charge, cut_rows, has_bit, new_row, or_row, rest_row, room, set_bit, tab, whead
+from cdplugin.kernels.jit.decorators import kernel, low_bit
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import i64
+
+
+@kernel
+def ends_of_gap(h, w, node):
+    """Find what is known at the node inside a gap, given all nodes right of it: 1; 0 if there is no plan for the lexemes that
+    may lie in it, or a status.
+
+    Work: for each end a set, for each rest behind it a row, and a set for each new symbol at an end that it leads to.
+    """
+    head = whead(w)
+    status = take_plan(h, w, node)
+    if status <= 0:
+        return status
+    n_dots = head[ws.W_N_DOTS]
+    width = head[ws.W_WIDTH]
+    base = head[ws.W_BITS_USED]
+    size = width + (64 * width - node) * words_of_end(w)
+    if (
+        not room(w, ws.GAP_ROWS, n_dots)
+        or not room(w, ws.GAP_LIST, n_dots)
+        or not room(w, ws.BITS, base + size)
+        or not charge(w, 4 * words_of_end(w))
+    ):
+        return np.int64(statuses.W_GROW)
+    rows = tab(w, ws.GAP_ROWS)
+    for i in range(head[ws.W_N_GAP_LIST]):
+        rows[tab(w, ws.GAP_LIST)[i]] = 0
+    head[ws.W_N_GAP_LIST] = 0
+    for i in range(base, base + width):
+        tab(w, ws.BITS)[i] = 0
+    cut_rows(w, ws.W_BITS_USED, ws.W_BITS_CLEAN, base + size)
+    tab(w, ws.GAP_BASES)[node] = base
+    _let_stay(w, node)
+    _begin_with_lexemes(w, node)
+    _find_covered(w, node)
+    status = _go_on(h, w, node)
+    if status >= 0:
+        status = _name_rests(h, w, node)
+    return status if status < 0 else np.int64(1)
+
+
+@kernel
+def _take_end(w, gap, end):
+    """Where the sets of an end are, made empty if it is a new one."""
+    bits = tab(w, ws.BITS)
+    at = at_end(w, gap, end)
+    if set_bit(bits, tab(w, ws.GAP_BASES)[gap], end):
+        for i in range(at, at + words_of_end(w)):
+            bits[i] = 0
+    return at
+
+
+@kernel
+def _lead_to(w, gap, symbol, end):
+    """Let a symbol lead from the gap to an end, and what is up from it; whether that is new."""
+    bits = tab(w, ws.BITS)
+    at = _take_end(w, gap, end)
+    if has_bit(bits, at, symbol):
+        return False
+    size = words_of_end(w)
+    charge(w, size >> 2)
+    reach = tab(w, ws.GAP_REACH)
+    for i in range(size):
+        bits[at + i] |= reach[symbol * size + i]
+    return True
+
+
+@kernel
+def _let_stay(w, gap):
+    """Let what may lie in the gap end at its node."""
+    head = whead(w)
+    n_nonterminals = head[ws.W_N_SYMBOLS_NT]
+    bits = tab(w, ws.BITS)
+    at = _take_end(w, gap, gap)
+    for k in range((n_nonterminals + 63) >> 6):
+        bits[at + k] = tab(w, ws.GAP_STAYS)[k]
+    for k in range(head[ws.W_SET]):
+        set_ = tab(w, ws.GAP_KEY)[k]
+        while set_:
+            set_bit(bits, at, n_nonterminals + 64 * k + low_bit(set_))
+            set_ &= set_ - 1
+
+
+@kernel
+def _begin_with_lexemes(w, gap):
+    """Take the ends of the lexemes right of the gap, at which something is known.
+
+    Ends without any facts, of which a gap leaves many (a node for each set of lexemes that may come next), lead nowhere.
+    """
+    head = whead(w)
+    n_nonterminals = head[ws.W_N_SYMBOLS_NT]
+    bits = tab(w, ws.BITS)
+    useful = tab(w, ws.USEFUL)
+    charge(w, head[ws.W_N_LEXEMES] * head[ws.W_WIDTH])
+    for k in range(head[ws.W_SET]):
+        set_ = tab(w, ws.SPAN_SETS)[gap * head[ws.W_SET] + k]
+        while set_:
+            lexeme = 64 * k + low_bit(set_)
+            set_ &= set_ - 1
+            row = tab(w, ws.SPANS)[gap * head[ws.W_N_LEXEMES] + lexeme]
+            note_done(w, gap, n_nonterminals + lexeme, row)
+            for i in range(gap >> 6, head[ws.W_WIDTH]):
+                word = bits[row + i] & useful[i]
+                while word:
+                    _lead_to(w, gap, n_nonterminals + lexeme, 64 * i + low_bit(word))
+                    word &= word - 1
+
+
+@kernel
+def _find_covered(w, gap):
+    """Fill ``GAP_COVERED``: the nodes of gaps further right from which each lexeme leads only to where it leads from this one.
+
+    Where a comment may begin in this gap and end in the other, that is so of all lexemes. What is then made of them from the
+    other gap is made of them from this one, too.
+    """
+    for k in range(whead(w)[ws.W_WIDTH]):
+        set_ = tab(w, ws.UNNAMED)[k]
+        tab(w, ws.GAP_COVERED)[k] = 0
+        while set_:
+            bit = low_bit(set_)
+            set_ &= set_ - 1
+            if _covers(w, gap, 64 * k + bit):
+                tab(w, ws.GAP_COVERED)[k] |= np.int64(1) << bit
+
+
+@kernel
+def _covers(w, gap, other):
+    """Whether each lexeme leads from a gap to where it leads from another."""
+    head = whead(w)
+    n_nonterminals = head[ws.W_N_SYMBOLS_NT]
+    bits = tab(w, ws.BITS)
+    ends = tab(w, ws.GAP_BASES)[gap]
+    others = tab(w, ws.GAP_BASES)[other]
+    for i in range(other >> 6, head[ws.W_WIDTH]):
+        word = bits[others + i]
+        while word:
+            end = 64 * i + low_bit(word)
+            word &= word - 1
+            charge(w, 4)
+            known = has_bit(bits, ends, end)
+            at = at_end(w, gap, end)
+            theirs = at_end(w, other, end)
+            for j in range(n_nonterminals >> 6, (n_nonterminals + head[ws.W_N_LEXEMES] + 63) >> 6):
+                more = bits[theirs + j] & ~(bits[at + j] if known else np.int64(0))
+                if j == n_nonterminals >> 6:
+                    more &= np.int64(-1) << (n_nonterminals & 63)
+                if more:
+                    return False
+    return True
+
+
+@kernel
+def _go_on(h, w, gap):
+    """Go through the ends from left to right: what leads on from each brings symbols to ends right of it. 0 or a status."""
+    head = whead(w)
+    bits = tab(w, ws.BITS)
+    base = tab(w, ws.GAP_BASES)[gap]
+    words = (head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES] + 63) >> 6
+    turns = head[ws.W_TURN_SET]
+    dots = tab(w, ws.SYMBOL_DOTS)
+    for i in range(gap >> 6, head[ws.W_WIDTH]):
+        done = np.int64(0)
+        if i == gap >> 6:
+            done = (np.int64(2) << (gap & 63)) - 1 if gap & 63 != 63 else np.int64(-1)
+        while True:
+            word = bits[base + i] & ~done
+            if word == 0:
+                break
+            bit = low_bit(word)
+            done |= np.int64(1) << bit
+            end = np.int64(64 * i + bit)
+            covered = has_bit(tab(w, ws.GAP_COVERED), 0, end)
+            again = True
+            while again:
+                again = False
+                if not charge(w, 4 + turns):
+                    return np.int64(statuses.W_GROW)
+                for k in range(turns):
+                    set_ = bits[at_end(w, gap, end) + words + k] & tab(w, ws.NEXT_HERE)[end * turns + k]
+                    while set_:
+                        dot = dots[64 * k + low_bit(set_)]
+                        set_ &= set_ - 1
+                        # a symbol that may lie in this gap may do so instead of leading into one that is covered
+                        if covered and stays_in_gap(w, i64(h, layout.DOT_SYMBOL)[dot]):
+                            continue
+                        status = _lead_on(h, w, gap, dot, end)
+                        if status < 0:
+                            return status
+                        again = again or status > 0
+    return np.int64(0)
+
+
+@kernel
+def _lead_on(h, w, gap, dot, end):
+    """Take what the rest of a rule behind the symbol after ``dot`` leads to from an end of the symbol: for the dot's row, and,
+    if all before the symbol stays, for the rule's nonterminal. 1 if that came to end at ``end`` itself, 0, or a status.
+    """
+    head = whead(w)
+    width = head[ws.W_WIDTH]
+    after = rest_behind(h, w, end, dot)
+    if after <= 0:
+        return after
+    into = tab(w, ws.GAP_ROWS)[dot]
+    if into == 0:
+        into = new_row(w)
+        if into < 0:
+            return into
+        tab(w, ws.GAP_ROWS)[dot] = into
+        tab(w, ws.GAP_LIST)[head[ws.W_N_GAP_LIST]] = dot
+        head[ws.W_N_GAP_LIST] += 1
+    bits = tab(w, ws.BITS)
+    charge(w, width)
+    if not or_row(bits, into, after, width) or not has_bit(tab(w, ws.GAP_FIRST), 0, dot):
+        return np.int64(0)
+    left = i64(h, layout.DOT_LEFT)[dot]
+    at_itself = np.int64(0)
+    for i in range(end >> 6, width):
+        word = bits[after + i] & tab(w, ws.USEFUL)[i]
+        while word:
+            other = 64 * i + low_bit(word)
+            word &= word - 1
+            if _lead_to(w, gap, left, other) and other == end:
+                at_itself = np.int64(1)
+    return at_itself
+
+
+@kernel
+def _name_rests(h, w, gap):
+    """Note the node in ``UNNAMED``, and symbols with many ends in ``DONE``; name the rows of dots behind which, or behind a
+    later symbol of the rule, a rest is known. 0 or ``W_GROW``.
+    """
+    head = whead(w)
+    set_bit(tab(w, ws.UNNAMED), 0, gap)
+    words = head[ws.W_TURN_SET]
+    some = np.int64(0)
+    for i in range(words):
+        some |= tab(w, ws.ALIVE)[gap * words + i] & tab(w, ws.GAP_TAILED)[i]
+        tab(w, ws.NEXT_HERE)[gap * words + i] |= tab(w, ws.GAP_ACTIVE)[i]
+    if some:
+        set_bit(tab(w, ws.USEFUL), 0, gap)
+    note_many(w, gap)
+    width = head[ws.W_WIDTH]
+    for i in range(head[ws.W_N_GAP_LIST]):
+        dot = tab(w, ws.GAP_LIST)[i]
+        led = tab(w, ws.GAP_ROWS)[dot]
+        while True:
+            shared = np.int64(0)
+            if not has_bit(tab(w, ws.REST_NODES), dot * width, gap):
+                shared = gap_rest(h, w, gap, dot)
+            row = rest_row(w, gap, dot)
+            if row < 0 or shared < 0:
+                return np.int64(statuses.W_GROW)
+            if shared:
+                or_row(tab(w, ws.BITS), row, shared, width)
+            or_row(tab(w, ws.BITS), row, led, width)
+            charge(w, width)
+            if tab(w, ws.IS_FIRST)[dot] or not stays_in_gap(w, i64(h, layout.DOT_SYMBOL)[dot - 1]):
+                break
+            dot -= 1
+    return np.int64(0)

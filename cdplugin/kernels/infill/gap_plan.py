@@ -1,0 +1,259 @@
+"""The plan for gaps: what is known of the node inside a gap before its text is, given the lexemes that may lie in the gap.
+
+For which symbols of ``S: "[" L "]"   L: E | E "," L   E: w`` stay, what they are up from and what tails there are, see
+:mod:`cdplugin.kernels.infill.gap_facts`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.infill.workspace import charge, has_bit, or_row, room, set_bit, tab, whead
+from cdplugin.kernels.jit.decorators import kernel, low_bit
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import i64
+
+MOST_OTHERS = 8  # gaps in which other lexemes may lie, one after another, before a plan is made for theirs
+SEVERAL = -1  # in GAP_TAIL
+
+
+@kernel
+def take_plan(h, w, node):
+    """Whether there is a plan for the lexemes that lead from a node to itself; made now if there is none, or if the one there
+    is has not fitted for some time. 1, 0 or ``W_GROW``.
+
+    In a language whose programs nest, all lexemes may lie in all gaps, so one plan is enough. In a flat one (a JSON Schema
+    without references) it is those that may still follow, and they differ from gap to gap: then symbol by symbol is as good.
+    """
+    head = whead(w)
+    words = head[ws.W_SET]
+    if not room(w, ws.GAP_KEY, words) or not room(w, ws.GAP_LEXEMES, words):
+        return np.int64(statuses.W_GROW)
+    here = tab(w, ws.GAP_LEXEMES)
+    spans = tab(w, ws.SPANS)
+    same = head[ws.W_HAS_PLAN] != 0
+    for k in range(words):
+        set_ = tab(w, ws.SPAN_SETS)[node * words + k]
+        found = np.int64(0)
+        while set_:
+            bit = low_bit(set_)
+            set_ &= set_ - 1
+            if has_bit(tab(w, ws.BITS), spans[node * head[ws.W_N_LEXEMES] + 64 * k + bit], node):
+                found |= np.int64(1) << bit
+        here[k] = found
+        same = same and tab(w, ws.GAP_KEY)[k] == found
+    charge(w, head[ws.W_N_LEXEMES])
+    if same:
+        head[ws.W_GAP_OTHERS] = 0
+        return np.int64(1)
+    if head[ws.W_HAS_PLAN] and (head[ws.W_GAP_OTHERS] < MOST_OTHERS or _is_in_use(w)):
+        head[ws.W_GAP_OTHERS] += 1
+        return np.int64(0)
+    return _plan(h, w)
+
+
+@kernel
+def _is_in_use(w):
+    """Whether some gap's rows are found by the plan: then it stays."""
+    some = np.int64(0)
+    for i in range(whead(w)[ws.W_WIDTH]):
+        some |= tab(w, ws.UNNAMED)[i]
+    return some != 0
+
+
+@kernel
+def _plan(h, w):
+    """Make the plan for the lexemes in ``GAP_LEXEMES``: ``GAP_STAYS``, ``GAP_FIRST``, ``GAP_TAIL``, ``GAP_UPS`` and sets of
+    dots. 1, or ``W_GROW``.
+
+    Work: some passes over all dots, as many as nonterminals are nested in each other to derive their shortest texts.
+    """
+    head = whead(w)
+    n_dots = head[ws.W_N_DOTS]
+    n_nonterminals = head[ws.W_N_SYMBOLS_NT]
+    head[ws.W_HAS_PLAN] = 0
+    if (
+        not room(w, ws.GAP_STAYS, (n_nonterminals + 63) >> 6)
+        or not room(w, ws.GAP_FIRST, head[ws.W_DOT_SET])
+        or not room(w, ws.GAP_TAIL, n_dots)
+        or not room(w, ws.GAP_UP_HEADS, n_nonterminals + head[ws.W_N_LEXEMES] + 1)
+        or not room(w, ws.GAP_UPS, n_dots)
+        or not room(w, ws.GAP_ACTIVE, head[ws.W_TURN_SET])
+        or not room(w, ws.GAP_TAILED, head[ws.W_TURN_SET])
+        or not room(w, ws.GAP_REACH, (n_nonterminals + head[ws.W_N_LEXEMES]) * words_of_end(w))
+    ):
+        return np.int64(statuses.W_GROW)
+    for i in range(head[ws.W_SET]):
+        tab(w, ws.GAP_KEY)[i] = tab(w, ws.GAP_LEXEMES)[i]
+    if not _find_staying(h, w) or not charge(w, 4 * n_dots):
+        return np.int64(statuses.W_GROW)
+    _find_tails(h, w)
+    _find_sets(h, w)
+    _find_ups(h, w)
+    if head[ws.W_ASKED] and not _find_reach(w):
+        return np.int64(statuses.W_GROW)
+    head[ws.W_GAP_OTHERS] = 0
+    head[ws.W_HAS_PLAN] = 1
+    return np.int64(1)
+
+
+@kernel
+def words_of_end(w):
+    """How many words a set of symbols and a set by turn have together."""
+    head = whead(w)
+    return ((head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES] + 63) >> 6) + head[ws.W_TURN_SET]
+
+
+@kernel
+def _find_reach(w):
+    """Fill ``GAP_REACH``: the closure of what is up from a symbol, and then the dots. Whether there was work left."""
+    head = whead(w)
+    n_symbols = head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES]
+    words = (n_symbols + 63) >> 6
+    size = words_of_end(w)
+    reach = tab(w, ws.GAP_REACH)
+    heads = tab(w, ws.GAP_UP_HEADS)
+    ups = tab(w, ws.GAP_UPS)
+    for i in range(n_symbols * size):
+        reach[i] = 0
+    for symbol in range(n_symbols):
+        set_bit(reach, symbol * size, symbol)
+    grown = True
+    while grown:
+        grown = False
+        for symbol in range(n_symbols - 1, -1, -1):
+            if not charge(w, words * (1 + heads[symbol + 1] - heads[symbol])):
+                return False
+            for i in range(heads[symbol], heads[symbol + 1]):
+                grown = or_row(reach, symbol * size, ups[i] * size, words) or grown
+    starts = tab(w, ws.SYMBOL_HEADS)
+    for symbol in range(n_symbols):
+        if not charge(w, size):
+            return False
+        for k in range(words):
+            set_ = reach[symbol * size + k]
+            while set_:
+                other = 64 * k + low_bit(set_)
+                set_ &= set_ - 1
+                for turn in range(starts[other], starts[other + 1]):
+                    set_bit(reach, symbol * size + words, turn)
+    return True
+
+
+@kernel
+def _find_staying(h, w):
+    """Fill ``GAP_STAYS``: the nonterminals that derive a text of lexemes that may lie in the gap, or the empty one; and
+    ``GAP_FIRST``: the dots of which all that comes before in the rule stays. Whether there was work left.
+    """
+    n_dots = whead(w)[ws.W_N_DOTS]
+    symbols = i64(h, layout.DOT_SYMBOL)
+    lefts = i64(h, layout.DOT_LEFT)
+    first = tab(w, ws.IS_FIRST)
+    stays = tab(w, ws.GAP_STAYS)
+    behind = tab(w, ws.GAP_FIRST)
+    for i in range((whead(w)[ws.W_N_SYMBOLS_NT] + 63) >> 6):
+        stays[i] = 0
+    for i in range(whead(w)[ws.W_DOT_SET]):
+        behind[i] = 0
+    grown = True
+    while grown:
+        grown = False
+        if not charge(w, n_dots):
+            return False
+        whole = True
+        for dot in range(n_dots):
+            whole = whole or first[dot] != 0
+            if not whole:
+                continue
+            set_bit(behind, 0, dot)
+            if symbols[dot] == layout.END_OF_RULE:
+                grown = set_bit(stays, 0, lefts[dot]) or grown
+            else:
+                whole = stays_in_gap(w, symbols[dot])
+    return True
+
+
+@kernel
+def stays_in_gap(w, symbol):
+    """Whether a symbol may lie in the gap."""
+    if symbol >= 0:
+        return has_bit(tab(w, ws.GAP_STAYS), 0, symbol)
+    return has_bit(tab(w, ws.GAP_KEY), 0, -2 - symbol)
+
+
+@kernel
+def number_of_symbol(w, symbol):
+    """A symbol's number: lexemes come after the nonterminals."""
+    return symbol if symbol >= 0 else whead(w)[ws.W_N_SYMBOLS_NT] - 2 - symbol
+
+
+@kernel
+def _find_tails(h, w):
+    """Fill ``GAP_TAIL``: what the rest of a rule may end with where all before that stays: 1 + the symbol, 0: nothing, or
+    ``SEVERAL``.
+
+    Several where the end of a rule may be empty (``"x" A? B?`` ends with "x", A or B), nothing where a symbol cannot lie in the
+    gap and more comes after it: then the rule is only gone on with where that symbol leads.
+    """
+    symbols = i64(h, layout.DOT_SYMBOL)
+    null_rest = i64(h, layout.DOT_NULL_REST)
+    tails = tab(w, ws.GAP_TAIL)
+    for dot in range(whead(w)[ws.W_N_DOTS] - 1, -1, -1):
+        tails[dot] = 0
+        symbol = symbols[dot]
+        if symbol == layout.END_OF_RULE:
+            continue
+        if stays_in_gap(w, symbol):
+            tails[dot] = tails[dot + 1]
+        if null_rest[dot + 1]:
+            tail = number_of_symbol(w, symbol) + 1
+            tails[dot] = tail if tails[dot] == 0 or tails[dot] == tail else SEVERAL
+
+
+@kernel
+def _find_sets(h, w):
+    """Fill ``GAP_ACTIVE`` and ``GAP_TAILED``."""
+    active = tab(w, ws.GAP_ACTIVE)
+    tailed = tab(w, ws.GAP_TAILED)
+    tails = tab(w, ws.GAP_TAIL)
+    for i in range(whead(w)[ws.W_TURN_SET]):
+        active[i] = 0
+        tailed[i] = 0
+    for dot in range(whead(w)[ws.W_N_DOTS]):
+        if i64(h, layout.DOT_SYMBOL)[dot] == layout.END_OF_RULE:
+            continue
+        if tails[dot] != 0:
+            set_bit(tailed, 0, tab(w, ws.TURN_OF)[dot])
+        if tails[dot + 1] != 0:
+            set_bit(active, 0, tab(w, ws.TURN_OF)[dot])
+
+
+@kernel
+def _find_ups(h, w):
+    """Fill ``GAP_UPS``: by symbol, from ``GAP_UP_HEADS`` on, the nonterminals up from it, each once.
+
+    A nonterminal with a rule whose beginning stays, up to the symbol, and behind which the rest may be empty; itself left out,
+    as in ``L: E "," L``.
+    """
+    head = whead(w)
+    lefts = i64(h, layout.DOT_LEFT)
+    null_rest = i64(h, layout.DOT_NULL_REST)
+    heads = tab(w, ws.SYMBOL_HEADS)
+    dots = tab(w, ws.SYMBOL_DOTS)
+    behind = tab(w, ws.GAP_FIRST)
+    ups = tab(w, ws.GAP_UPS)
+    mark = tab(w, ws.NT_MARK)
+    count = np.int64(0)
+    for symbol in range(head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES]):
+        tab(w, ws.GAP_UP_HEADS)[symbol] = count
+        head[ws.W_STAMP] += 1
+        stamp = head[ws.W_STAMP]
+        for i in range(heads[symbol], heads[symbol + 1]):
+            dot = dots[i]
+            left = lefts[dot]
+            if null_rest[dot + 1] and has_bit(behind, 0, dot) and mark[left] != stamp and left != symbol:
+                mark[left] = stamp
+                ups[count] = left
+                count += 1
+    tab(w, ws.GAP_UP_HEADS)[head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES]] = count

@@ -1,0 +1,82 @@
+"""What is known at the node inside a gap, asked for one by one (:mod:`cdplugin.kernels.infill.gap_ends` says how it is kept).
+
+In ``[a □ ]``, the dot ``S -> "[" L • "]"`` at node 3 leads to where ``"]"`` leads, 3 4 E, which nobody asks for before ``L`` is
+followed from node 1 to node 3.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.infill.gap_plan import number_of_symbol, stays_in_gap, words_of_end
+from cdplugin.kernels.infill.workspace import charge, has_bit, name_row, or_row, tab, whead
+from cdplugin.kernels.jit.decorators import kernel, low_bit
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import i64
+
+
+@kernel
+def at_end(w, gap, end):
+    """Where in ``BITS`` the sets of an end of a gap are: symbols, and dots by turn. Before all of them, the row of the ends."""
+    return tab(w, ws.GAP_BASES)[gap] + whead(w)[ws.W_WIDTH] + (end - gap) * words_of_end(w)
+
+
+@kernel
+def gap_row(w, gap, symbol):
+    """The row of the nodes that a symbol (by number) leads to from the node in a gap; 0: none, or ``W_GROW``. Of a nonterminal
+    it is made when it is asked for, and kept in ``DERIVED``.
+    """
+    head = whead(w)
+    n_nonterminals = head[ws.W_N_SYMBOLS_NT]
+    if symbol >= n_nonterminals:
+        if not has_bit(tab(w, ws.SPAN_SETS), gap * head[ws.W_SET], symbol - n_nonterminals):
+            return np.int64(0)
+        return tab(w, ws.SPANS)[gap * head[ws.W_N_LEXEMES] + symbol - n_nonterminals]
+    index = gap * n_nonterminals + symbol
+    row = tab(w, ws.DERIVED)[index]
+    if row == 0:
+        row = name_row(w, ws.DERIVED, index)
+        if row < 0:
+            return row
+        bits = tab(w, ws.BITS)
+        base = tab(w, ws.GAP_BASES)[gap]
+        for i in range(gap >> 6, head[ws.W_WIDTH]):
+            word = bits[base + i]
+            while word:
+                bit = low_bit(word)
+                word &= word - 1
+                charge(w, 1)
+                if has_bit(bits, at_end(w, gap, 64 * i + bit), symbol):
+                    bits[row + i] |= np.int64(1) << bit
+    return row
+
+
+@kernel
+def gap_rest(h, w, gap, dot):
+    """The row of the nodes that the rest of a rule at ``dot`` leads to from the node in a gap, by what may be its tail; 0:
+    none, or ``W_GROW``. If there may be several tails, it is kept in ``REST``.
+    """
+    head = whead(w)
+    tail = tab(w, ws.GAP_TAIL)[dot]
+    if tail >= 0:
+        return gap_row(w, gap, tail - 1) if tail else np.int64(0)
+    index = gap * head[ws.W_N_DOTS] + dot
+    into = tab(w, ws.REST)[index]
+    if into:
+        return into
+    symbols = i64(h, layout.DOT_SYMBOL)
+    at = np.int64(dot)
+    while symbols[at] != layout.END_OF_RULE:
+        if i64(h, layout.DOT_NULL_REST)[at + 1]:
+            row = gap_row(w, gap, number_of_symbol(w, symbols[at]))
+            if row > 0 and into == 0:
+                into = name_row(w, ws.REST, index)
+            if row < 0 or into < 0:
+                return np.int64(statuses.W_GROW)
+            if row:
+                or_row(tab(w, ws.BITS), into, row, head[ws.W_WIDTH])
+        if not stays_in_gap(w, symbols[at]):
+            break
+        at += 1
+    return into
