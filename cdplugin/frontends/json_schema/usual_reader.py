@@ -11,8 +11,6 @@ from cdplugin.frontends.json_schema.dialect import (
     ALL_TYPES,
     ARRAY,
     ARRAY_BIT,
-    IDENTITY,
-    IN_PLACE,
     LENIENT,
     NUMBER,
     OBJECT,
@@ -40,6 +38,11 @@ UNUSUAL = frozenset(
     "$recursiveRef propertyNames minProperties maxProperties contains prefixItems".split()
 )
 """Keywords that are left to others. A schema in which any member is called so is not even begun."""
+_TAKEN = frozenset(
+    "type enum const items additionalItems minItems maxItems uniqueItems properties required additionalProperties "
+    "patternProperties".split()
+)
+"""Keywords that are read here, besides references, choices, and those that :class:`.Reader` reads (strings, numbers)."""
 REF, _LEFT, ANY_OF, ONE_OF = (1 << i for i in range(9, 13))
 """Groups of their own (:mod:`.dialect`)."""
 _DEFINITIONS = ("definitions", "$defs")
@@ -60,7 +63,7 @@ class UnusualError(Exception):
 @fixed_cache(16, entry_bytes=4_000)
 def _codes(dialect: Dialect) -> dict[str, int]:
     """The groups of the keywords; those apart that are not written here, or not below the root."""
-    left = {name: _LEFT for name, group in dialect.groups.items() if name in UNUSUAL or group in (IDENTITY, IN_PLACE)}
+    left = {name: _LEFT for name, group in dialect.groups.items() if group not in (STRING, NUMBER) and name not in _TAKEN}
     return dialect.groups | left | {"$ref": REF, "anyOf": ANY_OF, "oneOf": ONE_OF}
 
 
