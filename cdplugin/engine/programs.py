@@ -178,38 +178,46 @@ class Program:
         known = self._result(root)
         if known is not None:
             return known
-        words, shared = self.words, self._known
-        # entries: (node, the children that are left, whether no complement is around these, the words that stand for such
-        # nodes). A node comes after its children.
-        positive = (iter((root,)), True, self._words_of)
-        pending: list[tuple[Expr | None, Iterator[Expr], bool, dict[int, tuple[int, ...]]]] = [(None, *positive)]
-        while pending:
-            node, left, inside, words_of = pending[-1]
-            theirs = shared if words_of is self._words_of else _NOTHING
+        words, plain = self.words, self._words_of
+        uncut = (self._uncut_words_of, self._known if self._uncut_words_of is plain else _NOTHING)
+        # Of the node whose children are visited: the node, the children that are left, whether no complement is around these,
+        # the words that stand for such nodes, and those that the arena has. A node comes after its children.
+        node: Expr | None = None
+        left, inside, words_of, theirs = iter((root,)), True, plain, self._known
+        waiting: list[tuple[Expr | None, Iterator[Expr], bool, dict[int, tuple[int, ...]], Mapping[int, tuple[int, ...]]]] = []
+        while True:
             for child in left:
                 key = id(child)
-                leaf = words_of.get(key) or theirs.get(key)
+                leaf = words_of.get(key)
+                if leaf is None:
+                    leaf = theirs.get(key)
                 if leaf is None:
                     op = child.op
                     if op in _COMPOUND and (type(child) is not Names or self._characters is None):
-                        if op == expr.NOT_OP:
-                            pending.append((child, iter(child.args), False, self._uncut_words_of))
-                        elif type(child) is Automaton:
-                            pending.append((child, iter(child.tails), inside, words_of))
+                        waiting.append((node, left, inside, words_of, theirs))
+                        node = child
+                        if op in KINDS:
+                            left = iter(child.tails if type(child) is Automaton else child.args)
                         else:
-                            children = child.args if op in KINDS else child.args[:1]
-                            pending.append((child, iter(children), inside, words_of))
+                            left = iter(child.args[:1])
+                            if op == expr.NOT_OP:
+                                inside, (words_of, theirs) = False, uncut
                         break
                     leaf = self._leaf(child, inside)
                 words += leaf
             else:
-                pending.pop()
-                if node is not None:
-                    number = self.n_results
-                    self.n_results += 1
+                if node is None:
+                    break
+                number = self.n_results
+                self.n_results += 1
+                if node.op in KINDS and type(node) is not Automaton:
+                    words += (KINDS[node.op], len(node.args), KEEP, number)
+                else:
                     self._emit(node, inside)
                     words += (KEEP, number)
-                    pending[-1][-1][id(node)] = (LOAD, number)
+                done = id(node)
+                node, left, inside, words_of, theirs = waiting.pop()
+                words_of[done] = (LOAD, number)
         known = self._result(root)
         if known is None:  # a leaf or a constant
             known = self._result_of[id(root)] = self.n_results
@@ -244,14 +252,12 @@ class Program:
         return words[1] if words is not None and words[0] == LOAD else self._result_of.get(id(node))
 
     def _emit(self, node: Expr, positive: bool) -> None:
-        """Append the instruction of a node whose children's values are on the stack."""
+        """Append the instruction of a node, other than one of ``KINDS``, whose children's values are on the stack."""
         words, op = self.words, node.op
         if type(node) is Automaton:
             states = node.within(self._allowed) if positive and self._cut else node.states
             words += (AUTOMATON, len(node.tails), node.n_states, len(states))
             words += states
-        elif op in KINDS:
-            words += (KINDS[op], len(node.args))
         elif op == expr.NOT_OP:
             words.append(layout.K_NOT)
             if self._cut:  # relative to what can be spelt
