@@ -275,6 +275,13 @@ class Arena(OwnedTables):
                 self.set_table(layout.STACK, before)
                 pages.release(freed)
 
+    def transitions(self, states: np.ndarray) -> np.ndarray:
+        """What each byte leads to from lexer states (int64), int32 ``(states, 256)``: each as from :meth:`transition`."""
+        states = np.ascontiguousarray(states, np.int64)
+        rows = np.empty((len(states), 256), np.int32)
+        self.call(kernels.OP_TRANSITIONS, states.ctypes.data, rows.ctypes.data, len(states))
+        return rows
+
     def evaluate(self, words: Sequence[int], n_results: int) -> tuple[int, list[int]]:
         """The expression that a program makes (:mod:`cdplugin.kernels.regex.programs`), and the results that it keeps; in an
         arena that is in use. Raises :class:`LimitExceeded`.

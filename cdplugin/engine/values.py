@@ -45,25 +45,21 @@ class Values:
         """A field ``L_…`` of a lexer state's record."""
         return int(self.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + field])
 
-    def transitions(self, states: np.ndarray) -> np.ndarray:
-        """The transitions of lexer states by byte, int32 ``(states, 256)``: -1 where not computed, else as in
-        :mod:`cdplugin.kernels.lexer.layout`.
-        """
-        records = self.tables[layout.LEXER_STATES]
-        first = np.asarray(states, np.int64) * lexer_layout.LEXER_WORDS
-        heads, rows = records[first + lexer_layout.L_N_HEADS], records[first + lexer_layout.L_ROW]
-        entries = self.tables[layout.TRANSITIONS]
-        out = np.full((len(first), 256), -1, np.int32)
-        is_long, is_beside = (heads > MOST_SHORT) & (heads < BESIDE), heads >= BESIDE
-        out[is_long] = entries[rows[is_long, None] + np.arange(256)]
-        out[(rows >= 0) & (heads <= MOST_SHORT)] = 0
-        if is_beside.any():
-            out[is_beside] = self.transitions(records[first[is_beside] + lexer_layout.L_SIMPLIFIED])
-        for place in range(MOST_SHORT):
-            which = np.flatnonzero(~is_long & (heads % BESIDE > place) & (rows >= 0))
-            byte = records[first[which] + lexer_layout.L_HEADS] >> 8 * place & 255
-            out[which, byte] = entries[rows[which] + place]
-        return out
+    def transition(self, state: int, byte: int) -> int:
+        """What a byte leads to from a lexer state, as in :mod:`cdplugin.kernels.lexer.layout`; -1 if that is not computed."""
+        while True:
+            heads, row = self.of_state(state, lexer_layout.L_N_HEADS), self.of_state(state, lexer_layout.L_ROW)
+            if row < 0:
+                return -1
+            place = byte
+            if not MOST_SHORT < heads < BESIDE:
+                word = self.of_state(state, lexer_layout.L_HEADS) & 0xFFFFFFFFFFFFFFFF
+                place = word.to_bytes(8, "little").find(byte, 0, heads % BESIDE)
+            if place >= 0:
+                return int(self.tables[layout.TRANSITIONS][row + place])
+            if heads < BESIDE:
+                return 0
+            state = self.of_state(state, lexer_layout.L_SIMPLIFIED)
 
     def of_row(self, row: int, field: int) -> int:
         """A field ``R_…`` of a row's record."""

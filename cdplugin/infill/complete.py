@@ -333,10 +333,10 @@ class _Speller:
         return int.from_bytes(self._work.tables[table][index * words : (index + 1) * words].tobytes(), "little")
 
     def _transition(self, state: int, byte: int) -> int:
-        after = int(self._arena.transitions(np.array([state]))[0, byte])
+        after = self._arena.transition(state, byte)
         if after < 0:
             self._work.call(kernels.OP_CLOSURE, state)
-            after = int(self._arena.transitions(np.array([state]))[0, byte])
+            after = self._arena.transition(state, byte)
         return after
 
     def _targets(self, state: int) -> list[tuple[int, int]]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import compiled, entry_kernel, kernel
 from cdplugin.kernels.jit.views import view_i32, view_i64
+from cdplugin.kernels.lexer.rows import known_transition
 from cdplugin.kernels.masks.masks import add_terminals, fill
 from cdplugin.kernels.masks.spelling import spell
 from cdplugin.kernels.masks.successors import successors
@@ -58,7 +59,8 @@ from cdplugin.kernels.store.stack import intern_words, push_pair
     OP_DERIVATIVES,  # a: expression, b, c: bytes from .. below -> how many pairs (bytes, their derivative) are on the stack
     OP_COPY,  # a: address of memory, b: address of int64 (n, 6) tables (_copy), c: n -> 0
     OP_PLAIN_RUN,  # a: expression -> how much plain text keeps it alive (regex/slices.py: plain_run_bound)
-) = range(24)
+    OP_TRANSITIONS,  # a: address of int64 (n,) lexer states, b: address of int32 (n, 256) for their transitions, c: n -> 0
+) = range(25)
 
 MATCHES_SOMETHING, MATCHES_EMPTY = 1, 2  # what OP_STATUS answers
 JOB_WORDS = 5
@@ -206,6 +208,17 @@ def edges(h, cursor, bytes_address, count):
 
 
 @kernel
+def _write_transitions(h, states_address, rows_address, count):
+    """Write the known transitions of lexer states, 256 for each, -1 for those that are not known; 0."""
+    states = view_i64(states_address, count)
+    out = view_i32(rows_address, 256 * count)
+    for i in range(count):
+        for byte in range(256):
+            out[256 * i + byte] = known_transition(h, states[i], np.int64(byte))
+    return 0
+
+
+@kernel
 def only_byte(h, cursor):
     """1 + the only byte that leads on from a cursor; 0 if there is none, or another; or a status. For forced text: stops at the
     second byte.
@@ -277,6 +290,8 @@ def engine(h, op, a, b, c):
         return only_byte(h, a)
     if op == OP_PLAIN_RUN:
         return np.int64(plain_run_bound(h, a))
+    if op == OP_TRANSITIONS:
+        return np.int64(_write_transitions(h, a, b, c))
     if op == OP_REINDEX:
         return np.int64(reindex(h))
     return np.int64(rememo(h))

@@ -26,6 +26,7 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import accepted_of, is_skip, longest_of, rest_of, symbol_of, value_of
 from cdplugin.kernels.lexer.lexer import transition
+from cdplugin.kernels.lexer.rows import live_from, row_of
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
     equal_words,
@@ -73,8 +74,15 @@ def closure_of(h, w, state):
         at += 1
         charge(w, 128)
         n_lexemes = _note(h, longest_of(h, here), lexeme_mark, stamp, work, n_lexemes)
-        for byte in range(256):
-            after = transition(h, here, np.int64(byte))
+        row = row_of(h, here)
+        if row < 0:
+            return row
+        byte = np.int64(-1)
+        while True:
+            byte = live_from(h, here, byte + 1)
+            if byte == 256:
+                break
+            after = transition(h, here, byte)
             if after < 0:
                 return after
             if after == 0 or after == lexer_layout.BEFORE:

@@ -17,6 +17,7 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import accepted_of, is_skip, longest_of, rest_of
 from cdplugin.kernels.lexer.lexer import transition
+from cdplugin.kernels.lexer.rows import live_from, row_of
 from cdplugin.kernels.store import statuses
 from cdplugin.kernels.store.arena import length_of, word_of
 
@@ -103,8 +104,15 @@ def _targets_of(h, w, state):
     pool = tab(w, ws.POOL)
     count = np.int64(0)
     last = np.int64(0)
-    for byte in range(256):
-        after = transition(h, state, np.int64(byte))
+    row = row_of(h, state)
+    if row < 0:
+        return row
+    byte = np.int64(-1)
+    while True:
+        byte = live_from(h, state, byte + 1)
+        if byte == 256:
+            break
+        after = transition(h, state, byte)
         if after < 0:
             return after
         if after == last or after == 0 or after == lexer_layout.BEFORE:  # neighbours mostly lead to the same state

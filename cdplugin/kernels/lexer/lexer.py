@@ -59,8 +59,12 @@ def transition(h, state, byte):
     already knows is copied, so the next bytes are plain look-ups.
     """
     after = known_transition(h, state, byte)
-    if after >= 0:
-        return after
+    return after if after >= 0 else _new_transition(h, state, byte)
+
+
+@kernel
+def _new_transition(h, state, byte):
+    """:func:`transition` where it is not known."""
     owner = owner_of(h, state, byte)
     if owner < 0:
         return owner

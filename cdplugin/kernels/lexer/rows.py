@@ -26,7 +26,7 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import ending_of, value_of
-from cdplugin.kernels.lexer.heads import MANY, MOST_HEADS, find_heads, head_at, head_place, note_heads
+from cdplugin.kernels.lexer.heads import MANY, MOST_HEADS, find_heads, head_at, head_from, head_place, note_heads
 from cdplugin.kernels.lexer.simplified import simplified_state
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import has_room, header, i32, i64, word_of
@@ -109,12 +109,23 @@ def differs_from(h, state, other):
 def known_transition(h, state, byte):
     """The transition of a state by a byte, -1: not computed."""
     records = i64(h, layout.LEXER_STATES)
+    record = state * lexer_layout.LEXER_WORDS
+    heads = records[record + lexer_layout.L_N_HEADS]
+    if MOST_SHORT < heads < BESIDE:  # two loads, which callers inline
+        return np.int64(i32(h, layout.TRANSITIONS)[records[record + lexer_layout.L_ROW] + byte])
+    return _known_in_short(h, state, byte) if heads >= 0 else np.int64(-1)
+
+
+@kernel
+def _known_in_short(h, state, byte):
+    """:func:`known_transition` of a state whose row is not long."""
+    records = i64(h, layout.LEXER_STATES)
     while True:
         record = state * lexer_layout.LEXER_WORDS
-        row = records[record + lexer_layout.L_ROW]
-        if row < 0:
-            return np.int64(-1)
         heads = records[record + lexer_layout.L_N_HEADS]
+        if heads < 0:
+            return np.int64(-1)
+        row = records[record + lexer_layout.L_ROW]
         if MOST_SHORT < heads < BESIDE:
             return np.int64(i32(h, layout.TRANSITIONS)[row + byte])
         place = head_place(h, state, byte)
@@ -123,6 +134,14 @@ def known_transition(h, state, byte):
         if heads < BESIDE:
             return np.int64(0)
         state = records[record + lexer_layout.L_SIMPLIFIED]
+
+
+@kernel
+def live_from(h, state, byte):
+    """The first byte from ``byte`` on that may lead anywhere from a state, which has a row; 256: none."""
+    if byte < 256 and i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_N_HEADS] <= MOST_HEADS:
+        return head_from(h, state, byte)
+    return np.int64(byte)
 
 
 @kernel
