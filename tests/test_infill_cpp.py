@@ -84,6 +84,16 @@ def test_facts_that_are_asked_for_change_nothing(cpp: cd.Infill) -> None:
     assert found == {0, 1} or cases(1, 0) == 0
 
 
+def test_a_plan_for_gaps_serves_checks_whoever_made_it(cpp: cd.Infill) -> None:
+    """The first text of all is completed, for which all facts are found; a check then asks for some by the same plan."""
+    infill = cd.Infill(cpp.grammar)
+    session = infill.new(["int f() {\n    int x = ", cd.GAP, ";\n    return x;\n}\n"])
+    with session._tables:
+        assert session._answers.build(session._parts, keep=False) == 1
+        assert session._answers.build(session._parts) == 1
+    assert infill._tables.workspace.header[ws.W_ASKED]
+
+
 @pytest.mark.skipif(not HUMANEVAL.exists(), reason="needs ../shared/humaneval-x")
 def test_cuts_of_programs_that_others_wrote(cpp: cd.Infill) -> None:
     """HumanEval-X: completable, never a limit; some are completed, and a cut program with something broken in it is not.

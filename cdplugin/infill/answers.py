@@ -66,42 +66,56 @@ class Answers:
             return 0
         tables = self.tables
         parts = parts[:last]
-        spelt = [part.spelt for part in parts]
-        ends = list(itertools.accumulate(map(len, spelt)))
-        open_parts = [i for i, part in enumerate(parts) if part.is_open]
-        text = b"".join(spelt)
+        text = b"".join([part.spelt for part in parts])
         count = len(text)
+        open_parts: list[int] = []
+        places: list[int] = []  # the elements of the open parts
+        end = hole_place = -1
+        has_slots = False
+        for i, part in enumerate(parts):
+            end += len(part.spelt)
+            if part.is_open:
+                open_parts.append(i)
+                places.append(end)
+                has_slots = has_slots or part.slot
+            if i == hole:
+                hole_place = end
         work = work or (tables.loose if loose else tables.workspace)
         work.reserve(ws.ELEMENTS, count + 1)
         work.reserve(ws.ACCEPTS, count + 1)
         elements, accepts = work.tables[ws.ELEMENTS], work.tables[ws.ACCEPTS]
         elements[:count] = np.frombuffer(text, np.uint8)
         tables.prepare_gaps(work)
-        if any(parts[i].slot for i in open_parts):
+        gaps = places
+        if has_slots:
             most_nodes = MOST_PLANNED if tables.is_exact else MOST_COMPETING
             plan = planned(parts, open_parts, hole, tables.classify(work), most_nodes)
-            elements[[ends[i] - 1 for i in open_parts]] = plan
+            elements[places] = plan
+            gaps = [place for place, part in zip(places, open_parts, strict=True) if not parts[part].slot]
         else:
-            for i in open_parts:
-                elements[ends[i] - 1] = ws.GAP
-        accepts[: count + 1] = 0
+            for place in places:
+                elements[place] = ws.GAP
+        accepts[:count] = 0
         accepts[count] = 1
         if self.padded:  # the text may end in the last open run
             first = len(parts)
             while first > 0 and parts[first - 1].is_open:
                 first -= 1
             accepts[count - (len(parts) - first) : count] = 1
-        i = count
-        while i > 0 and elements[i - 1] == ws.GAP:
-            i -= 1
-            accepts[i] = 1
-        work.header[ws.W_ELEMENTS] = count
-        work.header[ws.W_HOLE] = ends[hole] - 1 if hole >= 0 else -1
-        work.header[ws.W_REUSE] = keep and hole < 0
+        at = count
+        while gaps and gaps[-1] == at - 1:
+            at -= 1
+            accepts[at] = 1
+            gaps = gaps[:-1]
+        header = work.header
+        header[ws.W_ELEMENTS] = count
+        header[ws.W_HOLE] = hole_place
+        header[ws.W_REUSE] = keep and hole < 0
+        header[ws.W_HAS_SLOTS] = has_slots
         work.begin_text(self._nodes or (count + len(open_parts)) // 2 + 1)  # unknown: a lexeme for two bytes
         work.call(kernels.OP_LATTICE)
-        self._nodes = int(work.header[ws.W_NODES])
-        self.work += self._nodes + self._nodes**2 // 256
+        self._nodes = nodes = int(header[ws.W_NODES])
+        self.work += nodes + nodes**2 // 256
         return work.call(kernels.OP_FACTS)
 
     # --- answers ------------------------------------------------------------------------------------------------------------

@@ -201,13 +201,15 @@ def _go_on(h, w, gap):
             done |= np.int64(1) << bit
             end = np.int64(64 * i + bit)
             covered = has_bit(tab(w, ws.GAP_COVERED), 0, end)
+            leading = at_end(w, gap, end) + words
+            following = tab(w, ws.NEXT_HERE)
             again = True
             while again:
                 again = False
                 if not charge(w, 4 + turns):
                     return np.int64(statuses.W_GROW)
                 for k in range(turns):
-                    set_ = bits[at_end(w, gap, end) + words + k] & tab(w, ws.NEXT_HERE)[end * turns + k]
+                    set_ = bits[leading + k] & following[end * turns + k]
                     while set_:
                         dot = dots[64 * k + low_bit(set_)]
                         set_ &= set_ - 1

@@ -91,7 +91,7 @@ def _plan(h, w):
     _find_tails(h, w)
     _find_sets(h, w)
     _find_ups(h, w)
-    if head[ws.W_ASKED] and not _find_reach(w):
+    if head[ws.W_HAS_CHAINS] and not _find_reach(w):
         return np.int64(statuses.W_GROW)
     head[ws.W_GAP_OTHERS] = 0
     head[ws.W_HAS_PLAN] = 1

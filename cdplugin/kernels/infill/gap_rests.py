@@ -41,14 +41,17 @@ def gap_row(w, gap, symbol):
             return row
         bits = tab(w, ws.BITS)
         base = tab(w, ws.GAP_BASES)[gap]
+        first = at_end(w, gap, gap) + (symbol >> 6)
+        size = words_of_end(w)
         for i in range(gap >> 6, head[ws.W_WIDTH]):
             word = bits[base + i]
+            found = np.int64(0)
             while word:
                 bit = low_bit(word)
                 word &= word - 1
-                charge(w, 1)
-                if has_bit(bits, at_end(w, gap, 64 * i + bit), symbol):
-                    bits[row + i] |= np.int64(1) << bit
+                found |= ((bits[first + (64 * i + bit - gap) * size] >> (symbol & 63)) & 1) << bit
+            charge(w, 8)
+            bits[row + i] = found
     return row
 
 

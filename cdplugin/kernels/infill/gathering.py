@@ -159,6 +159,39 @@ def derive(h, w, node, dot, ends):
 
 
 @kernel
+def derive_asked(h, w, node, dot, row, n_ends):
+    """:func:`derive` at a node whose rests are asked for: what is derived from there has a row only if it leads anywhere. The
+    ends of ``row`` at which something is known are in ``END_LIST``.
+    """
+    width = whead(w)[ws.W_WIDTH]
+    left = i64(h, layout.DOT_LEFT)[dot]
+    bits = tab(w, ws.BITS)
+    into = np.int64(0)
+    grew = False
+    if i64(h, layout.DOT_NULL_REST)[dot + 1]:
+        into = derived_row(w, node, left)
+        if into < 0:
+            return into
+        grew = or_row(bits, into, row, width)
+    if i64(h, layout.DOT_SYMBOL)[dot + 1] != layout.END_OF_RULE:
+        for i in range(n_ends):
+            end = tab(w, ws.END_LIST)[i]
+            after = rest_behind(h, w, end, dot)
+            if after == 0:
+                continue
+            if into == 0 and after > 0:
+                into = derived_row(w, node, left)
+            if after < 0 or into < 0:
+                return min(after, into)
+            word = end >> 6
+            grew = or_row(bits, into + word, after + word, width - word) or grew
+            charge(w, width)
+    if grew:
+        wait(w, left)
+    return np.int64(0)
+
+
+@kernel
 def derived_row(w, node, nonterminal):
     """The row of ``DERIVED`` for a nonterminal at the node under way, made now (with the one after it) if there is none; or
     ``W_GROW``.

@@ -50,7 +50,7 @@ from cdplugin.kernels.infill.asked import begin_node_facts, end_node_facts, firs
 from cdplugin.kernels.infill.chains import chain_up, take_chained
 from cdplugin.kernels.infill.gap_ends import ends_of_gap
 from cdplugin.kernels.infill.gap_facts import rests_in_gap
-from cdplugin.kernels.infill.gathering import derive, gather, promote, take_over
+from cdplugin.kernels.infill.gathering import derive, derive_asked, gather, promote, take_over
 from cdplugin.kernels.infill.stale import forget_stale
 from cdplugin.kernels.infill.taken_over import (
     LAST_NODES,
@@ -116,7 +116,11 @@ def build_rests(h, w):
         or find_alive(w) < 0
     ):
         return np.int64(statuses.W_GROW)
-    head[ws.W_ASKED] = head[ws.W_HAS_CHAINS] & head[ws.W_REUSE] & head[ws.W_ALIVE]
+    # where slots are open, symbols have many ends, and what is known is taken over from node to node
+    asked = head[ws.W_HAS_CHAINS] & head[ws.W_REUSE] & head[ws.W_ALIVE] & (1 - head[ws.W_HAS_SLOTS])
+    if head[ws.W_ASKED] != asked:  # facts of the other kind are of no use
+        head[ws.W_CHANGED] = end_node(w)
+        head[ws.W_ASKED] = asked
     last = forget_stale(w)
     for i in range(pending):
         tab(w, ws.PENDING)[i] = 0
@@ -398,7 +402,7 @@ def _follow_chain(h, w, node, symbol, row):
             dot = dots[64 * k + low_bit(set_)]
             set_ &= set_ - 1
             if dot:  # the first of all is asked for in the end
-                status = derive(h, w, node, dot, row)
+                status = derive_asked(h, w, node, dot, row, n_ends)
                 if status < 0:
                     return status
     return np.int64(0)

@@ -245,13 +245,14 @@ _S = 2 * N_WORKSPACE
     W_N_CHAINED,
     W_CHAINED_FACTS,
     W_ASKED,  # whether rests are found when they are asked for, where that is possible
+    W_HAS_SLOTS,  # whether the text has open slots
     W_STAMPS,  # by counter, from W_N_FACTS on: the stamp of its records in their index
     W_STAMPS_2,
     W_STAMPS_3,
     W_STAMPS_4,
     W_STAMPS_5,
     WORKSPACE_WORDS,
-) = range(_S, _S + 84)
+) = range(_S, _S + 85)
 
 W_COUNTERS = W_N_FACTS  # the counters: of facts, ways to facts, edges, places and measures
 
