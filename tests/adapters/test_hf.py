@@ -129,13 +129,15 @@ def allowed_by(grammar: Any, generated: list[int]) -> list[int]:
 
 
 def reference(model: Any, inputs: dict[str, Any], grammars: list[Any], seed: int = 0, **options: Any) -> Any:
-    """generate() constrained by transformers' own means."""
-    length = inputs["input_ids"].shape[1]
-    rows = len(inputs["input_ids"])
-    times = 1 if options.get("num_beams", 1) > 1 else options.get("num_return_sequences", 1)
+    """generate() constrained by transformers' own means. The number that these call a row by is no help: for returned sequences
+    it counts rows before transformers 5.24, and prompts since.
+    """
+    prompts = inputs["input_ids"]
+    length, rows = prompts.shape[1], len(prompts)
 
-    def allowed(row: int, ids: Any) -> list[int]:
-        return allowed_by(grammars[row // times * len(grammars) // rows], ids[length:].tolist())
+    def allowed(_: int, ids: Any) -> list[int]:
+        row = next(i for i in range(rows) if torch.equal(prompts[i], ids[:length]))
+        return allowed_by(grammars[row * len(grammars) // rows], ids[length:].tolist())
 
     return run(model, inputs, seed, prefix_allowed_tokens_fn=allowed, **options)
 
