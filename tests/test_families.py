@@ -182,6 +182,23 @@ def test_a_grammar_that_nobody_holds_is_gone() -> None:
         gc.enable()
 
 
+def test_rules_are_made_late_without_the_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass over all objects of the process, in the middle of a mask, took 100 ms."""
+    schema = {"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"}}}
+    compiler = Compiler(VOCAB)
+    grammar = compiler.compile_ir(JsonSchema(schema, property_order="any").to_ir(compiler.limits))
+    expand, was_on = grammar._arena.expand, []
+
+    def noted(nonterminal: int) -> None:
+        was_on.append(gc.isenabled())
+        expand(nonterminal)
+
+    monkeypatch.setattr(grammar._arena, "expand", noted)
+    monkeypatch.setattr(noted, "nbytes", 0, raising=False)
+    assert grammar.matcher().accept_tokens(b'{"b":null,"a":null}') == 19
+    assert was_on and not any(was_on) and gc.isenabled()
+
+
 class Slow(Family):
     """A family whose rules take until somebody says so."""
 

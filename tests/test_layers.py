@@ -87,7 +87,7 @@ ARROWS: dict[str, set[str]] = {
     },
     "grammars": {"errors", "specs"},
     "vocab": {"bits", "errors", "kernels.jit", "kernels.masks"},
-    "engine": {*GROUND, *KERNELS, "vocab"},
+    "engine": {*GROUND, *KERNELS, "vocab", "collector"},
     "queries": {*GROUND, *KERNELS, "vocab", "engine"},
     "matcher": {*GROUND, *KERNELS, "vocab", "engine", "queries", "bitmask"},
     "compiler": {*GROUND, *KERNELS, "vocab", "engine", "matcher", "specs", "collector"},

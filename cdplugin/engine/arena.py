@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
+from cdplugin.collector import gc_paused
 from cdplugin.engine import pages
 from cdplugin.engine.blocks import DTYPES, Block, Span, Tables, address_of, dtype_of
 from cdplugin.engine.capacities import AT_ONCE, IN_USE, INITIAL, ROOM
@@ -342,7 +343,8 @@ class Arena(OwnedTables):
         if status == statuses.GROW:
             self._grow(int(self.header[layout.REQUEST_A]), int(self.header[layout.REQUEST_B]))
         elif status in (statuses.NEED_RULES, statuses.NEED_VALUE, statuses.NEED_REST):
-            self._make_late(status, int(self.header[layout.REQUEST_B]), int(self.header[layout.REQUEST_A]))
+            with gc_paused():
+                self._make_late(status, int(self.header[layout.REQUEST_B]), int(self.header[layout.REQUEST_A]))
         elif status == statuses.BROKEN:
             if self._broken_by is not None:  # for who goes on with the question that crossed it
                 raise copy(self._broken_by)
