@@ -18,6 +18,7 @@ from cdplugin.expr import Expr
 from cdplugin.ir import GrammarIR
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.jit.decorators import BOUNDSCHECK, DISABLED
+from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits
 
@@ -113,8 +114,8 @@ TINY = {
     layout.MEMO_KEYS: 4,
     layout.MEMO_RESULTS: 4,
     layout.STACK: 4,
-    layout.TRANSITIONS: 256,
-    layout.LEXER_STATES: 6,
+    layout.TRANSITIONS: 4,
+    layout.LEXER_STATES: lexer_layout.LEXER_WORDS,  # record 0 is of nothing, and zeros: kernels read it
     layout.ROWS: 4,
     layout.BASES: 5,
     layout.MASKS: 3,
