@@ -5,7 +5,8 @@ derivative by derivative, each number of characters left makes each state of the
 without the counted part, one word of ``R`` (a character) at a time; that gives a graph whose nodes are the rest ``P & ~Q & …``
 after so many characters. A breadth-first search backwards from the nodes that match the empty string gives for each node the
 least number of characters to an end, and whether it is *loose*: whether some way as short passes a node with a loop, so that
-every larger number of characters will do as well. The answer for ``m`` and ``n`` is then a comparison.
+every larger number of characters will do as well. The answer for ``m`` and ``n`` is then a comparison. Without a largest number,
+``R{m,}``, it is enough that there are ways of any length: that a node is *endless*, that some way to an end passes a cycle.
 
 For example ``.{14,64} & P`` (``.`` a character), where ``P = .*[0-9].*[0-9].*`` asks for two digits::
 
@@ -16,6 +17,7 @@ For example ``.{14,64} & P`` (``.`` a character), where ``P = .*[0-9].*[0-9].*``
 
     {14,64} at node 1: 2 <= 64, and loose, so any number from 2 on will do: matches something
     {0,1} at node 1: 2 > 1: matches nothing
+    {14,} at node 1: endless, as every loose node is: matches something
 
 The numbers are memoised for every node of a graph, so that a mask, which asks for hundreds of places and lengths, pays once.
 """
@@ -51,19 +53,23 @@ from cdplugin.kernels.store.stack import has_pair, intern_set, keep_firsts, push
 
 UNDECIDED = 2
 FEW_NODES = 512  # of a graph that is measured before anything else is tried
+_FEW_OPEN = 16  # of one that is measured where there is no largest number
+_LONG = 256  # the least number of characters that is then worth it: a search over shorter texts is short
 MOST_NODES = 1 << 20  # of one that is measured when other ways have failed; the operation's work ends before
 _NO_END = 1 << 30  # characters to an end, where there is none
-_TOO_LARGE = 1 << 40  # what is memoised of a graph with more than FEW_NODES
+_LOOSE, _ENDLESS, _BITS = 1, 2, 2  # what is memoised beside the number of characters, and the bits for that
+_TOO_LARGE = 1 << 40  # what is memoised of a graph with more nodes than that
 
 
 @kernel
 def by_length(h, e, most_nodes):
-    """1 if ``e``, a conjunction with a bounded repetition or what begins with one, matches something, 0 if nothing,
+    """1 if ``e``, a conjunction with a counted repetition or what begins with one, matches something, 0 if nothing,
     ``UNDECIDED`` if it is no such expression or its graph has more than ``most_nodes``; or a status.
 
-    With ``n`` characters to an end: nothing matches if the count allows fewer than ``n`` only; something does if ``n`` is
-    within the bounds, or below them and loose. An end that comes too early and cannot be put off is ``UNDECIDED``: a longer
-    way may exist. ``most_nodes`` = 0: only what is memoised is used.
+    With ``n`` characters to an end: nothing matches if there is no end, or if the count allows fewer than ``n`` only; something
+    does if ``n`` is within the bounds, or below them and loose, or if there is no upper bound and the node is endless. An end
+    that comes too early and cannot be put off is ``UNDECIDED``: a longer way may exist. ``most_nodes`` = 0: only what is
+    memoised is used.
     """
     joint = e
     if kind_of(h, e) == layout.K_CAT:
@@ -79,31 +85,37 @@ def by_length(h, e, most_nodes):
     rest = _without(h, joint, place)
     if rest < 0:
         return rest
+    is_open = word_of(h, counted, 2) < 0
     known = memo_get(h, layout.M_CHARS, rest, word_of(h, counted, 0))
     if most_nodes > 0 and (known < 0 or (known == _TOO_LARGE and most_nodes > FEW_NODES)):
-        known = _measure(h, rest, word_of(h, counted, 0), most_nodes)
+        # a search finds long texts, too, and sees less of a large graph
+        known = _measure(h, rest, word_of(h, counted, 0), min(most_nodes, _FEW_OPEN) if is_open else most_nodes)
         if known < 0:
             return known
     if known < 0 or known == _TOO_LARGE:
         return np.int64(UNDECIDED)
-    chars = known >> 1
-    if chars > word_of(h, counted, 2):
+    chars = known >> _BITS
+    if chars == _NO_END or (chars > word_of(h, counted, 2) and not is_open):
         return np.int64(0)
-    if known & 1 or chars >= word_of(h, counted, 1):
+    if known & _LOOSE or chars >= word_of(h, counted, 1) or (known & _ENDLESS and is_open):
         return np.int64(1)
     return np.int64(UNDECIDED)  # an end comes too early: whether a later one exists is for a search to find
 
 
 @kernel
 def _counted_part(h, joint):
-    """The place of the first bounded repetition among the parts of an ``&``; -1 if there is none. Its body must not be
-    nullable, or a word of it would not take a character.
+    """The place of the first bounded repetition among the parts of an ``&``, or else of the first without a largest number
+    that asks for many; -1 if there is none. Its body must not be nullable, or a word of it would not take a character.
     """
+    place = np.int64(-1)
     for i in range(length_of(h, joint)):
         part = word_of(h, joint, i)
-        if kind_of(h, part) == layout.K_REPEAT and word_of(h, part, 2) >= 0 and not nullable(h, word_of(h, part, 0)):
-            return i
-    return -1
+        if kind_of(h, part) == layout.K_REPEAT and not nullable(h, word_of(h, part, 0)):
+            if word_of(h, part, 2) >= 0:
+                return i
+            if place < 0 and word_of(h, part, 1) >= _LONG:
+                place = i
+    return place
 
 
 @kernel
@@ -122,8 +134,8 @@ def _without(h, joint, place):
 
 @kernel
 def _measure(h, start, body, most_nodes):
-    """Memoise ``2 n + loose`` for each node of the graph of ``start``: ``n`` characters (words of ``body``) to an end. Returns
-    the number of ``start``, ``_TOO_LARGE``, or a status.
+    """Memoise ``4 n + 2 endless + loose`` for each node of the graph of ``start``: ``n`` characters (words of ``body``) to an
+    end. Returns the number of ``start``, ``_TOO_LARGE``, or a status.
 
     All nodes are answered, because each becomes a ``start`` of its own once text has been read. A graph that is too large is
     memoised as such for all nodes that were met.
@@ -237,30 +249,34 @@ def _measure_nodes(h, nodes, count, body):
     """Memoise the numbers of the nodes ``STACK[nodes:nodes + count]``, which lead to each other only; 0 or a status.
 
     The edges are turned round by counting sort, then one breadth-first search runs from all nodes that match the empty string.
-    A node is loose if it has a loop, or if a node one character nearer to an end on some shortest way is. Work: nodes + edges,
-    a bisection for each edge.
+    A node is loose if it has a loop, or if a node one character nearer to an end on some shortest way is. Endless are the
+    nodes that are left when those that lead to no node with an end are taken away, again and again (Kahn, 1962). Work: nodes +
+    edges, a bisection for each edge.
     """
     head = header(h)
     words = i64(h, layout.STACK)
     n_edges = np.int64(0)
     for i in range(count):
         n_edges += length_of(h, _next(h, words[nodes + i], body))
-    # behind the nodes: their numbers by id; characters to an end; looseness; where the predecessors begin; these; a queue
+    # behind the nodes: their numbers by id; characters to an end; looseness; where the predecessors begin; these; a queue;
+    # how many nodes with an end each leads to
     by_id = nodes + count
     chars = by_id + count
     loose = chars + count
     starts = loose + count
     sources = starts + count + 1
     queue = sources + n_edges
-    if not has_room(h, layout.STACK, queue + count):
+    ahead = queue + count
+    if not has_room(h, layout.STACK, ahead + count):
         return np.int64(statuses.GROW)
-    if not spend(h, 4 * (count + n_edges)):
+    if not spend(h, 5 * (count + n_edges)):
         return np.int64(statuses.LIMIT_WORK)
     for i in range(count):
         words[by_id + i] = pack(words[nodes + i], i)
         words[chars + i] = _NO_END
         words[loose + i] = 0
         words[starts + i] = 0
+        words[ahead + i] = 0
     words[starts + count] = 0
     sort_range(words, by_id, count)
     for i in range(count):  # how many predecessors each node has, one place further on
@@ -288,20 +304,42 @@ def _measure_nodes(h, nodes, count, body):
     while at < end:  # nodes come by their distance: what a node takes over is final when it is its turn
         target = words[at]
         at += 1
-        last = words[starts + target + 2] if target + 1 < count else n_edges
-        for s in range(words[starts + target + 1], last):
+        for s in range(words[starts + target + 1], _end_of_sources(words, starts, target, count, n_edges)):
             source = words[sources + s]
+            words[ahead + source] += 1
             if words[chars + source] == _NO_END:
                 words[chars + source] = words[chars + target] + 1
                 words[end] = source
                 end += 1
             if words[chars + source] == words[chars + target] + 1:
                 words[loose + source] |= words[loose + target]
+    head[layout.WORK_LEFT] -= 5 * (end - queue)
+    end = queue
     for i in range(count):
-        if memo_put(h, layout.M_CHARS, words[nodes + i], body, 2 * words[chars + i] + words[loose + i]) < 0:
+        if words[chars + i] < _NO_END and words[ahead + i] == 0:
+            words[end] = i
+            end += 1
+    at = queue
+    while at < end:
+        target = words[at]
+        at += 1
+        for s in range(words[starts + target + 1], _end_of_sources(words, starts, target, count, n_edges)):
+            source = words[sources + s]
+            words[ahead + source] -= 1
+            if words[ahead + source] == 0:
+                words[end] = source
+                end += 1
+    for i in range(count):
+        bits = words[loose + i] * _LOOSE + (_ENDLESS if words[ahead + i] > 0 else 0)
+        if memo_put(h, layout.M_CHARS, words[nodes + i], body, (words[chars + i] << _BITS) + bits) < 0:
             return np.int64(statuses.GROW)
-    head[layout.WORK_LEFT] -= 4 * (end - queue)
     return np.int64(0)
+
+
+@kernel
+def _end_of_sources(words, starts, target, count, n_edges):
+    """Where the predecessors of node ``target`` end."""
+    return words[starts + target + 2] if target + 1 < count else n_edges
 
 
 @kernel
