@@ -22,6 +22,7 @@ from cdplugin.frontends.lark.productive import check_productive
 from cdplugin.frontends.lark.stops import share_stops
 from cdplugin.frontends.lark.terminals import Terminals
 from cdplugin.frontends.lark.tree import Attributes, Grammar, Node
+from cdplugin.frontends.lark.unfold import unfold
 from cdplugin.frontends.lark.write import RuleAt, Writer
 from cdplugin.frontends.source import Source
 from cdplugin.ir import GrammarIR, Symbol
@@ -47,12 +48,15 @@ def compile_lark(
     Raises ``GrammarError`` (with line, column and a caret),
     ``UnsupportedError`` for what is refused by name, ``LimitExceeded``.
     """
+    is_whole = ir is None
     ir = ir or GrammarIR()
     ir.count_text(len(text), limits)
     source = Source(text)
     source.check_unicode()
     compiler = _Compiler(source, dict(grammars or {}), limits, ir, relaxes)
     ir.start = compiler.grammar(parse(source, limits))
+    if is_whole and ir.instances:
+        unfold(ir, compiler.writer, limits.max_rules)
     return ir
 
 
@@ -65,6 +69,7 @@ class _Compiler:
         self.ir = ir
         self.terminals = Terminals(limits)
         self.embedded: dict[str, Symbol] = {}
+        self.writer: Writer  # of the grammar that was written last
 
     def grammar(self, grammar: Grammar) -> Symbol:
         """Write one grammar; returns its start symbol. Recursive on nested ``%lark``, whose depth the parser bounds."""
@@ -80,6 +85,7 @@ class _Compiler:
         start = writer.write()
         members = [value for of, value in self.ir.instances.values() if of is writer.family and isinstance(value, RuleAt)]
         check_corners(draft, writer.family, members)
+        self.writer = writer
         return start
 
     def embed(self, node: Node, attributes: Attributes | None) -> Symbol:

@@ -123,6 +123,11 @@ class Writer:
             return part.value.is_glued or part.value.is_inside
         return part.kind in ("symbol", "lead")
 
+    @property
+    def is_indented(self) -> bool:
+        """Whether blocks are indented: their widths are parameters, and there are many."""
+        return self._layout is not None
+
     # --- symbols ----------------------------------------------------------------------------------------------------------
 
     def symbol(self, member: RuleAt) -> Symbol:

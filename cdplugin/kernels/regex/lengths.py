@@ -5,8 +5,8 @@ derivative by derivative, each number of characters left makes each state of the
 without the counted part, one word of ``R`` (a character) at a time; that gives a graph whose nodes are the rest ``P & ~Q & …``
 after so many characters. A breadth-first search backwards from the nodes that match the empty string gives for each node the
 least number of characters to an end, and whether it is *loose*: whether some way as short passes a node with a loop, so that
-every larger number of characters will do as well. The answer for ``m`` and ``n`` is then a comparison. Without a largest number,
-``R{m,}``, it is enough that there are ways of any length: that a node is *endless*, that some way to an end passes a cycle.
+every larger number of characters will do as well. The answer for ``m`` and ``n`` is then a comparison. Where there is no
+largest number, it is enough that there are ways of any length: that a node is *endless*, some way to an end passes a cycle.
 
 For example ``.{14,64} & P`` (``.`` a character), where ``P = .*[0-9].*[0-9].*`` asks for two digits::
 
