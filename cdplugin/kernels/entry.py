@@ -51,7 +51,7 @@ from cdplugin.kernels.store.stack import intern_words, push_pair
     OP_REINDEX,
     OP_REMEMO,
     OP_NOTE,  # a: kind of memo, b: its two keys as a word, c: the result -> the result
-    OP_EDGES,  # a: cursor, b: address of int64 (n, 2) bytes and tokens, c: n -> how many (place, cursor) pairs are on the stack
+    OP_EDGES,  # a: cursor, b: address of int64 (n, 2) bytes (-1: any) and tokens, c: n -> (place, cursor) pairs on the stack
     OP_ONLY_BYTE,  # a: cursor -> 1 + the only byte that leads on, 0 if there is none, or another
     OP_SPELL,  # a: address of uint8 text, b: its bytes, c: address of tokens not to take -> how many tokens are on the stack
     OP_SUCCESSORS,  # a: cursor, b: address of a question (masks/successors.py) -> how many cursors tokens lead to, or FULL
@@ -180,14 +180,15 @@ def edges(h, cursor, bytes_address, count):
     """Leave on the stack the distinct cursors that bytes lead to, each after the place of the first byte that does; how many,
     or a status.
 
-    ``bytes_address``: int64 pairs, a byte and the token that is just this byte, followed where tokens count. For short
-    endings, which search over cursors: bytes that lead to one cursor are one edge.
+    ``bytes_address``: int64 pairs, a byte and the token that is just this byte, followed where tokens count; or -1 and a token
+    of any bytes. For short endings, which search over cursors: bytes that lead to one cursor are one edge; tokens for what is
+    met ahead (:mod:`cdplugin.ahead`).
     """
     listed = view_i64(bytes_address, 2 * count)
     head = header(h)
     base = head[layout.STACK_TOP]
     for i in range(count):
-        if head[layout.HAS_CLOCKS]:
+        if head[layout.HAS_CLOCKS] or listed[2 * i] < 0:
             after = accept(h, cursor, listed[2 * i + 1], True)
         else:
             after = step(h, cursor, listed[2 * i])

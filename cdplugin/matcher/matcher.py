@@ -54,6 +54,7 @@ class Grammar:
         tables.install(arena)
         self._endings: completion.Endings | None = None
         self._budgets: dict[bytes, budgets.Budgets] = {}  # by stop tokens
+        self.visit: Any = None  # what cdplugin.ahead has met
         self.account = Account()
         self.account.note("rules", tables.nbytes)
         arena.account = self.account
