@@ -44,6 +44,7 @@ import numpy as np
 
 from cdplugin import forking
 from cdplugin.engine.arena import Arena
+from cdplugin.engine.blocks import address_of
 from cdplugin.engine.capacities import HASHED
 from cdplugin.errors import CdpluginError
 from cdplugin.kernels import entry as kernels
@@ -77,6 +78,7 @@ _QUEUED = 4096  # visits
 _ENTRY_BYTES = 100  # of a place that is remembered
 
 _NO_STOPS = np.zeros(1, np.int64)
+_STOPS_ADDRESS = address_of(_NO_STOPS)
 
 
 class Busy(Exception):  # noqa: N818 - no error: somebody has the arena
@@ -220,8 +222,13 @@ class Ahead:
             while len(self._started) < self.threads and not self._is_closed:
                 name = f"cdplugin-ahead-{len(self._started)}"
                 thread = threading.Thread(target=self._work, args=(self._queue,), name=name, daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:  # the system has no more
+                    logger.warning("cdplugin: nothing is met ahead: %s", error)
+                    self.threads = 0
+                    return
                 self._started.append(thread)
-                thread.start()
 
     def _work(self, queue: SimpleQueue[Visit | None]) -> None:
         while True:
@@ -276,7 +283,7 @@ class Ahead:
     def _look(self, visit: Visit, arena: Arena, cursor: int) -> None:
         """Make the mask of a place, and those of the places that its likely tokens lead to. Raises :class:`Busy`."""
         row = np.zeros((arena.vocab.size + 31) // 32, np.int32)
-        if self._ask(visit, arena, kernels.OP_FILL, cursor, row.ctypes.data, _NO_STOPS.ctypes.data) < 0:
+        if self._ask(visit, arena, kernels.OP_FILL, cursor, address_of(row), _STOPS_ADDRESS) < 0:
             visit.looked.add(cursor)
             return
         tokens = likely_of(arena.vocab).among(row).tolist()
@@ -313,11 +320,9 @@ class Ahead:
         if not arena.lock.acquire(blocking=False):
             raise Busy
         try:
-            before = arena.nbytes
             with arena.one_budget(grants * GRANT):
                 result = call()
                 done = grants * GRANT - int(arena.header[layout.WORK_LEFT])
-            visit.grown += arena.nbytes - before
         finally:
             arena.lock.release()
         visit.work -= done
@@ -332,7 +337,9 @@ def _run(visit: Visit, arena: Arena, op: int, a: int, b: int, c: int) -> int:
     """A kernel's result, or a status; tables grow as far as a visit may have them grow."""
     result = kernels.run(arena.address, op, a, b, c)
     while result == statuses.GROW and _may_grow(visit, arena):
+        before = arena.nbytes
         arena.recover(result)
+        visit.grown += arena.nbytes - before
         result = kernels.run(arena.address, op, a, b, c)
     return result
 
@@ -356,7 +363,7 @@ def _places_after(visit: Visit, arena: Arena, cursor: int, tokens: list[int]) ->
     listed = list(dict.fromkeys([*first_tokens(arena, cursor), *tokens]))
     pairs = np.full((len(listed), 2), -1, np.int64)
     pairs[:, 1] = listed
-    count = _run(visit, arena, kernels.OP_EDGES, cursor, pairs.ctypes.data, len(listed))
+    count = _run(visit, arena, kernels.OP_EDGES, cursor, address_of(pairs), len(listed))
     if count >= 0:
         return arena.tables[layout.STACK][1 : 2 * count : 2].tolist()
     found: dict[int, None] = {}
@@ -371,12 +378,14 @@ def _fill_some(visit: Visit, arena: Arena, cursors: list[int], row: np.ndarray) 
     """Make masks, and return the places whose masks take more than is left of the grant. Those of which a kernel wants what is
     not done here are done with.
     """
-    jobs = np.array([(arena.address, cursor, row.ctypes.data, _NO_STOPS.ctypes.data, 0) for cursor in cursors], np.int64)
-    kernels.engine(0, kernels.OP_FILL_MANY, jobs.ctypes.data, len(cursors), 0)
+    target = address_of(row)
+    jobs = np.zeros((len(cursors), JOB_WORDS), np.int64)
+    jobs[:, 0], jobs[:, 1], jobs[:, 2], jobs[:, 3] = arena.address, cursors, target, _STOPS_ADDRESS
+    kernels.engine(0, kernels.OP_FILL_MANY, address_of(jobs), len(cursors), 0)
     left = []
     for cursor, status in zip(cursors, jobs[:, JOB_WORDS - 1].tolist(), strict=True):
         if status < 0 <= arena.header[layout.WORK_LEFT]:
-            status = _run(visit, arena, kernels.OP_FILL, cursor, row.ctypes.data, _NO_STOPS.ctypes.data)
+            status = _run(visit, arena, kernels.OP_FILL, cursor, target, _STOPS_ADDRESS)
         if status >= 0:
             visit.met.add(cursor)
         elif arena.header[layout.WORK_LEFT] < 0:

@@ -10,6 +10,10 @@ Simulated: a batch of sequences at places drawn from these times. Masks are fill
 128 sequences, above in chunks of 16 on a pool of threads; the Python part of each call needs the GIL, the rest does not. They
 run beside the forward pass; accepting tokens comes after it, on one thread. *Masks* is the time until the last mask is there,
 *late* how much of it the forward pass does not hide, *accept* the time of all accepts; percentiles over steps.
+
+With ``--ahead MS`` so many milliseconds of an idle thread go into work ahead (:mod:`cdplugin.ahead`) between a sequence's mask
+and its next token, and before its first mask: 20 ms × threads ÷ sequences is what a forward pass leaves to each (0.625 for 256
+on 8 or 512 on 16), less what masks take. Rows whose share is smaller than that are left out.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from typing import Any
 import numpy as np
 
 import cdplugin as cd
+from cdplugin.ahead import Ahead
 
 FORWARD = 0.020
 CHUNK, SERIAL = 16, 128
@@ -50,13 +55,22 @@ def vocabulary() -> tuple[cd.Vocabulary, Any]:
         return cd.Vocabulary.from_huggingface(smol), lambda text: smol.encode(text, add_special_tokens=False)
 
 
-def measure(path: Path, every: int) -> tuple[cd.Vocabulary, np.ndarray, np.ndarray, float]:
+def measure(path: Path, every: int, ahead: float = 0.0) -> tuple[cd.Vocabulary, np.ndarray, np.ndarray, float]:
     """``(vocabulary, seconds of each mask, of each accept, of the Python part of a call)``."""
     vocab, encode = vocabulary()
     compiler = cd.Compiler(vocab)
     bitmask = np.zeros((1, (vocab.size + 31) // 32), np.int32)
     masks, accepts = [], []
     clock = time.thread_time  # other programs on the machine are not counted
+
+    def wait(visitor: Ahead, matcher: cd.Matcher) -> None:
+        """What an idle thread does in the meantime."""
+        end = clock() + ahead
+        if ahead:
+            visitor.follow(matcher)
+        while ahead and clock() < end and visitor.run(1):
+            pass
+
     with gzip.open(path, "rt") as lines:
         rows = [json.loads(line) for i, line in enumerate(lines) if i % every == 0]
     for row in rows:
@@ -65,14 +79,18 @@ def measure(path: Path, every: int) -> tuple[cd.Vocabulary, np.ndarray, np.ndarr
         except cd.GrammarError:
             continue
         for test in (t for t in row["tests"] if t["valid"]):
-            matcher = grammar.matcher()
+            matcher, visitor = grammar.matcher(), Ahead(0)
+            wait(visitor, matcher)
             for token in encode(json.dumps(test["data"], ensure_ascii=False)):
                 start = clock()
                 matcher.fill_next_token_bitmask(bitmask)
+                masks.append(clock() - start)
+                if matcher.tokens:
+                    wait(visitor, matcher)
                 middle = clock()
                 if not matcher.accept_token(token):
+                    masks.pop()
                     break
-                masks.append(middle - start)
                 accepts.append(clock() - middle)
     matcher = compiler.compile(cd.Choice(["a", "b"])).matcher()
     matcher.fill_next_token_bitmask(bitmask)
@@ -108,9 +126,9 @@ def finish_time(masks: list[float], threads: int, python: float) -> float:
     return end
 
 
-def simulate(path: Path, *, seed: int = 1, every: int = 20, steps: int = 300) -> list[dict[str, Any]]:
+def simulate(path: Path, *, seed: int = 1, every: int = 20, steps: int = 300, ahead: float = 0.0) -> list[dict[str, Any]]:
     """A row per batch size and number of threads."""
-    vocab, masks, accepts, python = measure(path, every)
+    vocab, masks, accepts, python = measure(path, every, ahead)
     spread = ", ".join(f"p{q} {1e6 * np.percentile(masks, q):.1f}" for q in (50, 90, 99, 99.9))
     print(f"{vocab.size} tokens; {len(masks)} masks, µs: mean {1e6 * masks.mean():.1f}, {spread}; cached {1e6 * python:.2f}")
     rng = random.Random(seed)
@@ -119,6 +137,8 @@ def simulate(path: Path, *, seed: int = 1, every: int = 20, steps: int = 300) ->
     for batch in BATCHES:
         accept = sorted(float(np.sum(rng.choices(accepts.tolist(), k=batch))) for _ in range(steps))
         for threads in THREADS if batch > SERIAL else (1,):
+            if FORWARD * threads / batch < ahead:
+                continue
             ends = sorted(finish_time(rng.choices(pool, k=batch), threads, python) for _ in range(steps))
             late = [max(0.0, end - FORWARD) for end in ends]
             out.append(
@@ -141,10 +161,13 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=20)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--ahead", type=float, default=0.0, help="milliseconds of an idle thread per token; 0: no work ahead")
     arguments = parser.parse_args()
     from bench_serving import show
 
-    show(simulate(arguments.data, seed=arguments.seed, every=arguments.every, steps=arguments.steps))
+    show(
+        simulate(arguments.data, seed=arguments.seed, every=arguments.every, steps=arguments.steps, ahead=arguments.ahead / 1e3)
+    )
 
 
 if __name__ == "__main__":

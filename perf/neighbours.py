@@ -9,8 +9,9 @@ their first masks, evenly spaced, as vLLM's scheduler process does it with our a
 threads switch more often meanwhile).
 
 Blocks of a few seconds take turns: alone, beside cdplugin's compilations, beside cdplugin's with a budget of tokens (whose
-first mask finds out more), beside llguidance's. Reported: percentiles of a step's time without the sleep, in milliseconds; and
-the processor time that a new schema takes in its thread.
+first mask finds out more), beside cdplugin's with work ahead (:mod:`cdplugin.ahead`: one more thread meets what may follow in
+the new schemas and in the loop's own), beside llguidance's. Reported: percentiles of a step's time without the sleep, in
+milliseconds; and the processor time that a new schema takes in its thread.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import statistics
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -32,6 +34,7 @@ import numpy as np
 
 import cdplugin as cd
 from cdplugin.adapters.serving.door import taking_turns
+from cdplugin.ahead import Ahead
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from mask_engines import Tokenizer, make
@@ -39,6 +42,7 @@ from mask_engines import Tokenizer, make
 FORWARD = 0.008
 SEQUENCES = 16
 FAR = 4096  # tokens: a usual max_tokens
+AHEAD = "cdplugin, ahead"
 QUANTILES = (50, 90, 99, 99.9)
 
 
@@ -70,13 +74,17 @@ class Batch:
                 return False
         return True
 
-    def step(self) -> None:
+    def step(self, visitor: Ahead | None = None) -> None:
         """A token and a mask for each sequence."""
+        if visitor is not None:
+            visitor.touch()
         for number, (matcher, text) in enumerate(zip(self.matchers, self.texts, strict=True)):
             if len(matcher.tokens) == len(text):
                 matcher.reset()
             matcher.accept_token(text[len(matcher.tokens)])
             matcher.fill_next_token_bitmask(self.bitmask, number)
+            if visitor is not None:
+                visitor.follow(matcher)
 
 
 class Arrivals:
@@ -115,28 +123,34 @@ class Arrivals:
         self.seconds.append(time.thread_time() - began)
 
 
-def steps(batch: Batch, seconds: float) -> list[float]:
+def steps(batch: Batch, seconds: float, visitor: Ahead | None = None) -> list[float]:
     """Decode for so long; milliseconds of each step, its forward pass aside."""
     out = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
         time.sleep(FORWARD)
         began = time.perf_counter()
-        batch.step()
+        batch.step(visitor)
         out.append(1e3 * (time.perf_counter() - began))
     return out
 
 
-def ways(compiler: cd.Compiler, tokenizer: Tokenizer) -> dict[str, Callable[[Any], None] | None]:
+def ways(compiler: cd.Compiler, tokenizer: Tokenizer, visitor: Ahead) -> dict[str, Callable[[Any], None] | None]:
     """By name: what is done with a new schema; None: none come."""
 
-    def meet(schema: Any, budget: int | None = None) -> None:
+    waiting: deque[cd.Matcher] = deque(maxlen=8)  # requests whose prompts are read
+
+    def meet(schema: Any, budget: int | None = None, ahead: bool = False) -> None:
         with taking_turns:
             matcher = compiler.compile(cd.JsonSchema(schema)).matcher()
             matcher.fill_next_token_bitmask(np.zeros((1, (compiler.vocab.size + 31) // 32), np.int32), 0, budget)
+        if ahead:
+            waiting.append(matcher)
+            visitor.follow(matcher)
 
     out: dict[str, Callable[[Any], None] | None] = {"alone": None, "cdplugin": meet}
     out["cdplugin, budget"] = lambda schema: meet(schema, FAR)
+    out[AHEAD] = lambda schema: meet(schema, ahead=True)
     try:
         peer = make("llguidance", tokenizer)
     except ImportError as error:
@@ -174,7 +188,8 @@ def main() -> None:
     schemas = [row["schema"] for row in rows[400:]]
     times: dict[str, list[float]] = {}
     spent: dict[str, list[float]] = {}
-    kinds = ways(compiler, tokenizer)
+    visitor = Ahead(1)
+    kinds = ways(compiler, tokenizer, visitor)
     for turn in range(given.turns):
         names = [*kinds][turn % len(kinds) :] + [*kinds][: turn % len(kinds)]
         for name in names:
@@ -183,11 +198,12 @@ def main() -> None:
                 times.setdefault(name, []).extend(steps(batch, given.seconds))
                 continue
             with Arrivals(meet, schemas, given.rate, given.threads) as arrivals:
-                times.setdefault(name, []).extend(steps(batch, given.seconds))
+                times.setdefault(name, []).extend(steps(batch, given.seconds, visitor if name == AHEAD else None))
             spent.setdefault(name, []).extend(arrivals.seconds)
     result: dict[str, Any] = {
         "arguments": {key: str(value) for key, value in vars(given).items()},
         "steps, ms": {name: summary(times[name]) for name in kinds},
+        "ahead": visitor.counters(),
         "a new schema, ms of its thread": {
             name: {
                 "schemas": len(each),

@@ -241,3 +241,37 @@ with GRAMMARS[0]._arena.lock:  # the thread waits for it
 print(allowed(1, 97))
 """
     assert run(code).splitlines() == ["[97]", "0", "0", "[97, 98]"]
+
+
+def test_children_forked_while_work_is_done_ahead() -> None:
+    """The parent's threads visit its grammars all the time; a child has none of them, starts its own, and answers alike."""
+    code = """
+from cdplugin.ahead import Ahead
+visitor = Ahead(2)
+SCHEMAS = [{"properties": {f"name{i}": {"type": "string"}, "b": {"type": "number"}}} for i in range(40)]
+def follow():
+    out = []
+    for schema in SCHEMAS:
+        matcher = COMPILER.compile(cd.JsonSchema(schema)).matcher()
+        for byte in b'{"name':
+            visitor.follow(matcher)
+            row = np.zeros((1, 9), np.int32)
+            matcher.fill_next_token_bitmask(row)
+            out.append((row.tobytes(), matcher.accept_token(byte)))
+    return out
+expected = follow()
+names = lambda: [t.name for t in threading.enumerate() if t.name.startswith("cdplugin-ahead")]
+def again():
+    before = names()
+    found = follow()
+    fresh = cd.Compiler(VOCAB).compile(cd.JsonSchema(SCHEMAS[0])).matcher()
+    visitor.follow(fresh)
+    return found == expected, before, len(names())
+found = []
+for _ in range(6):
+    COMPILER = cd.Compiler(VOCAB)
+    follow()  # the threads have much to do
+    found.append(in_child(again, (True, [], 2)))
+print(found, visitor.counters()["failed"])
+"""
+    assert run(code).strip() == "[0, 0, 0, 0, 0, 0] 0"

@@ -19,6 +19,7 @@ import weakref
 import numpy as np
 
 from cdplugin.engine.arena import Arena
+from cdplugin.engine.blocks import address_of
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.store import layout
@@ -26,10 +27,11 @@ from cdplugin.vocab.vocabulary import Vocabulary
 
 _SYNTAX, _SPACE, _DIGIT, _LETTER, _SIGN, _OTHER = (1 << i for i in range(6))
 _TAKEN = {"syntax": 40, "space": 4, "digits": 8, "signs": 16, "words": 12}  # tokens of each kind at one place
-_LOOKED_AT = 2_000  # tokens of a kind that a mask is looked at for
+_LOOKED_AT = 1_000  # tokens of a kind that a mask is looked at for
 _WORD_LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8)  # plain words: where characters are counted, each length leads elsewhere
 _WORDS, _NODES = 16, 64  # words that the grammar spells at one place; expressions that are looked into for them
 _NO_STOPS = np.zeros(1, np.int64)
+_STOPS_ADDRESS = address_of(_NO_STOPS)
 
 
 def _kinds() -> np.ndarray:
@@ -62,15 +64,16 @@ class Likely:
             "words": _of_each_length(texts[is_word], lengths, _WORD_LENGTHS, 1),
         }
         groups["words"] = np.append(groups["words"], texts[(has == _LETTER | _SPACE) & (first == ord(" "))][:1])
-        self._groups = [(tokens[:_LOOKED_AT], _TAKEN[name]) for name, tokens in groups.items()]
+        parts = [tokens[:_LOOKED_AT] for tokens in groups.values()]
+        self._tokens = np.concatenate(parts)
+        self._words, self._bits = self._tokens >> 5, (1 << (self._tokens & 31)).astype(np.uint32).view(np.int32)
+        ends = np.cumsum([len(tokens) for tokens in parts]).tolist()
+        self._groups = list(zip([0, *ends[:-1]], ends, _TAKEN.values(), strict=True))
 
     def among(self, row: np.ndarray) -> np.ndarray:
         """The likely tokens of a mask row (int32 words), int64, the likeliest kind first."""
-        found = []
-        for tokens, most in self._groups:
-            allowed = (row[tokens >> 5] >> (tokens & 31).astype(np.int32)) & 1
-            found.append(tokens[np.flatnonzero(allowed)[:most]])
-        return np.concatenate(found)
+        allowed = (row[self._words] & self._bits).astype(bool)
+        return np.concatenate([self._tokens[start:end][allowed[start:end]][:most] for start, end, most in self._groups])
 
 
 def _of_each_length(tokens: np.ndarray, lengths: np.ndarray, wanted: tuple[int, ...], most: int) -> np.ndarray:
@@ -98,7 +101,7 @@ def first_tokens(arena: Arena, cursor: int) -> list[int]:
         for word in arena.open_words(state):
             for text in _texts(arena, word & layout.LOW_32):
                 data = np.frombuffer(text, np.uint8)
-                status = kernels.run(arena.address, kernels.OP_SPELL, data.ctypes.data, len(data), _NO_STOPS.ctypes.data)
+                status = kernels.run(arena.address, kernels.OP_SPELL, address_of(data), len(data), _STOPS_ADDRESS)
                 if 0 < status < mask_layout.NOT_SPELT:
                     out[int(arena.tables[layout.STACK][0])] = None
                 if len(out) >= _WORDS or status < 0:

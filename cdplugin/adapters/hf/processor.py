@@ -24,6 +24,7 @@ from cdplugin import forking
 from cdplugin.adapters.hf.budget import Closing
 from cdplugin.adapters.hf.recorder import Recorder
 from cdplugin.adapters.prefixes import DEAD, ENDED, FREE, LIVE, PADDED, RowTracker, RowTrackers, checked_grammars
+from cdplugin.ahead import Ahead, shared, usual_threads
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from cdplugin.errors import CdpluginError
 from cdplugin.matcher import Grammar, fill_next_token_bitmasks
@@ -54,6 +55,8 @@ class GrammarLogitsProcessor(LogitsProcessor):
         them: a token stays allowed only if an ending is found that fits after it (``budget`` of
         :meth:`cdplugin.Matcher.fill_next_token_bitmask`). :class:`cdplugin.BudgetError` if no legal output is so short. Pass
         ``generate()`` the same number, or a larger one.
+    ahead : threads that meet ahead what is likely to come (:mod:`cdplugin.ahead`) where :attr:`lookahead` is used, which starts
+        them; 0: none. None: one where it pays: the model is on a GPU, and there are four processors or more.
     trace : whether to record what the model wanted at each step and what the mask took away, for :meth:`trace`. It costs a
         softmax over the vocabulary per row and step; off, it costs nothing.
 
@@ -71,8 +74,15 @@ class GrammarLogitsProcessor(LogitsProcessor):
     supports_continuous_batching = True
 
     def __init__(
-        self, grammar: Grammar | Sequence[Grammar | None], max_new_tokens: int | None = None, *, trace: bool = False
+        self,
+        grammar: Grammar | Sequence[Grammar | None],
+        max_new_tokens: int | None = None,
+        *,
+        trace: bool = False,
+        ahead: int | None = None,
     ) -> None:
+        if ahead is not None and (isinstance(ahead, bool) or not isinstance(ahead, int) or ahead < 0):
+            raise ValueError(f"ahead: expected a number of threads or None, found {ahead!r}")
         self._closing = None if max_new_tokens is None else Closing(max_new_tokens)
         self._recorder = Recorder() if trace else None
         grammars = checked_grammars(grammar)
@@ -81,6 +91,8 @@ class GrammarLogitsProcessor(LogitsProcessor):
         self._vocab = constrained[0].vocab if constrained else None
         self._size: int = self._vocab.size if self._vocab is not None else 0
         self._trackers = RowTrackers(grammars)
+        self._threads_ahead = ahead
+        self._ahead: Ahead | None = None
         self._lookahead: Lookahead | None = None
         self._pending: _Job | None = None
         self._thread = forking.Threads(1, "cdplugin-lookahead")
@@ -104,6 +116,13 @@ class GrammarLogitsProcessor(LogitsProcessor):
         """
         if self._lookahead is None:
             self._lookahead = Lookahead(self)
+            threads = self._threads_ahead
+            if threads is None:
+                threads = usual_threads() if torch.cuda.is_available() else 0
+            if threads:
+                self._ahead = shared(threads)
+                for grammar in {id(g): g for g in self.grammars if g is not None}.values():
+                    self._ahead.follow(grammar.matcher())  # while the prompt is read
         return self._lookahead
 
     def reset(self) -> None:
@@ -272,12 +291,17 @@ class GrammarLogitsProcessor(LogitsProcessor):
                 self._filled = None
             self._pending = None
 
-    def _ahead(self, ids: np.ndarray) -> RowTracker | None:
+    def _begin(self, ids: np.ndarray) -> RowTracker | None:
         """What the thread does."""
+        if self._ahead is not None:
+            self._ahead.touch()
         tracker = self._trackers.continued(ids)
         if tracker is not None and LIVE in tracker.status:
             rows = [row for row, status in enumerate(tracker.status) if status in (LIVE, ENDED)]
             self._masks(tracker, rows)
+            if self._ahead is not None:
+                for row in rows:
+                    self._ahead.follow(tracker.matchers[row])
         return tracker
 
     def _judge(self, tracker: RowTracker, row: int, scores: torch.Tensor) -> None:
@@ -331,7 +355,7 @@ class _Job:
         def work() -> RowTracker | None:
             if event is not None:
                 event.synchronize()
-            return processor._ahead(_host_ids(host))
+            return processor._begin(_host_ids(host))
 
         self._future: Future[RowTracker | None] = processor._thread.submit(work)
 

@@ -14,6 +14,7 @@ from cdplugin.adapters.serving.metrics import NUMBERS
 from cdplugin.adapters.serving.requests import ServerOptions, spec_of
 from cdplugin.adapters.serving.slow import Asked, SlowLog
 from cdplugin.admission import admit
+from cdplugin.ahead import shared, usual_threads
 from cdplugin.bitmask import bitmask_words
 from cdplugin.bits import bit_members
 from cdplugin.compiler import Compiler
@@ -44,6 +45,9 @@ class Engine:
         self._outcomes: ByteLru[GrammarError | None] = ByteLru("outcomes of checks", _OUTCOME_BYTES)
         self._met: ByteLru[bool] = ByteLru("requests met", _MET_BYTES)
         self._off_loop = OffLoop()
+        threads = usual_threads() if options.ahead is None else options.ahead
+        self.ahead = shared(threads) if threads else None
+        """What meets ahead what is likely to come; its threads start when a grammar is handed over, so in an engine only."""
 
     def grammar(self, request_type: str, text: str) -> Grammar:
         """The grammar of a request (:func:`.requests.spec_of`), from the cache if it is there. Raises :class:`GrammarError`."""

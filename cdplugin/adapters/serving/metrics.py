@@ -86,6 +86,8 @@ FAMILIES = (
     Family("cdplugin_endings_forced", "counter", "Answers in which the budget of tokens left tokens out of a mask (engine)."),
     Family("cdplugin_endings_missed", "counter", "Answers that may be cut off, since no ending in time is known (engine)."),
     Family("cdplugin_engines", "gauge", "Engines whose backend is ready."),
+    Family("cdplugin_places", "gauge", "Places of answers that were new to their grammars, where work is done ahead (engine)."),
+    Family("cdplugin_places_met", "gauge", "Of these, those whose masks had been made ahead (engine)."),
     Family("cdplugin_grammar_cache_bytes", "gauge", "Bytes of the compiled grammars that engines keep."),
 )
 

@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 MAX_CACHE_BYTES = 96 << 20
 """Bytes of compiled grammars that a server's engine keeps, unless the options say otherwise: some 200 ordinary schemas."""
+MOST_THREADS = 64
 KEYWORD = "x-cdplugin"
 _RULE = re.compile(r"^[ \t]*<?[A-Za-z_][\w-]*>?[ \t]*::=", re.MULTILINE)
 _OF_SCHEMAS = [name for name in signature(JsonSchema).parameters if name != "schema"]
@@ -44,6 +45,7 @@ class ServerOptions(JsonOptions):
     request does not say (:mod:`cdplugin.adapters.vllm.budget`); ``strict_tools``: whether vLLM's tools are strict where their
     clients do not say (:mod:`cdplugin.adapters.vllm.tools`). ``slow_request_seconds``: how long a compilation takes that the
     log tells of; ``late_mask_seconds``: the same for a mask; ``log_characters``: how much of the request such a line shows.
+    ``ahead``: threads that meet ahead what is likely to come (:mod:`cdplugin.ahead`), 0: none; None: one, where it pays.
     """
 
     regex_dialect: str = "rust"
@@ -52,6 +54,7 @@ class ServerOptions(JsonOptions):
     slow_request_seconds: float = 1.0
     late_mask_seconds: float = 0.02
     log_characters: int = 60
+    ahead: int | None = None
     limits: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -85,6 +88,8 @@ class ServerOptions(JsonOptions):
                     raise ValueError(f"{name}: expected a number that is not negative, found {value!r}")
             if not isinstance(options.log_characters, int):
                 raise ValueError(f"log_characters: expected an integer, found {options.log_characters!r}")
+            if options.ahead is not None and (type(options.ahead) is not int or not 0 <= options.ahead <= MOST_THREADS):
+                raise ValueError(f"ahead: expected 0 to {MOST_THREADS} threads or null, found {options.ahead!r}")
             _ = options.budgets
             return options
         except (ValueError, TypeError) as error:

@@ -149,7 +149,11 @@ class CdpluginBackend(_Bounded):
     def _grammar(self, name: str, kind: str, text: str, content: Callable[[], Any]) -> BaseGrammarObject:
         try:
             grammar = self.engine.admitted(kind, text)
-            return CdpluginGrammar(grammar.matcher(), text, content(), GrammarStats(dispatch_type=name))
+            ahead = self.engine.ahead
+            made = CdpluginGrammar(grammar.matcher(), text, content(), GrammarStats(dispatch_type=name), ahead)
+            if ahead is not None:
+                ahead.follow(made.matcher)
+            return made
         except GrammarError as error:
             return InvalidGrammarObject(str(error))
         except Exception as error:

@@ -17,6 +17,7 @@ import torch
 from sglang.srt.constrained.base_grammar_backend import BaseGrammarObject, GrammarRow, GrammarStats
 
 import cdplugin
+from cdplugin.ahead import Ahead
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace, bitmask_view
 from cdplugin.bits import allow_only
 from cdplugin.matcher import Matcher
@@ -30,9 +31,17 @@ class CdpluginGrammar(BaseGrammarObject):
     ``content``: the constraint as a part of a structural tag, for frames around it; None where it has no such form.
     """
 
-    def __init__(self, matcher: Matcher, key_string: str, content: Any = None, stats: GrammarStats | None = None) -> None:
+    def __init__(
+        self,
+        matcher: Matcher,
+        key_string: str,
+        content: Any = None,
+        stats: GrammarStats | None = None,
+        ahead: Ahead | None = None,
+    ) -> None:
         super().__init__()
         self.matcher = matcher
+        self.ahead = ahead  # meets what may come after each mask
         self.key_string = key_string
         self.content = content
         self.grammar_stats = stats
@@ -63,6 +72,8 @@ class CdpluginGrammar(BaseGrammarObject):
         if fault is not None:
             return fault
         try:
+            if self.ahead is not None:
+                self.ahead.touch()
             if self.matcher.accept_token(token):
                 return None
             reason = self.matcher.explain(token)
@@ -101,7 +112,7 @@ class CdpluginGrammar(BaseGrammarObject):
     def copy(self) -> CdpluginGrammar:
         """An independent one at the same place; cached ones are at the beginning."""
         stats = self.grammar_stats and dataclasses.replace(self.grammar_stats, is_cache_hit=True, tree_traversal_time=[])
-        other = CdpluginGrammar(self.matcher.fork(), self.key_string, self.content, stats)
+        other = CdpluginGrammar(self.matcher.fork(), self.key_string, self.content, stats, self.ahead)
         other._surplus, other._fault, other._is_lost = self._surplus, self._fault, self._is_lost
         return other
 
@@ -115,7 +126,11 @@ class CdpluginGrammar(BaseGrammarObject):
         """Write the allowed tokens into a row."""
         try:
             if self._present_fault() is None:
+                if self.ahead is not None:
+                    self.ahead.touch()
                 self.matcher.fill_next_token_bitmask(vocab_mask, idx)
+                if self.ahead is not None:
+                    self.ahead.follow(self.matcher)
                 return
         except Exception as error:
             self._fail("mask", error)
@@ -135,8 +150,14 @@ class CdpluginGrammar(BaseGrammarObject):
                 entry.grammar.fill_vocab_mask(vocab_mask, entry.row)
             else:
                 listed.append((grammar, entry.row))
+        ahead = next((g.ahead for g, _ in listed), None)
         try:
+            if ahead is not None:
+                ahead.touch()
             cdplugin.fill_next_token_bitmasks([g.matcher for g, _ in listed], vocab_mask, [row for _, row in listed])
+            for grammar, _ in listed:
+                if ahead is not None:
+                    ahead.follow(grammar.matcher)
         except Exception:  # one by one, to know whose it is
             for grammar, row in listed:
                 grammar.fill_vocab_mask(vocab_mask, row)

@@ -39,6 +39,9 @@ class CdpluginBackend(StructuredOutputBackend):
         self.engine = engine_for(
             self.tokenizer, self.vocab_size, self.vllm_config.structured_outputs_config.disable_any_whitespace
         )
+        device = getattr(getattr(self.vllm_config, "device_config", None), "device_type", None)
+        if device == "cpu" and self.engine.options.ahead is None:  # the model has all processors
+            self.engine.ahead = None
         read = time.monotonic()
         self.engine.warm()
         NUMBERS.set("cdplugin_engines", 1)

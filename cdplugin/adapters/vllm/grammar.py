@@ -27,6 +27,7 @@ from cdplugin.adapters.serving.metrics import NUMBERS
 from cdplugin.adapters.serving.requests import ServerOptions, spec_of
 from cdplugin.adapters.serving.slow import Asked
 from cdplugin.adapters.vllm.budget import ARGUMENT, FixedBudget, RequestBudget
+from cdplugin.ahead import Ahead
 from cdplugin.bitmask import bitmask_view, bitmask_words
 from cdplugin.bits import allow_only
 from cdplugin.errors import BudgetError, EngineError, GrammarError, LimitExceeded
@@ -66,7 +67,7 @@ class Engine(serving.Engine):
         """The beginning of a text; stop tokens outside the vocabulary are left out. Raises :class:`GrammarError`."""
         stops = sorted({int(t) for t in stop_token_ids or () if 0 <= int(t) < self.vocab.size})
         matcher = self.grammar(request_type, text).matcher(stops or None)
-        return GrammarState(matcher, Watch(self, Asked(request_type, text)), self.options.late_mask_seconds)
+        return GrammarState(matcher, Watch(self, Asked(request_type, text)), self.options.late_mask_seconds, self.ahead)
 
     def check(self, request_type: str, text: str, budget: int | None = None) -> None:
         """Also raises :class:`cdplugin.BudgetError` where no answer fits ``budget`` tokens, the stop token included."""
@@ -203,9 +204,14 @@ class GrammarState:
     with an error. That belongs to the place in the text: a rollback to an earlier one takes it back.
     """
 
-    def __init__(self, matcher: Matcher, watch: Watch | None = None, late_seconds: float = math.inf) -> None:
-        """``watch`` is told of masks that take longer than ``late_seconds``, and of what happens to the answer."""
+    def __init__(
+        self, matcher: Matcher, watch: Watch | None = None, late_seconds: float = math.inf, ahead: Ahead | None = None
+    ) -> None:
+        """``watch`` is told of masks that take longer than ``late_seconds``, and of what happens to the answer; ``ahead`` meets
+        what may come after each mask.
+        """
         self._matcher = matcher
+        self._ahead = ahead
         self._watch = watch
         self._late = late_seconds
         self._count = 0  # tokens followed
@@ -220,11 +226,16 @@ class GrammarState:
 
     def fill_bitmask(self, bitmask: Any, batch_index: int) -> None:
         """Write the allowed tokens into a row of an int32 bitmask."""
+        ahead = self._ahead
         try:
             if not self._is_stuck():
+                if ahead is not None:
+                    ahead.touch()
                 began = perf_counter()
                 self._fill(bitmask, batch_index)
                 seconds = perf_counter() - began
+                if ahead is not None:
+                    ahead.follow(self._matcher)
                 if seconds > self._late and self._watch is not None:
                     self._watch.late_mask(seconds)
                 return
@@ -242,6 +253,14 @@ class GrammarState:
         with taking_turns:
             self.fill_bitmask(np.zeros((1, bitmask_words(self._matcher.grammar.vocab.size)), np.int32), 0)
         self._late = late
+
+    def meet_ahead(self) -> None:
+        """Have the beginning of the answer met while its prompt is read."""
+        if self._ahead is not None:
+            self._ahead.follow(self._matcher)
+            counts = self._ahead.counters()
+            NUMBERS.set("cdplugin_places", counts["places"])
+            NUMBERS.set("cdplugin_places_met", counts["met"])
 
     def _fill(self, bitmask: Any, batch_index: int) -> None:
         """Write a row: the tokens after which the answer can be ended in time, if it can be at all."""
@@ -274,6 +293,8 @@ class GrammarState:
     def accept_tokens(self, request_id: str, tokens: Sequence[int]) -> bool:
         """Follow tokens: all, or none and False. True for no tokens, and for any after the end."""
         count, surplus = self._count, self._surplus
+        if self._ahead is not None:
+            self._ahead.touch()
         try:
             for token in tokens:
                 if self._matcher.is_terminated():

@@ -284,6 +284,9 @@ def hand_over(state: Any, request: Any, vllm_config: Any, backend: Any, began: f
     with contextlib.suppress(AttributeError):
         state.tell = lambda reason: setattr(request, "stop_reason", CROSSED + reason)  # vLLM carries it to the front end
     NUMBERS.observe("cdplugin_grammar_wait_seconds", time.monotonic() - began)
+    if not compat.only_prefills(vllm_config):
+        with contextlib.suppress(AttributeError):
+            state.meet_ahead()
 
 
 def _patch_registry(module: ModuleType) -> None:
