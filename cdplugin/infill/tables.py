@@ -485,7 +485,7 @@ class InfillGrammar:
             awaited = sum(1 << lexeme for lexeme in np.flatnonzero(skipped[skip]).tolist())
             skipped[skip, self.n_lexemes - 1] = goes_on(rules, nullable, begins, awaited)
         self.workspace.set(ws.SKIPPED, np.packbits(skipped, axis=1, bitorder="little").view(np.int64).ravel())
-        self.workspace.reserve(ws.TARGET, words)
+        self.workspace.reserve(ws.TARGET, 2 * words)
 
     @functools.cached_property
     def separators(self) -> list[bytes]:

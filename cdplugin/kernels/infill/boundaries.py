@@ -21,6 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.infill.ahead import narrow
 from cdplugin.kernels.infill.spans import end_row
 from cdplugin.kernels.infill.starts import allow
 from cdplugin.kernels.infill.workspace import charge, end_node, or_row, set_bit, tab, whead
@@ -103,8 +104,9 @@ def end_text(h, w, starts, accepted):
 
 
 @kernel
-def end_at(h, w, starts, accepted, first):
-    """The lexemes of a set end together at a boundary whose nodes are numbered from ``first`` on; 0 or a status.
+def end_at(h, w, starts, accepted, first, k):
+    """The lexemes of a set end together at the boundary before element ``k``, whose nodes are numbered from ``first`` on; 0 or a
+    status.
 
     ``accepted``: a ``K_ACCEPTED`` value; ``starts``: the row of ``LIVE_BITS`` of the nodes at which they began. Without
     LONGEST lexemes a boundary has one node, at which what may start grows. With them (``W_SPLIT``) the node is the one for
@@ -113,9 +115,13 @@ def end_at(h, w, starts, accepted, first):
     head = whead(w)
     skips = has_skip(h, accepted)
     if skips and head[ws.W_SPLIT]:
-        return _end_skips(h, w, starts, accepted, first)
+        return _end_skips(h, w, starts, accepted, first, k)
     if head[ws.W_SPLIT]:
         may_follow(h, w, accepted)
+        if head[ws.W_NARROW]:
+            matters = narrow(h, w, k)
+            if matters <= 0:
+                return matters
         end = _node_of_target(w, first)
     elif first < head[ws.W_NODES]:
         end = np.int64(first)
@@ -136,7 +142,7 @@ def end_at(h, w, starts, accepted, first):
 
 
 @kernel
-def _end_skips(h, w, starts, accepted, first):
+def _end_skips(h, w, starts, accepted, first, k):
     """:func:`end_at` for a set with skips in it: what may come after depends on where they began, so each start has
     its own end.
     """
@@ -148,6 +154,12 @@ def _end_skips(h, w, starts, accepted, first):
             if not charge(w, 4 + whead(w)[ws.W_SET] * (1 + length_of(h, accepted))):
                 return np.int64(statuses.W_GROW)
             after_skips(h, w, accepted, node)
+            if whead(w)[ws.W_NARROW]:
+                matters = narrow(h, w, k)
+                if matters < 0:
+                    return matters
+                if matters == 0:
+                    continue
             end = _node_of_target(w, first)
             if end < 0:
                 return end

@@ -34,6 +34,7 @@ def note_checkpoint(w, k, first):
     words[at + ws.CP_NODES] = head[ws.W_NODES]
     words[at + ws.CP_CLASSES] = head[ws.W_CLASS_LIST_USED]
     words[at + ws.CP_BITS] = head[ws.W_LIVE_USED]
+    words[at + ws.CP_LOOKED] = head[ws.W_LOOKED]
     words[at + ws.CP_N_LIVE] = count
     live = tab(w, ws.LIVE)
     for i in range(2 * count):
@@ -50,7 +51,8 @@ def take_text(w):
     ``W_GROW``.
 
     Where a text may end inside, lexemes that end there were noted at the end of the text: nothing after it can be reused.
-    Where there is a hole, the pass begins there at the latest, since what is alive there is asked for.
+    Where there is a hole, the pass begins there at the latest, since what is alive there is asked for. Where nodes depend on the
+    text ahead (``W_NARROW``), it begins where none had looked so far ahead.
     """
     head = whead(w)
     count = head[ws.W_ELEMENTS]
@@ -76,7 +78,10 @@ def take_text(w):
         last_text[2 * i + 1] = accepts[i + 1]
     head[ws.W_LAST_ELEMENTS] = count
     head[ws.W_N_CHECKPOINTS] = max(same, 0)
-    return max(same - 1, np.int64(0))
+    begin = max(same - 1, np.int64(0))
+    while begin > 0 and tab(w, ws.CHECKPOINTS)[tab(w, ws.CHECKPOINT_AT)[begin] + ws.CP_LOOKED] >= same:
+        begin -= 1
+    return begin
 
 
 @kernel
@@ -97,6 +102,7 @@ def return_to(w, k):
     for i in range(2 * count):
         live[i] = words[at + ws.CP_LIVE + i]
     head[ws.W_NODES] = words[at + ws.CP_NODES]
+    head[ws.W_LOOKED] = words[at + ws.CP_LOOKED]
     for i in range(count):
         clear_from(tab(w, ws.LIVE_BITS), live[2 * i + 1], head[ws.W_NODES], head[ws.W_WIDTH])
     head[ws.W_CLASS_LIST_USED] = words[at + ws.CP_CLASSES]

@@ -28,6 +28,7 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.infill.ahead import begin_ahead
 from cdplugin.kernels.infill.boundaries import edge, end_at, end_inside, end_text, fresh_node
 from cdplugin.kernels.infill.checkpoints import note_checkpoint, return_to, take_text
 from cdplugin.kernels.infill.slots import pass_slot
@@ -79,7 +80,7 @@ def build_lattice(h, w):
         element = elements[k]
         if element >= 0:
             outside = head[ws.W_NODES] if k > 0 and elements[k - 1] == ws.GAP else first  # what ends behind a gap is not in it
-            status = _end_matched(h, w, element, outside)
+            status = _end_matched(h, w, element, outside, np.int64(k))
             if status < 0:
                 return status
         # a byte may have ended LONGEST lexemes at nodes before it: only now are these all
@@ -94,7 +95,7 @@ def build_lattice(h, w):
                 return status
             head[ws.W_LEFT] = head[ws.W_NODES]
         if element >= 0:
-            first = _pass_byte(h, w, element, accepts[k + 1])
+            first = _pass_byte(h, w, element, accepts[k + 1], np.int64(k))
         elif element == ws.GAP:
             first = _pass_gap(h, w, accepts[k + 1])
         else:
@@ -102,7 +103,7 @@ def build_lattice(h, w):
         if first < 0:
             return first
         if accepts[k + 1]:
-            status = _end_matched(h, w, np.int64(ws.BY_END), first)
+            status = _end_matched(h, w, np.int64(ws.BY_END), first, np.int64(k))
             if status < 0:
                 return status
     tab(w, ws.NODE_BEFORE)[count] = first
@@ -132,9 +133,15 @@ def _begin(w):
         return np.int64(statuses.W_GROW)
     if not room(w, ws.ENDS, 64 * width * head[ws.W_N_LEXEMES]) or not room(w, ws.ENDS_SETS, width * head[ws.W_N_LEXEMES]):
         return np.int64(statuses.W_GROW)
+    narrow = head[ws.W_REUSE] & head[ws.W_SPLIT] & (1 - head[ws.W_HAS_SLOTS])
+    if narrow and begin_ahead(w) < 0:
+        return np.int64(statuses.W_GROW)
     reused = reuse_sets(w)
     if reused < 0:
         return reused
+    if head[ws.W_NARROW] != narrow:
+        head[ws.W_N_CHECKPOINTS] = 0
+        head[ws.W_NARROW] = narrow
     if head[ws.W_REUSED_WIDTH] != width:
         reused = np.int64(0)
         if forget_spans(w) < 0:
@@ -151,6 +158,7 @@ def _begin_anew(w):
     words = head[ws.W_SET]
     n_lexemes = head[ws.W_N_LEXEMES]
     head[ws.W_NODES] = 0
+    head[ws.W_LOOKED] = 0
     head[ws.W_CLASS_LIST_USED] = 0
     head[ws.W_N_LIVE] = 0
     cut_rows(w, ws.W_LIVE_USED, ws.W_LIVE_CLEAN, np.int64(0))
@@ -217,8 +225,9 @@ def _take_snapshot(w):
 
 
 @kernel
-def _end_matched(h, w, column, first):
-    """End the LONGEST lexemes that match before a byte (at nodes from ``first`` on), or where the text ends; 0 or a status.
+def _end_matched(h, w, column, first, k):
+    """End the LONGEST lexemes that match before a byte, element ``k`` (at nodes from ``first`` on), or where the text ends; 0 or
+    a status.
 
     ``column``: the byte, or ``BY_END``. What goes on with the byte does not end: the step's record says which sets are left.
     """
@@ -233,15 +242,15 @@ def _end_matched(h, w, column, first):
             if column == ws.BY_END:
                 status = end_text(h, w, live[2 * i + 1], matched)
             else:
-                status = end_at(h, w, live[2 * i + 1], matched, first)
+                status = end_at(h, w, live[2 * i + 1], matched, first, k)
             if status < 0:
                 return status
     return np.int64(0)
 
 
 @kernel
-def _pass_byte(h, w, byte, accepts):
-    """Step all that is alive by a byte: the number of the first node after it (there may be none), or a status.
+def _pass_byte(h, w, byte, accepts, k):
+    """Step all that is alive by a byte, element ``k``: the number of the first node after it (there may be none), or a status.
 
     ``accepts``: 1 if the text may end behind the byte; what ends with it then ends the text as well.
     """
@@ -257,7 +266,7 @@ def _pass_byte(h, w, byte, accepts):
         steps = tab(w, ws.STEPS)
         begin = record + ws.S_FIRST + steps[record + ws.S_BEFORE]
         for j in range(begin, begin + steps[record + ws.S_ENDS]):
-            status = end_at(h, w, starts, steps[j], first)
+            status = end_at(h, w, starts, steps[j], first, k + 1)
             if status >= 0 and accepts:
                 status = end_text(h, w, starts, steps[j])
             if status < 0:

@@ -162,8 +162,14 @@ from __future__ import annotations
     ASKED,  # set of the nodes whose rests are found when they are asked for (kernels/infill/asked.py)
     REST_STACK,  # (node, dot) that are asked for
     END_LIST,  # some ends
+    STARTS_ALONE,  # lexeme -> the lexer state in which it starts by itself; 0 unknown
+    FIRSTS_AT,  # two bytes (kernels/infill/ahead.py) -> 1 + where in FIRSTS; 0 unknown
+    FIRSTS,  # set of the lexemes that they let begin, and of the skips among these
+    AHEAD_AT,  # element -> stamp, and the last element that was looked at
+    AHEAD_SETS,  # element -> set of the lexemes that matter before it
+    AHEAD_STACK,
     N_WORKSPACE,
-) = range(144)
+) = range(150)
 
 _S = 2 * N_WORKSPACE
 (
@@ -246,13 +252,17 @@ _S = 2 * N_WORKSPACE
     W_CHAINED_FACTS,
     W_ASKED,  # whether rests are found when they are asked for, where that is possible
     W_HAS_SLOTS,  # whether the text has open slots
+    W_NARROW,  # whether nodes are told apart by what the text ahead lets begin alone (kernels/infill/ahead.py)
+    W_LOOKED,  # the rightmost element that was looked at for that
+    W_AHEAD_STAMP,
+    W_FIRSTS_USED,
     W_STAMPS,  # by counter, from W_N_FACTS on: the stamp of its records in their index
     W_STAMPS_2,
     W_STAMPS_3,
     W_STAMPS_4,
     W_STAMPS_5,
     WORKSPACE_WORDS,
-) = range(_S, _S + 85)
+) = range(_S, _S + 89)
 
 W_COUNTERS = W_N_FACTS  # the counters: of facts, ways to facts, edges, places and measures
 
@@ -362,7 +372,7 @@ MEASURE_WORDS = 2  # key, 1 + cost
 BYTE = 1 << 20  # what a byte in a gap costs
 MOST_COST = 1 << 60
 
-CP_FIRST, CP_NODES, CP_CLASSES, CP_BITS, CP_N_LIVE, CP_LIVE = range(6)
+CP_FIRST, CP_NODES, CP_CLASSES, CP_BITS, CP_LOOKED, CP_N_LIVE, CP_LIVE = range(7)
 """A checkpoint in CHECKPOINTS, named by CHECKPOINT_AT[element]. Written by note_checkpoint, read by return_to.
 
 | field | what | unit |
@@ -371,6 +381,7 @@ CP_FIRST, CP_NODES, CP_CLASSES, CP_BITS, CP_N_LIVE, CP_LIVE = range(6)
 | CP_NODES | W_NODES then | nodes |
 | CP_CLASSES | W_CLASS_LIST_USED then | pairs |
 | CP_BITS | W_LIVE_USED then | words |
+| CP_LOOKED | W_LOOKED then | element |
 | CP_N_LIVE | W_N_LIVE then | pairs |
 | CP_LIVE … | LIVE then | pairs (set of lexer states, row of LIVE_BITS) |
 """

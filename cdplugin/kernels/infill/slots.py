@@ -222,7 +222,7 @@ def _end_gathered(h, w, first, accepts):
             node = tab(w, ws.CLASS_NODE)[what & 0xFFFFFFFF] & 0xFFFFFFFF
             status = end_inside(h, w, starts, (what & ~CROSSES) >> 32, node)
         else:
-            status = end_at(h, w, starts, what, first)
+            status = end_at(h, w, starts, what, first, np.int64(0))  # nodes of slots are not narrowed
             if status >= 0 and accepts:
                 status = end_text(h, w, starts, what)
         if status < 0:
