@@ -7,7 +7,7 @@ files                  what they find
 =====================  ==========================================================================================
 ``effects`` ``steps``  what a gap or one token does to a lexer state; what an element of the text does to a set of them
 ``lattice``            the text's nodes, and which lexemes lead from which to which (``boundaries``, ``starts``, ``spans``,
-                       ``slots``, ``state_sets``)
+                       ``slots``, ``state_sets``; which nodes are the same: ``ahead``, ``twins``)
 ``intersect``          from right to left: where the rest of each rule may end. Is there a completion? (``gathering``,
                        ``alive``, ``taken_over``, ``stale``; ``asked``, ``chains``; ``gap_plan``, ``gap_facts``,
                        ``gap_ends``, ``gap_rests``)

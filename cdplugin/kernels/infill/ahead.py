@@ -3,8 +3,8 @@
 Behind a gap nearly every lexeme may have ended, so with longest match a place has a node for each set of lexemes that may come
 next (:mod:`cdplugin.kernels.infill.boundaries`): 57 in C++ before a space. Of what may come next, only this matters: the
 lexemes that the next two bytes let begin, the skips that they let begin, and what may begin where such a skip ends. Nodes
-that agree in it lead to the same nodes by the same lexemes, so they are one, and a set of which nothing is left needs no node. For a
-check only: what a mask or a completion asks of nodes goes by all that may come next.
+that agree in it lead to the same nodes by the same lexemes, so they are one, and a set of which nothing is left needs no
+node. For a check only: what a mask or a completion asks of nodes goes by all that may come next.
 
 Before ``if (``, from ``{"int", "if", ")", name}`` and ``{"if", ";", name}`` the same is left: ``{"if", name}``.
 
@@ -143,7 +143,7 @@ def _find_ahead(h, w, k):
 
 @kernel
 def _try_to_find(h, w, k):
-    """Find what matters before element ``k``: 0, or a boundary further right at which that has to be known first, or a status."""
+    """Find what matters before element ``k``: 0, or a boundary further right where that has to be known first, or a status."""
     head = whead(w)
     words = head[ws.W_SET]
     ahead = tab(w, ws.AHEAD_SETS)
@@ -185,8 +185,8 @@ def _try_to_find(h, w, k):
 
 @kernel
 def _end_of_skip(h, w, skip, k):
-    """Where a skip that begins before element ``k`` may end, in the upper half of a word; in the lower: how far was looked. Or a
-    status.
+    """Where a skip that begins before element ``k`` may end, in the upper half of a word; in the lower, how far was looked. Or
+    a status.
 
     With longest match that is one place: what competes with the skip ends with it at the latest, and it does not end where it
     goes on.
@@ -238,8 +238,8 @@ def _alone(h, w, lexeme):
 
 @kernel
 def _firsts_of(h, w, k):
-    """Where in ``FIRSTS`` the lexemes are that two elements from ``k`` on, the first one a byte, let begin, and, after these, the
-    skips among them; found once. Or a status.
+    """Where in ``FIRSTS`` the lexemes are that two elements from ``k`` on, the first one a byte, let begin, and, after these,
+    the skips among them; found once. Or a status.
     """
     pair = _pair_at(w, k)
     known = tab(w, ws.FIRSTS_AT)[pair]

@@ -47,6 +47,7 @@ def find_alive(w):
     for i in range(words):
         alive[first * words + i] = after[n_lexemes * words + i]
     sets = tab(w, ws.ENDS_SETS)
+    has_twins = head[ws.W_HAS_TWINS] != 0
     for lexeme in range(n_lexemes):
         for k in range(width):
             word = sets[lexeme * width + k]
@@ -56,7 +57,7 @@ def find_alive(w):
                 if not charge(w, 2 + (words >> 1)):
                     return np.int64(statuses.W_GROW)
                 if end < last:
-                    end += first
+                    end = first + (tab(w, ws.TWIN_OF)[end] if has_twins else end)
                 for i in range(words):
                     alive[end * words + i] |= after[lexeme * words + i]
     return np.int64(0)

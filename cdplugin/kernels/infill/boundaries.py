@@ -105,8 +105,8 @@ def end_text(h, w, starts, accepted):
 
 @kernel
 def end_at(h, w, starts, accepted, first, k):
-    """The lexemes of a set end together at the boundary before element ``k``, whose nodes are numbered from ``first`` on; 0 or a
-    status.
+    """The lexemes of a set end together at the boundary before element ``k``, whose nodes are numbered from ``first`` on; 0 or
+    a status.
 
     ``accepted``: a ``K_ACCEPTED`` value; ``starts``: the row of ``LIVE_BITS`` of the nodes at which they began. Without
     LONGEST lexemes a boundary has one node, at which what may start grows. With them (``W_SPLIT``) the node is the one for

@@ -51,8 +51,8 @@ def take_text(w):
     ``W_GROW``.
 
     Where a text may end inside, lexemes that end there were noted at the end of the text: nothing after it can be reused.
-    Where there is a hole, the pass begins there at the latest, since what is alive there is asked for. Where nodes depend on the
-    text ahead (``W_NARROW``), it begins where none had looked so far ahead.
+    Where there is a hole, the pass begins there at the latest, since what is alive there is asked for. Where nodes depend on
+    the text ahead (``W_NARROW``), it begins where none had looked so far ahead.
     """
     head = whead(w)
     count = head[ws.W_ELEMENTS]

@@ -11,9 +11,10 @@ In ``[a □ ]``, node 3 in the gap::
     at 3      w "," "]" L E        (all that may lie in the gap, by the plan)
     at 4, E   "]", and so S        nothing leads on from there
 
-The rest of a rule in the gap mostly ends with one symbol, its tail, and leads to where that symbol does. The node is noted in
-``UNNAMED``; a dot has a row in ``REST`` there only if a rest right of the gap is known behind it, or behind a later symbol of
-the rule. The others are found when they are asked for (:mod:`cdplugin.kernels.infill.gap_rests`): of a thousand some dozens.
+The rest of a rule in the gap mostly ends with one symbol, its tail, and leads to where that symbol does. If a rest right of the
+gap is known behind it, or behind a later symbol of the rule (``GAP_OWN``), it leads to where that does as well. The node is
+noted in ``UNNAMED``; rests are found when they are asked for (:mod:`cdplugin.kernels.infill.gap_rests`): of a thousand some
+dozens.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ import numpy as np
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.asked import rest_behind
 from cdplugin.kernels.infill.gap_plan import stays_in_gap, take_plan, words_of_end
-from cdplugin.kernels.infill.gap_rests import at_end, gap_rest
+from cdplugin.kernels.infill.gap_rests import at_end
 from cdplugin.kernels.infill.taken_over import note_done, note_many
-from cdplugin.kernels.infill.workspace import charge, cut_rows, has_bit, new_row, or_row, rest_row, room, set_bit, tab, whead
+from cdplugin.kernels.infill.workspace import charge, cut_rows, has_bit, new_row, or_row, room, set_bit, tab, touch, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import i64
@@ -97,6 +98,14 @@ def _lead_to(w, gap, symbol, end):
 
 
 @kernel
+def _is_in_rules(w, lexeme):
+    """Whether a lexeme is one of the rules', and not only a skip."""
+    heads = tab(w, ws.SYMBOL_HEADS)
+    symbol = whead(w)[ws.W_N_SYMBOLS_NT] + lexeme
+    return heads[symbol] != heads[symbol + 1]
+
+
+@kernel
 def _let_stay(w, gap):
     """Let what may lie in the gap end at its node."""
     head = whead(w)
@@ -108,8 +117,10 @@ def _let_stay(w, gap):
     for k in range(head[ws.W_SET]):
         set_ = tab(w, ws.GAP_KEY)[k]
         while set_:
-            set_bit(bits, at, n_nonterminals + 64 * k + low_bit(set_))
+            lexeme = 64 * k + low_bit(set_)
             set_ &= set_ - 1
+            if _is_in_rules(w, lexeme):
+                set_bit(bits, at, n_nonterminals + lexeme)
 
 
 @kernel
@@ -128,6 +139,8 @@ def _begin_with_lexemes(w, gap):
         while set_:
             lexeme = 64 * k + low_bit(set_)
             set_ &= set_ - 1
+            if not _is_in_rules(w, lexeme):
+                continue
             row = tab(w, ws.SPANS)[gap * head[ws.W_N_LEXEMES] + lexeme]
             note_done(w, gap, n_nonterminals + lexeme, row)
             for i in range(gap >> 6, head[ws.W_WIDTH]):
@@ -210,12 +223,12 @@ def _go_on(h, w, gap):
                     return np.int64(statuses.W_GROW)
                 for k in range(turns):
                     set_ = bits[leading + k] & following[end * turns + k]
+                    # a symbol that may lie in this gap may do so instead of leading into one that is covered
+                    if covered:
+                        set_ &= ~tab(w, ws.GAP_STAYING)[k]
                     while set_:
                         dot = dots[64 * k + low_bit(set_)]
                         set_ &= set_ - 1
-                        # a symbol that may lie in this gap may do so instead of leading into one that is covered
-                        if covered and stays_in_gap(w, i64(h, layout.DOT_SYMBOL)[dot]):
-                            continue
                         status = _lead_on(h, w, gap, dot, end)
                         if status < 0:
                             return status
@@ -259,35 +272,37 @@ def _lead_on(h, w, gap, dot, end):
 
 @kernel
 def _name_rests(h, w, gap):
-    """Note the node in ``UNNAMED``, and symbols with many ends in ``DONE``; name the rows of dots behind which, or behind a
-    later symbol of the rule, a rest is known. 0 or ``W_GROW``.
+    """Note the node in ``UNNAMED``, and symbols with many ends in ``DONE``; note, as a negative one, the row of each dot behind
+    whose symbol a rest is known, and in ``GAP_OWN`` this dot and those from which what stays leads to it. 0 or ``W_GROW``.
     """
     head = whead(w)
     set_bit(tab(w, ws.UNNAMED), 0, gap)
     words = head[ws.W_TURN_SET]
+    following = tab(w, ws.NEXT_HERE)
     some = np.int64(0)
     for i in range(words):
         some |= tab(w, ws.ALIVE)[gap * words + i] & tab(w, ws.GAP_TAILED)[i]
-        tab(w, ws.NEXT_HERE)[gap * words + i] |= tab(w, ws.GAP_ACTIVE)[i]
-    if some:
+        following[gap * words + i] |= tab(w, ws.GAP_ACTIVE)[i]
+    if some or head[ws.W_N_GAP_LIST]:
         set_bit(tab(w, ws.USEFUL), 0, gap)
     note_many(w, gap)
-    width = head[ws.W_WIDTH]
+    own = tab(w, ws.GAP_OWN)
+    first = gap * head[ws.W_DOT_SET]
+    for i in range(first, first + head[ws.W_DOT_SET]):
+        own[i] = 0
+    if not room(w, ws.TOUCHED, head[ws.W_N_TOUCHED] + head[ws.W_N_GAP_LIST]):
+        return np.int64(statuses.W_GROW)
+    charge(w, head[ws.W_DOT_SET] + 4 * head[ws.W_N_GAP_LIST])
     for i in range(head[ws.W_N_GAP_LIST]):
         dot = tab(w, ws.GAP_LIST)[i]
-        led = tab(w, ws.GAP_ROWS)[dot]
-        while True:
-            shared = np.int64(0)
-            if not has_bit(tab(w, ws.REST_NODES), dot * width, gap):
-                shared = gap_rest(h, w, gap, dot)
-            row = rest_row(w, gap, dot)
-            if row < 0 or shared < 0:
-                return np.int64(statuses.W_GROW)
-            if shared:
-                or_row(tab(w, ws.BITS), row, shared, width)
-            or_row(tab(w, ws.BITS), row, led, width)
-            charge(w, width)
-            if tab(w, ws.IS_FIRST)[dot] or not stays_in_gap(w, i64(h, layout.DOT_SYMBOL)[dot - 1]):
+        index = gap * head[ws.W_N_DOTS] + dot
+        tab(w, ws.REST)[index] = -tab(w, ws.GAP_ROWS)[dot]
+        touch(w, ws.REST, index, 1)
+        # what is noted already was noted with all that come before it
+        while set_bit(own, first, dot) and tab(w, ws.IS_FIRST)[dot] == 0:
+            turn = tab(w, ws.TURN_OF)[dot - 1]
+            following[gap * words + (turn >> 6)] |= np.int64(1) << (turn & 63)
+            if not stays_in_gap(w, i64(h, layout.DOT_SYMBOL)[dot - 1]):
                 break
             dot -= 1
     return np.int64(0)

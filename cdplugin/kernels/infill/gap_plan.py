@@ -81,6 +81,7 @@ def _plan(h, w):
         or not room(w, ws.GAP_UPS, n_dots)
         or not room(w, ws.GAP_ACTIVE, head[ws.W_TURN_SET])
         or not room(w, ws.GAP_TAILED, head[ws.W_TURN_SET])
+        or not room(w, ws.GAP_STAYING, head[ws.W_TURN_SET])
         or not room(w, ws.GAP_REACH, (n_nonterminals + head[ws.W_N_LEXEMES]) * words_of_end(w))
     ):
         return np.int64(statuses.W_GROW)
@@ -213,16 +214,20 @@ def _find_tails(h, w):
 
 @kernel
 def _find_sets(h, w):
-    """Fill ``GAP_ACTIVE`` and ``GAP_TAILED``."""
+    """Fill ``GAP_ACTIVE``, ``GAP_TAILED`` and ``GAP_STAYING``."""
     active = tab(w, ws.GAP_ACTIVE)
     tailed = tab(w, ws.GAP_TAILED)
+    staying = tab(w, ws.GAP_STAYING)
     tails = tab(w, ws.GAP_TAIL)
     for i in range(whead(w)[ws.W_TURN_SET]):
         active[i] = 0
         tailed[i] = 0
+        staying[i] = 0
     for dot in range(whead(w)[ws.W_N_DOTS]):
         if i64(h, layout.DOT_SYMBOL)[dot] == layout.END_OF_RULE:
             continue
+        if stays_in_gap(w, i64(h, layout.DOT_SYMBOL)[dot]):
+            set_bit(staying, 0, tab(w, ws.TURN_OF)[dot])
         if tails[dot] != 0:
             set_bit(tailed, 0, tab(w, ws.TURN_OF)[dot])
         if tails[dot + 1] != 0:

@@ -57,29 +57,40 @@ def gap_row(w, gap, symbol):
 
 @kernel
 def gap_rest(h, w, gap, dot):
-    """The row of the nodes that the rest of a rule at ``dot`` leads to from the node in a gap, by what may be its tail; 0:
-    none, or ``W_GROW``. If there may be several tails, it is kept in ``REST``.
+    """The row of the nodes that the rest of a rule at ``dot`` leads to from the node in a gap; 0: none, or ``W_GROW``. If it
+    has one tail, and no rest is known further right, it is that of the tail; otherwise it is kept in ``REST``.
+
+    There is, as a negative one, the row of what a rest right of the gap leads to (:mod:`cdplugin.kernels.infill.gap_ends`).
     """
     head = whead(w)
     tail = tab(w, ws.GAP_TAIL)[dot]
-    if tail >= 0:
+    if tail >= 0 and not has_bit(tab(w, ws.GAP_OWN), gap * head[ws.W_DOT_SET], dot):
         return gap_row(w, gap, tail - 1) if tail else np.int64(0)
     index = gap * head[ws.W_N_DOTS] + dot
-    into = tab(w, ws.REST)[index]
-    if into:
-        return into
+    known = tab(w, ws.REST)[index]
+    if known > 0:
+        return known
     symbols = i64(h, layout.DOT_SYMBOL)
+    into = -known
     at = np.int64(dot)
     while symbols[at] != layout.END_OF_RULE:
-        if i64(h, layout.DOT_NULL_REST)[at + 1]:
+        led = tab(w, ws.REST)[gap * head[ws.W_N_DOTS] + at] if at != dot else np.int64(0)
+        row = np.int64(0)
+        if led <= 0 and i64(h, layout.DOT_NULL_REST)[at + 1]:
             row = gap_row(w, gap, number_of_symbol(w, symbols[at]))
-            if row > 0 and into == 0:
-                into = name_row(w, ws.REST, index)
-            if row < 0 or into < 0:
-                return np.int64(statuses.W_GROW)
-            if row:
-                or_row(tab(w, ws.BITS), into, row, head[ws.W_WIDTH])
-        if not stays_in_gap(w, symbols[at]):
+        if (row > 0 or led != 0) and into == 0:
+            into = name_row(w, ws.REST, index)
+        if row < 0 or into < 0:
+            return np.int64(statuses.W_GROW)
+        charge(w, 2)
+        if row:
+            or_row(tab(w, ws.BITS), into, row, head[ws.W_WIDTH])
+        if led:
+            or_row(tab(w, ws.BITS), into, abs(led), head[ws.W_WIDTH])
+        # a rest that was asked for has all that comes after it
+        if led > 0 or not stays_in_gap(w, symbols[at]):
             break
         at += 1
+    if known < 0:
+        tab(w, ws.REST)[index] = into  # it was touched when it was noted: what is forgotten later leaves it as it is
     return into

@@ -106,6 +106,7 @@ def build_rests(h, w):
         or not room(w, ws.UNNAMED, head[ws.W_WIDTH])
         or not room(w, ws.GAP_COVERED, head[ws.W_WIDTH])
         or not room(w, ws.GAP_BASES, nodes)
+        or not room(w, ws.GAP_OWN, nodes * head[ws.W_DOT_SET])
         or not room(w, ws.ASKED, head[ws.W_WIDTH])
         or not room(w, ws.MANY_HERE, words)
         or not room(w, ws.NEXT_HERE, nodes * head[ws.W_TURN_SET])

@@ -226,8 +226,8 @@ def _take_snapshot(w):
 
 @kernel
 def _end_matched(h, w, column, first, k):
-    """End the LONGEST lexemes that match before a byte, element ``k`` (at nodes from ``first`` on), or where the text ends; 0 or
-    a status.
+    """End the LONGEST lexemes that match before a byte, element ``k`` (at nodes from ``first`` on), or where the text ends; 0
+    or a status.
 
     ``column``: the byte, or ``BY_END``. What goes on with the byte does not end: the step's record says which sets are left.
     """

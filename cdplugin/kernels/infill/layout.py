@@ -168,8 +168,12 @@ from __future__ import annotations
     AHEAD_AT,  # element -> stamp, and the last element that was looked at
     AHEAD_SETS,  # element -> set of the lexemes that matter before it
     AHEAD_STACK,
+    TWIN_OF,  # node -> itself, or the node in a gap that it is the same as (kernels/infill/twins.py)
+    TWINS,  # set of the nodes that are the same as another; then two more sets, of one gap
+    GAP_OWN,  # node in a gap -> set of the dots from which a rest right of the gap is led to
+    GAP_STAYING,  # set by turn of the dots before a symbol that may lie in the gap
     N_WORKSPACE,
-) = range(150)
+) = range(154)
 
 _S = 2 * N_WORKSPACE
 (
@@ -256,13 +260,14 @@ _S = 2 * N_WORKSPACE
     W_LOOKED,  # the rightmost element that was looked at for that
     W_AHEAD_STAMP,
     W_FIRSTS_USED,
+    W_HAS_TWINS,  # whether there is anything in TWINS
     W_STAMPS,  # by counter, from W_N_FACTS on: the stamp of its records in their index
     W_STAMPS_2,
     W_STAMPS_3,
     W_STAMPS_4,
     W_STAMPS_5,
     WORKSPACE_WORDS,
-) = range(_S, _S + 89)
+) = range(_S, _S + 90)
 
 W_COUNTERS = W_N_FACTS  # the counters: of facts, ways to facts, edges, places and measures
 

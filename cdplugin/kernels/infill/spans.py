@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.infill.twins import find_twins
 from cdplugin.kernels.infill.workspace import (
     charge,
     cut_rows,
@@ -133,7 +134,7 @@ def lay_spans(h, w):
     Lexeme by lexeme, 64 starts at a time (:func:`_lay_block`); then the end symbol, which leads from the end of the text to
     the final node; then rows of lexemes that no longer start at their nodes are emptied.
     """
-    if _follow_skips(h, w) < 0:
+    if _follow_skips(h, w) < 0 or find_twins(w) < 0:
         return np.int64(statuses.W_GROW)
     head = whead(w)
     words = head[ws.W_SET]
@@ -289,7 +290,9 @@ def _lay_block(w, lexeme, block):
 
 @kernel
 def _list_ends(w, lexeme, block):
-    """Write to ``SPAN_ENDS`` the ends of a lexeme, numbered as in ``SPANS``, with the starts in a block; how many there are."""
+    """Write to ``SPAN_ENDS`` the ends of a lexeme, numbered as in ``SPANS``, with the starts in a block; how many there are.
+    Nodes that are the same as another (``TWINS``) are no starts, and as ends that other one.
+    """
     head = whead(w)
     width = head[ws.W_WIDTH]
     sets = tab(w, ws.ENDS_SETS)
@@ -297,14 +300,18 @@ def _list_ends(w, lexeme, block):
     bits = tab(w, ws.LIVE_BITS)
     listed = tab(w, ws.SPAN_ENDS)
     last = end_node(w)
+    has_twins = head[ws.W_HAS_TWINS] != 0
+    starting = ~tab(w, ws.TWINS)[block] if has_twins else np.int64(-1)
     count = np.int64(0)
     for i in range(block, width):
         word = sets[lexeme * width + i]
         while word:
             end = 64 * i + low_bit(word)
             word &= word - 1
-            starts = bits[ends[lexeme * 64 * width + end] + block]
+            starts = bits[ends[lexeme * 64 * width + end] + block] & starting
             if starts:
+                if has_twins and end < last:
+                    end = tab(w, ws.TWIN_OF)[end]
                 listed[2 * count] = end if end >= last else end + head[ws.W_FIRST]
                 listed[2 * count + 1] = starts
                 count += 1
@@ -321,13 +328,13 @@ def _turn_ends(w, at, until, some):
     for i in range(64):
         block[i] = 0
     for k in range(at, until):
-        block[listed[2 * k] & 63] = listed[2 * k + 1]
+        block[listed[2 * k] & 63] |= listed[2 * k + 1]
     _transpose(block)
     column = listed[2 * at] >> 6
     while some:
         start = low_bit(some)
         some &= some - 1
-        rows[start * width + column] = block[start]
+        rows[start * width + column] |= block[start]
 
 
 @kernel
