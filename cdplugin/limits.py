@@ -51,6 +51,8 @@ class Limits:
     """Bytes of states and masks of one compiled grammar before unused ones are dropped. A step may take a quarter more."""
     max_cache_bytes: int = 1 << 30
     """Bytes of compiled grammars that one :class:`cdplugin.Compiler` keeps."""
+    max_learned_bytes: int = 16 << 20
+    """Bytes of what the grammars of one vocabulary learn of each other's lexemes; less than a MiB: they learn nothing."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -144,6 +144,22 @@ def test_warmup_and_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     assert status == 1 and "tokenizer: FAILED" in out
 
 
+def test_learn(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("mistral_common")
+    import mistral_common
+
+    tekken = Path(mistral_common.__file__).parent.parent / TEKKEN
+    status, out, _ = run(
+        capsys, "learn", folder / "s.json", folder / "hex.regex", "--tokenizer", tekken, "--out", tmp_path / "l"
+    )
+    assert status == 0 and f"CDPLUGIN_LEARNED={tmp_path / 'l'}" in out
+    assert len([*(tmp_path / "l").glob("learned-*.npz")]) == 1
+    bad = tmp_path / "bad.regex"
+    bad.write_text("(")
+    status, out, _ = run(capsys, "learn", bad, "--out", tmp_path / "l")
+    assert status == 1 and "bad.regex: left out: " in out
+
+
 def test_as_a_program(folder: Path) -> None:
     command = [sys.executable, "-m", "cdplugin", "check", str(folder / "hex.regex"), "-"]
     done = subprocess.run(command, cwd=ROOT, input=b"c0ffee", capture_output=True, timeout=300)

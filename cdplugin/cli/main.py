@@ -1,4 +1,5 @@
-"""The command line: ``cdplugin check``, ``mask``, ``trace``, ``playground``, ``keywords``, ``warmup``, ``doctor``.
+"""The command line: ``cdplugin check``, ``mask``, ``trace``, ``playground``, ``keywords``, ``warmup``, ``learn``,
+``doctor``.
 
 Exit status: 0 accepted (or all well), 1 refused (or something is wrong), 2 wrong usage or a grammar that does not compile. Only
 the argument parser is imported at the start; each command imports what it needs.
@@ -249,6 +250,11 @@ def parser() -> argparse.ArgumentParser:
         "--target", metavar="LEVEL", help="compile for a level of the instruction set (x86-64-v3, armv8, …), into --out"
     )
     warm.add_argument("--out", metavar="DIR", help="where that goes: carry it in an image, and name it in CDPLUGIN_CARRIED")
+    command = add("learn", later("learn"), "What grammars have in common, found ahead: for CDPLUGIN_LEARNED.", spec=False)
+    command.add_argument("specs", nargs="+", metavar="SPEC", help="grammar files like those that will be served")
+    command.add_argument("--kind", choices=KINDS, help="what they are, where suffixes do not tell")
+    command.add_argument("--out", required=True, metavar="DIR", help="the folder to write to")
+    command.add_argument("--texts", type=int, default=4, metavar="N", help="texts of each grammar whose masks are taken")
     command = add("doctor", later("doctor"), "Versions, cache folder, kernels, the tokenizer's self-check.", spec=False)
     command.add_argument("--vllm", action="store_true", help="also: will this vLLM take the backend? (imports vLLM)")
     command.add_argument("--url", help="also: is the vLLM server at this address well? (a request or two; key: VLLM_API_KEY)")

@@ -15,6 +15,7 @@ from cdplugin.engine import pages
 from cdplugin.engine.blocks import DTYPES, Block, Span, Tables, address_of, dtype_of
 from cdplugin.engine.capacities import AT_ONCE, IN_USE, INITIAL, ROOM
 from cdplugin.engine.owned_tables import OwnedTables
+from cdplugin.engine.shared_bases import SharedBases, Store
 from cdplugin.errors import CdpluginError, LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.jit.decorators import Notice
@@ -99,7 +100,9 @@ class Arena(OwnedTables):
     ``is_fresh``: whether it took the place of one that was over budget, and nothing was followed in it yet. ``notes``: what is
     known of the expressions that it was cloned with. ``start``: the cursor at the beginning of a text, once rules are
     installed. ``expand``: makes the rules of a nonterminal that is predicted for the first time, where some come late.
-    ``tracker``: knows the values of lexemes that keep their text, where some do.
+    ``tracker``: knows the values of lexemes that keep their text, where some do. ``shared``: the bases that it may take over,
+    read through ``shared_header``; ``n_looked_at``, ``n_learned``: of its own, how many others may have by now.
+    ``lender``: of a template, where its clones get them from.
 
     The vocabulary's tables are shared and read-only; everything else belongs to the arena.
     """
@@ -136,6 +139,10 @@ class Arena(OwnedTables):
         self.expand: Expand | None = None
         self.tracker: ValueTracker | None = None
         self.account = None
+        self.shared: Store | None = None
+        self.shared_header: np.ndarray | None = None
+        self.n_looked_at = self.n_learned = 0
+        self.lender: SharedBases | None = None
 
     def _set_vocabulary(self) -> None:
         vocab, head = self.vocab, self.header
@@ -221,6 +228,8 @@ class Arena(OwnedTables):
                 other.header[2 * table + 1] = (end - start) // DTYPES[table].itemsize
         other.tables = Tables(self._fixed, (block,))
         other._pages, other._own = {}, {}
+        if self.lender is not None:
+            self.lender.lend(other)
         return other
 
     def call(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int:
@@ -378,6 +387,7 @@ class Arena(OwnedTables):
             "mask_hits": layout.C_MASK_HITS,
             "mask_misses": layout.C_MASK_MISSES,
             "bases": layout.C_BASES,
+            "shared_bases": layout.C_SHARED,
             "subtree_walks": layout.C_SUBWALKS,
             "lexer_states": layout.N_LEXER_STATES,
             "rows": layout.N_ROWS,

@@ -12,6 +12,7 @@ import numpy as np
 from cdplugin import expr, forking
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.programs import Program, characters_code, known_words
+from cdplugin.engine.shared_bases import LEAST_BYTES, SharedBases
 from cdplugin.expr import Expr
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.jit.decorators import is_cached, is_loaded
@@ -101,8 +102,11 @@ def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr], characters:
     known = known_words({node: int(values[result]) for node, result in program.results().items()})
     for node in shared:
         _look_at_plain_text(arena, known[id(node)][1])
+    _note_characters(arena)
     arena.set_limits(limits)
     arena.freeze()
+    if limits.max_learned_bytes >= LEAST_BYTES:
+        arena.lender = SharedBases(arena, limits.max_learned_bytes)
     code = None if characters is None else characters_code([known[id(node)][1] for node in characters])
     return BaseArena(arena, known, literals, kept, code)
 
@@ -111,6 +115,15 @@ def _look_at_plain_text(arena: Arena, expression: int) -> None:
     """Find how much plain text keeps an expression alive, and what follows its first byte: 15 µs for each grammar else."""
     for part in dict.fromkeys([expression, *(after for _, after in arena.derivatives(expression))]):
         arena.call(kernels.OP_PLAIN_RUN, part)
+
+
+def _note_characters(arena: Arena) -> None:
+    """Note which bytes are alike at the beginning of what is repeated: characters of texts, most of the time."""
+    n_values = int(arena.header[layout.N_VALUES])
+    kinds = arena.tables[layout.VALUES][layout.V_KIND : n_values * layout.VALUE_WORDS : layout.VALUE_WORDS]
+    for part in dict.fromkeys(arena.sequence(value)[0] for value in np.flatnonzero(kinds == layout.K_REPEAT).tolist()):
+        if arena.kind(part) == layout.K_ALT:
+            arena.call(kernels.OP_CLASSES, part)
 
 
 def evaluate(arena: Arena, program: np.ndarray, n_results: int, literals: tuple[np.ndarray, np.ndarray]) -> None:

@@ -19,13 +19,14 @@ from cdplugin.kernels.jit.decorators import compiled, entry_kernel, kernel
 from cdplugin.kernels.jit.views import view_i32, view_i64
 from cdplugin.kernels.lexer.rows import known_transition
 from cdplugin.kernels.masks.masks import add_terminals, fill
+from cdplugin.kernels.masks.shared import learn
 from cdplugin.kernels.masks.spelling import spell
 from cdplugin.kernels.masks.successors import successors
 from cdplugin.kernels.parser.cursors import accepts_at, start_of, step
 from cdplugin.kernels.parser.earley import advance, complete, make_row
 from cdplugin.kernels.parser.rules import prepare
 from cdplugin.kernels.parser.tokens import accept
-from cdplugin.kernels.regex.derive import derivatives, derive
+from cdplugin.kernels.regex.derive import derivatives, derive, note_classes
 from cdplugin.kernels.regex.emptiness import is_nonempty
 from cdplugin.kernels.regex.expressions import EMPTY, FINITE, NULLABLE, PURE, THIN, make_not, nullable
 from cdplugin.kernels.regex.programs import evaluate
@@ -60,7 +61,9 @@ from cdplugin.kernels.store.stack import intern_words, push_pair
     OP_COPY,  # a: address of memory, b: address of int64 (n, 6) tables (_copy), c: n -> 0
     OP_PLAIN_RUN,  # a: expression -> how much plain text keeps it alive (regex/slices.py: plain_run_bound)
     OP_TRANSITIONS,  # a: address of int64 (n,) lexer states, b: address of int32 (n, 256) for their transitions, c: n -> 0
-) = range(25)
+    OP_LEARN,  # a: base, b: address of the shared store's header -> 0, 1 if that has no room (masks/shared.py: learn)
+    OP_CLASSES,  # a: expression -> its classes of bytes, noted as a value (regex/derive.py: note_classes)
+) = range(27)
 
 MATCHES_SOMETHING, MATCHES_EMPTY = 1, 2  # what OP_STATUS answers
 JOB_WORDS = 5
@@ -293,6 +296,10 @@ def engine(h, op, a, b, c):
         return np.int64(plain_run_bound(h, a))
     if op == OP_TRANSITIONS:
         return np.int64(_write_transitions(h, a, b, c))
+    if op == OP_CLASSES:
+        return note_classes(h, a)
+    if op == OP_LEARN:
+        return np.int64(learn(h, a, b))
     if op == OP_REINDEX:
         return np.int64(reindex(h))
     return np.int64(rememo(h))

@@ -48,8 +48,9 @@ from cdplugin.kernels.lexer.rows import differs_from, has_long_row, known_transi
 from cdplugin.kernels.lexer.simplified import simplified_state
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.masks.ends import add_end, group_ends
-from cdplugin.kernels.masks.fields import groups_of, n_groups_of, parent_of
+from cdplugin.kernels.masks.fields import groups_of, n_groups_of, parent_of, record_base
 from cdplugin.kernels.masks.loops import COPIED_BITS, loops_below
+from cdplugin.kernels.masks.shared import LEAST_NODES, is_shareable, shared_base
 from cdplugin.kernels.masks.walk import begin_walk, end_walk
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import aux_of, has_room, header, i32, i64, length_of, set_aux, u8, word_of
@@ -110,13 +111,13 @@ def base_of(h, state, ends):
     if simplified != state:
         parent = _known_base(h, simplified, ends)
         if parent == statuses.UNKNOWN:
-            parent = _new_base(h, simplified, ends, simplified, np.int64(-1))
+            parent = _whole_base(h, simplified, ends)
         if parent < 0:
             return parent
         # its base was made while it was a state like any other; two levels are not written
         if parent_of(h, parent) >= 0:
             simplified, parent = state, np.int64(-1)
-    return _new_base(h, state, ends, simplified, parent)
+    return _whole_base(h, state, ends) if parent < 0 else _new_base(h, state, ends, simplified, parent)
 
 
 @kernel
@@ -137,6 +138,13 @@ def _known_base(h, state, ends):
 
 
 @kernel
+def _whole_base(h, state, ends):
+    """Record number of a new base without a parent: taken over from what grammars have in common, or walked; or a status."""
+    shared = shared_base(h, state) if ends == 0 else np.int64(statuses.UNKNOWN)
+    return _new_base(h, state, ends, state, np.int64(-1)) if shared == statuses.UNKNOWN else shared
+
+
+@kernel
 def _new_base(h, state, ends, simplified, parent):
     """Walk and record a new base of ``state`` (:func:`base_of`).
 
@@ -152,6 +160,7 @@ def _new_base(h, state, ends, simplified, parent):
         return np.int64(statuses.GROW)
     tokens_start = head[layout.TOKENS_USED]
     ends_start = head[layout.ENDS_USED]
+    visited = head[layout.C_NODES]
     slice_row = np.int64(-1)
     if ends == 0 and parent < 0:
         slice_row = status = _walk_root(h, state)
@@ -181,21 +190,20 @@ def _new_base(h, state, ends, simplified, parent):
         head[layout.ENDS_USED] = ends_start
         return status
     head[layout.C_BASES] += 1
+    n_groups = (head[layout.ENDS_USED] - groups) // mask_layout.GROUP_WORDS
+    # row 0 holds the slice tokens of no characters: none
+    record_base(h, slice_row if slice_row > 0 else np.int64(-1), tokens_start, length, groups, n_groups)
     bases = i64(h, layout.BASES)
     record = number * mask_layout.BASE_WORDS
-    # row 0 holds the slice tokens of no characters: none
-    bases[record + mask_layout.B_SLICE] = slice_row if slice_row > 0 else -1
-    bases[record + mask_layout.B_TOKENS] = tokens_start
-    bases[record + mask_layout.B_LENGTH] = length
-    bases[record + mask_layout.B_GROUPS] = groups
-    bases[record + mask_layout.B_N_GROUPS] = (head[layout.ENDS_USED] - groups) // mask_layout.GROUP_WORDS
     bases[record + mask_layout.B_PARENT] = parent
     bases[record + mask_layout.B_LESS] = head[layout.TOKENS_USED]
     bases[record + mask_layout.B_N_LESS] = n_less
+    if ends == 0 and parent < 0 and head[layout.C_NODES] - visited >= LEAST_NODES and is_shareable(h, state):
+        bases[record + mask_layout.B_LEARN] = state
+        head[layout.C_UNSHARED] += 1
     for i in range(n_less):
         i32(h, layout.TOKEN_LISTS)[head[layout.TOKENS_USED] + i] = i64(h, layout.STACK)[saved + i]
     head[layout.TOKENS_USED] += n_less
-    head[layout.N_BASES] = number + 1
     if ends:
         set_aux(h, intern_words(h, layout.K_BASE, 2, ends, state, 0, 0), number + 1)
     else:

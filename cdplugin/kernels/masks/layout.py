@@ -6,7 +6,7 @@ A token list is a block of ``TOKEN_LISTS``: ``length`` ids, or, where that is sh
 
 from __future__ import annotations
 
-B_SLICE, B_TOKENS, B_LENGTH, B_GROUPS, B_N_GROUPS, B_PARENT, B_LESS, B_N_LESS, BASE_WORDS = range(9)
+B_SLICE, B_TOKENS, B_LENGTH, B_GROUPS, B_N_GROUPS, B_PARENT, B_LESS, B_N_LESS, B_LEARN, BASE_WORDS = range(10)
 """A mask base in BASES, by its number (from 0). Written by bases._new_base.
 
 The tokens of a base are: those of the slice mask and the list; or, with a parent, those of the parent, less B_LESS, and the
@@ -22,6 +22,7 @@ list. A parent has no parent.
 | B_PARENT | the base of the simplified state, -1: none | mask base | masks, bases |
 | B_LESS | tokens of the parent that it has not | index in TOKEN_LISTS | masks._write_mask |
 | B_N_LESS | how many these are | ids | masks._write_mask |
+| B_LEARN | its state, if its walk was long and may be spared to other grammars; 0: it is not | lexer state | shared.learn |
 """
 
 # While a base is walked, ENDS holds its ends, then groups of them in their place.

@@ -33,7 +33,7 @@ from cdplugin.kernels.regex.expressions import (
 )
 from cdplugin.kernels.regex.literals import add_literal_heads, literals_with
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import header, i64, kind_of, length_of, memo_get, memo_put, spend, word_of
+from cdplugin.kernels.store.arena import header, i64, intern, kind_of, length_of, memo_get, memo_put, offset_of, spend, word_of
 from cdplugin.kernels.store.byte_sets import add_byte, add_bytes, fill_bytes, has_byte
 from cdplugin.kernels.store.stack import push, push_all, push_pair
 
@@ -189,6 +189,47 @@ def cover_class(h, e, other, byte, covered):
 
 
 @kernel
+def note_classes(h, e):
+    """Note the classes of an expression, as sets of 4 words, for :func:`refine_class`: of the characters of texts, which stand
+    behind every count. 0 or a status.
+    """
+    head = header(h)
+    base = head[layout.STACK_TOP]
+    covered = byte_set(0)
+    for byte in range(256):
+        if has_byte(covered, byte):
+            continue
+        byte_class = byte_set(-1)
+        status = refine_class(h, e, byte, byte_class, FEW_VISITS)
+        if status < 0:
+            return np.int64(status)
+        add_bytes(covered, byte_class)
+        for i in range(4):
+            if push(h, byte_class[i]) < 0:
+                return np.int64(statuses.GROW)
+    classes = intern(h, layout.K_CLASSES, base, head[layout.STACK_TOP] - base)
+    head[layout.STACK_TOP] = base
+    return np.int64(classes if classes < 0 else memo_put(h, layout.M_CLASSES, e, 0, classes))
+
+
+@kernel
+def _cut_to_class(h, e, byte, byte_class):
+    """Cut ``byte_class`` to the class of ``e`` that holds ``byte``; 0 if its classes are not noted (:func:`note_classes`)."""
+    if kind_of(h, e) != layout.K_ALT:
+        return 0
+    classes = memo_get(h, layout.M_CLASSES, e, 0)
+    if classes < 0:
+        return 0
+    words = i64(h, layout.DATA)
+    at = offset_of(h, classes)
+    while not (words[at + (byte >> 6)] >> (byte & 63)) & 1:
+        at += 4
+    for i in range(4):
+        byte_class[i] &= words[at + i]
+    return 1
+
+
+@kernel
 def refine_class(h, e, byte, byte_class, most_visits):
     """Cut ``byte_class``, 4 words of a set that holds ``byte``, to bytes that certainly give ``e`` the same derivative.
 
@@ -230,7 +271,7 @@ def refine_class(h, e, byte, byte_class, most_visits):
             if nullable(h, word_of(h, e, 0)) and push(h, word_of(h, e, 1)) < 0:
                 return statuses.GROW
         elif kind == layout.K_NOT or kind == layout.K_REPEAT:
-            if push(h, word_of(h, e, 0)) < 0:
+            if _cut_to_class(h, word_of(h, e, 0), byte, byte_class) == 0 and push(h, word_of(h, e, 0)) < 0:
                 return statuses.GROW
         elif kind == layout.K_ALT or kind == layout.K_AND:
             if push_all(h, e) < 0:

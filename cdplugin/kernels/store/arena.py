@@ -289,6 +289,34 @@ def intern(h, kind, start, count):
 
 
 @kernel
+def find(h, kind, words, start, count):
+    """The id of the value ``(kind, words[start:start + count])`` if it is stored, else 0.
+
+    Values from ``N_VALUES`` on are passed over: the header may be a copy that is older than the tables.
+    """
+    end = header(h)[layout.N_VALUES]
+    hash_ = hash_words(mix(layout.HASH_SEED, kind), words, start, count)
+    values = i64(h, layout.VALUES)
+    data = i64(h, layout.DATA)
+    index = i32(h, layout.INDEX)
+    mask = index.shape[0] - 1
+    slot = first_slot(hash_, mask)
+    while index[slot] != 0:
+        value = np.int64(index[slot])
+        record = value * layout.VALUE_WORDS
+        if (
+            value < end
+            and values[record + layout.V_HASH] == hash_
+            and values[record + layout.V_KIND] == kind
+            and values[record + layout.V_LENGTH] == count
+            and equal_words(data, values[record + layout.V_OFFSET], words, start, count)
+        ):
+            return value
+        slot = (slot + 1) & mask
+    return np.int64(0)
+
+
+@kernel
 def reindex(h):
     """Fill a fresh, zeroed INDEX from VALUES, after the owner has made it larger. Returns 0. Values are distinct, so no words
     are compared.

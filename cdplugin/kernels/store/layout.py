@@ -133,8 +133,12 @@ _S = 2 * N_TABLES
     WORK_DONE,  # what all before it did
     HOLDS_WORK,  # 1: an operation is granted nothing, but goes on with what is left
     IS_BROKEN,  # 1: every operation returns BROKEN
+    SHARED,  # address of the header of the store of bases that grammars have in common (masks.shared), 0: none
+    SHARED_SAME,  # expressions below this have the same ids there
+    C_SHARED,  # bases taken over from it
+    C_UNSHARED,  # bases walked that it might have had
     HEADER_WORDS,
-) = range(_S, _S + 44)
+) = range(_S, _S + 48)
 
 # --- records ---------------------------------------------------------------------------------------------------------------
 V_KIND, V_OFFSET, V_LENGTH, V_HASH, V_FLAGS, V_AUX, VALUE_WORDS = range(7)
@@ -149,8 +153,8 @@ V_KIND, V_OFFSET, V_LENGTH, V_HASH, V_FLAGS, V_AUX, VALUE_WORDS = range(7)
 | V_FLAGS | what is known of an expression | NULLABLE … MEASURED | constructors, emptiness, lengths | flags_of |
 | V_AUX | what its kind notes beside it, 0: nothing | see below | set_aux | aux_of |
 
-V_AUX by kind: K_LEXER: the lexer state's number; K_ITEMS: the row's number; K_BASE: 1 + the mask base; K_ORIGIN: 1 if it was
-restricted to all of its left corners; K_CAT, K_ALT, K_AND and K_REPEAT: 1 + emptiness.bytes_needed.
+V_AUX by kind: K_LEXER: the lexer state's number; K_ITEMS: the row's number; K_BASE and K_OPEN: 1 + the mask base (-1: walked
+once); K_ORIGIN: 1 if it was restricted to all of its left corners; K_CAT, K_ALT, K_AND, K_REPEAT: 1 + emptiness.bytes_needed.
 """
 
 X_EXPRESSION, X_KIND, X_SKIP, X_RANGES, X_N_RANGES, X_SYMBOL = range(6)
@@ -202,11 +206,15 @@ EXACT, LONGEST, LAZY = range(3)  # X_KIND
     K_ENDS,  # pairs (trie node, state of LONGEST lexemes that end there or 0)
     K_TEXT,  # text before, last byte << 32 | lexer state: text of a lexeme that tracks its value
     K_NEXT,  # lexer states one byte further
-) = range(1, 22)
+    K_CLASSES,  # classes of bytes, 4 words each
+    K_OPEN,  # of the shared store (masks.shared): expressions that are open together, sorted,
+    K_SPELLINGS,  # and literals: the length of each and its bytes, eight to a word
+) = range(1, 25)
 
 # --- kinds of memo entries: function of two ids ----------------------------------------------------------------------------
 M_DERIVATIVE, M_PLAIN_RUN, M_ONE_CHAR, M_SATURATE, M_AFTER_CHAR, M_CORNERS, M_FIRST, M_START = range(1, 9)
 M_RESTRICT, M_COMPLETE, M_ADVANCE, M_STEP, M_MASK, M_SHORTEST, M_CONTAINED, M_VALUE, M_REST, M_NEXT, M_CHARS = range(9, 20)
+M_SHARED, M_CLASSES = 20, 21
 
 NEW_VALUE_WORK, FIND_VALUE_WORK = 12, 2  # units of work of an interned value, besides its words
 SORT_WORK = 3  # units of work of a word of the stack that is sorted

@@ -1,0 +1,55 @@
+"""``cdplugin learn``: what grammars of one vocabulary have in common, found ahead and written to a folder."""
+
+from __future__ import annotations
+
+import argparse
+import random
+from pathlib import Path
+
+import numpy as np
+
+from cdplugin.bits import bit_members
+from cdplugin.cli.main import load_spec
+from cdplugin.cli.vocab import load_vocabulary
+from cdplugin.compiler import Compiler
+from cdplugin.errors import CdpluginError
+from cdplugin.matcher import Grammar
+
+_STEPS = 80  # tokens of a text
+
+
+def learn(args: argparse.Namespace) -> bool:
+    """Compile each spec and take the masks along a few texts of it, then write what the next grammars may begin with.
+
+    The texts are random ones, from one seed, of tokens that a mask allows. Specs that do not compile are named and left out.
+    """
+    vocab = load_vocabulary(args.tokenizer, args.vocab_size, args.end)
+    compiler = Compiler(vocab)
+    all_well = True
+    for name in args.specs:
+        try:
+            grammar = compiler.compile(load_spec(name, args.kind))
+            for seed in range(args.texts):
+                _follow(grammar, random.Random(seed))
+        except CdpluginError as error:
+            print(f"{name}: left out: {error}")
+            all_well = False
+    folder = Path(args.out).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    n_bases = compiler.save_learned(folder)
+    print(f"{n_bases} mask bases; set CDPLUGIN_LEARNED={folder} where they are used")
+    return all_well
+
+
+def _follow(grammar: Grammar, rng: random.Random) -> None:
+    """Take the masks along a random text. Half of its tokens are those of one byte, so that texts come to an end."""
+    matcher = grammar.matcher()
+    bits = np.zeros((1, (grammar.vocab.size + 31) // 32), np.int32)
+    for _ in range(_STEPS):
+        matcher.fill_next_token_bitmask(bits, 0)
+        allowed = bit_members(bits, grammar.vocab.size).tolist()
+        short = [token for token in allowed if len(grammar.vocab.tokens[token] or b"") == 1]
+        token = rng.choice(short if short and rng.random() < 0.5 else allowed)
+        if token in matcher.stop_token_ids:
+            return
+        matcher.accept_token(token)

@@ -1,0 +1,298 @@
+"""What grammars of one vocabulary learn of each other: the same masks, found sooner."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import itertools
+import json
+import os
+import random
+import string
+import threading
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from engine_tools import DISABLED, at_least, cases
+from tokenizers_data import llama3
+
+import cdplugin as cd
+from cdplugin.engine import shared_bases
+from cdplugin.engine.shared_bases import FOLDER_VARIABLE, SharedBases
+from cdplugin.kernels.masks import bases
+from cdplugin.kernels.store import layout
+
+MASKBENCH = Path(__file__).resolve().parents[2] / "shared" / "maskbench" / "dev.jsonl.gz"
+NOTHING = cd.Limits(max_learned_bytes=1)
+
+
+def _vocabulary(last: str = "zz") -> cd.Vocabulary:
+    """Enough tokens for long walks: the bytes, three letters, two digits, and what JSON has between lexemes."""
+    words = ["".join(letters) for letters in itertools.product(string.ascii_lowercase, repeat=3)]
+    digits = ["".join(pair) for pair in itertools.product(string.digits, repeat=2)]
+    joints = ['":', '": "', '", "', '"}', "}, ", '["', '"]', "12.", ".5", " tr", "ue", last]
+    tokens = [bytes([b]) for b in range(256)] + [t.encode() for t in dict.fromkeys([*words, *digits, *joints])]
+    return cd.Vocabulary.from_bytes([*tokens, b"</s>"], eos_token_ids=len(tokens))
+
+
+@pytest.fixture(scope="module")
+def vocab() -> cd.Vocabulary:
+    return _vocabulary()
+
+
+PATTERNS = ["^[a-z]{4,40}$", "^[a-z]+-[0-9]{2}$", "^(?:cat|dog)[a-f]*x?$", "^[^aeiou]{3,}$"]
+VALUES: list[dict[str, object]] = [
+    {"type": "string", "maxLength": 30},
+    {"type": "string", "format": "date"},
+    {"type": "string", "format": "uuid"},
+    {"type": "integer", "minimum": 3},
+    {"type": "number"},
+    {"enum": ["cart", "care", "dot"]},
+    {"enum": ["cart", "cares", "dots"]},
+    *({"type": "string", "pattern": pattern} for pattern in PATTERNS),
+]
+
+
+def _schemas(count: int, seed: int = 5) -> list[dict[str, object]]:
+    """Objects whose names differ and whose values are often those of others."""
+    rng = random.Random(seed)
+    out = []
+    for i in range(count):
+        names = rng.sample(["name", "size", "kind", "code", "note", f"own{i}"], rng.randint(1, 4))
+        values = rng.choices(VALUES, k=len(names))
+        out.append({"type": "object", "properties": dict(zip(names, values, strict=True)), "required": names})
+    return out
+
+
+def _masks(grammar: cd.Grammar, seed: int, steps: int = 25) -> list[bytes]:
+    """The masks along a random text; the same text for the same masks."""
+    rng, matcher, out = random.Random(seed), grammar.matcher(), []
+    bits = np.zeros((1, (grammar.vocab.size + 31) // 32), np.int32)
+    for _ in range(steps):
+        matcher.fill_next_token_bitmask(bits, 0)
+        out.append(bits.tobytes())
+        allowed = np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")).tolist()
+        longer = [token for token in allowed if token >= 256]
+        token = rng.choice(longer or allowed)
+        if not matcher.accept_token(token) or matcher.is_terminated():
+            break
+    return out
+
+
+def _lender(compiler: cd.Compiler) -> SharedBases:
+    lender = compiler._base_arena().arena.lender
+    assert lender is not None
+    return lender
+
+
+compiled = pytest.mark.skipif(DISABLED, reason="a vocabulary of 18,000 tokens, interpreted")
+
+
+@pytest.mark.kernel
+@compiled
+def test_the_same_masks_with_and_without(vocab):
+    learning, alone = cd.Compiler(vocab), cd.Compiler(vocab, NOTHING)
+    assert alone._base_arena().arena.lender is None
+    taken = 0
+    for i, schema in enumerate(_schemas(40)):
+        grammar = learning.compile(cd.JsonSchema(schema))
+        assert _masks(grammar, i) == _masks(alone.compile(cd.JsonSchema(schema)), i), schema
+        taken += grammar._arena.counters()["shared_bases"]
+    assert taken > 20
+    assert alone.compile(cd.JsonSchema(schema))._arena.counters()["shared_bases"] == 0
+
+
+@pytest.mark.kernel
+@compiled
+def test_lexemes_that_end_keep_their_numbers(vocab):
+    """Two lexemes are open in one state, and end at different places: which ends where is told by place, not by number."""
+    learning, alone = cd.Compiler(vocab), cd.Compiler(vocab, NOTHING)
+    words = ["[a-z]{2,9}", "[a-m]{3,12}", "[a-z]{4}x?"]
+    for i, (left, right) in enumerate(itertools.permutations(words, 2)):
+        # other lexemes before them, so that the numbers differ; what follows tells the two apart
+        grammar = f'start: {"P " * (i % 3)}(A B | C D)\nP: "#"\nB: "!"\nD: "?"\nA: /{left}/\nC: /{right}/\n'
+        spec: cd.Spec = cd.Lark(grammar)
+        for seed in range(3):
+            assert _masks(learning.compile(spec), seed) == _masks(alone.compile(spec), seed)
+    for i, (left, right) in enumerate(itertools.permutations(words, 2)):
+        spec = cd.Gbnf(f'root ::= {"[#] " * (i % 3)}(a "!" | c "?")\na ::= {_gbnf(left)}\nc ::= {_gbnf(right)}\n')
+        for seed in range(3):
+            assert _masks(learning.compile(spec), seed) == _masks(alone.compile(spec), seed)
+
+
+def _gbnf(pattern: str) -> str:
+    return pattern.replace("x?", " [x]?")
+
+
+@pytest.mark.kernel
+@compiled
+def test_a_full_store_begins_anew(vocab, monkeypatch):
+    small, alone = cd.Compiler(vocab, cd.Limits(max_learned_bytes=1 << 20)), cd.Compiler(vocab, NOTHING)
+    monkeypatch.setitem(shared_bases._SHARES, layout.TOKEN_LISTS, 0.1)
+    lender = _lender(small)
+    grammars = []
+    for i, schema in enumerate(_schemas(60, seed=8) * 2):
+        own = {"type": "string", "pattern": f"^[a-z]{{2,{i % 9 + 3}}}$"}
+        schema = {"type": "object", "properties": {"own": own, "all": schema}, "required": ["own", "all"]}
+        grammar = small.compile(cd.JsonSchema(schema))
+        assert _masks(grammar, i) == _masks(alone.compile(cd.JsonSchema(schema)), i)
+        grammars.append((schema, grammar))
+    assert lender.n_resets > 0
+    assert lender.store.nbytes < 1 << 20
+    for i, (schema, grammar) in enumerate(grammars[:10]):  # those that read what was given up read it still
+        assert _masks(grammar, i + 500) == _masks(alone.compile(cd.JsonSchema(schema)), i + 500)
+
+
+@pytest.mark.kernel
+@pytest.mark.skipif(not DISABLED, reason="a constant of a kernel is changed")
+def test_short_walks_are_learned_as_well(monkeypatch):
+    monkeypatch.setattr(bases, "LEAST_NODES", 1)
+    tokens = [*(bytes([b]) for b in range(256)), b"ca", b"car", b'":', b'"}', b"12", b"-0", b'a"', b"x\"}", b"</s>"]
+    few = cd.Vocabulary.from_bytes(tokens, eos_token_ids=len(tokens) - 1)
+    learning, alone = cd.Compiler(few), cd.Compiler(few, NOTHING)
+    taken = 0
+    for i, schema in enumerate(_schemas(6)):
+        grammar = learning.compile(cd.JsonSchema(schema))
+        assert _masks(grammar, i, 12) == _masks(alone.compile(cd.JsonSchema(schema)), i, 12)
+        taken += grammar._arena.counters()["shared_bases"]
+    assert taken > 5
+
+
+def _learned(vocab: cd.Vocabulary, count: int = 30) -> cd.Compiler:
+    compiler = cd.Compiler(vocab)
+    for i, schema in enumerate(_schemas(count)):
+        _masks(compiler.compile(cd.JsonSchema(schema)), i)
+    return compiler
+
+
+def test_a_file_of_what_was_learned(vocab, tmp_path):
+    path = tmp_path / "learned.npz"
+    n_bases = _learned(vocab).save_learned(path)
+    assert n_bases > 5
+    assert [p.name for p in tmp_path.iterdir()] == ["learned.npz"]
+    schema, alone = _schemas(1, seed=99)[0], cd.Compiler(vocab, NOTHING)
+    fresh = cd.Compiler(vocab, cd.Limits(max_rules=399_999))  # a base arena of its own
+    assert fresh.load_learned(path) == n_bases
+    grammar = fresh.compile(cd.JsonSchema(schema))
+    assert _masks(grammar, 1) == _masks(alone.compile(cd.JsonSchema(schema)), 1)
+    assert grammar._arena.counters()["shared_bases"] > 0
+    assert fresh.save_learned(path) >= n_bases
+    (tmp_path / "folder").mkdir()
+    assert fresh.save_learned(tmp_path / "folder") == fresh.load_learned(tmp_path / "folder") >= n_bases
+    assert alone.save_learned(path) == alone.load_learned(path) == 0
+
+
+def test_files_of_others_and_damaged_ones(vocab, tmp_path):
+    path = tmp_path / "learned.npz"
+    compiler = _learned(vocab)
+    n_bases = compiler.save_learned(path)
+    assert cd.Compiler(_vocabulary("yy")).load_learned(path) == 0
+    whole = path.read_bytes()
+    for damaged in (whole[:-30], b"", b"no file", whole[:2000] + b"\0\1\2\3" + whole[2004:]):
+        path.write_bytes(damaged)
+        with pytest.raises(cd.CdpluginError, match="learned"):
+            compiler.load_learned(path)
+    path.write_bytes(whole)
+    arrays = dict(np.load(path))
+    arrays["13"] = arrays["13"] ^ 1  # a whole file with other content
+    np.savez_compressed(path, **arrays)
+    with pytest.raises(cd.CdpluginError, match="damaged"):
+        compiler.load_learned(path)
+    with pytest.raises(FileNotFoundError):
+        compiler.load_learned(tmp_path / "nowhere.npz")
+    assert _lender(compiler).store.n_bases == n_bases
+
+
+def test_the_folder_in_the_environment(vocab, tmp_path, monkeypatch):
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "learned"))
+    monkeypatch.setattr(shared_bases, "_LEAST_KEPT", 4)
+    compiler = cd.Compiler(vocab, cd.Limits(max_rules=399_998))
+    for i, schema in enumerate(_schemas(30)):
+        _masks(compiler.compile(cd.JsonSchema(schema)), i)
+    for thread in threading.enumerate():
+        if thread.name == "cdplugin-learned":
+            thread.join()
+    (file,) = (tmp_path / "learned").iterdir()
+    again = cd.Compiler(vocab, cd.Limits(max_rules=399_997))
+    assert _lender(again).store.n_bases >= 4
+    file.write_bytes(b"damaged")
+    with pytest.warns(RuntimeWarning, match="left out"):
+        broken = _lender(cd.Compiler(vocab, cd.Limits(max_rules=399_996)))
+    assert broken.store.n_bases == 0
+    monkeypatch.setenv(FOLDER_VARIABLE, "/proc/nowhere")
+    with warnings.catch_warnings(record=True):
+        warnings.simplefilter("always")
+        unwritable = cd.Compiler(vocab, cd.Limits(max_rules=399_995))
+        for i, schema in enumerate(_schemas(30)):
+            _masks(unwritable.compile(cd.JsonSchema(schema)), i)
+
+
+def test_threads_read_while_one_learns(vocab):
+    alone, learning = cd.Compiler(vocab, NOTHING), cd.Compiler(vocab, cd.Limits(max_rules=399_994))
+    schemas = _schemas(24, seed=3)
+    expected = [_masks(alone.compile(cd.JsonSchema(schema)), i) for i, schema in enumerate(schemas)]
+    failures: list[int] = []
+    grammars: list[cd.Grammar] = []
+
+    def run(first: int) -> None:
+        for i in [*range(first, len(schemas)), *range(first)]:
+            grammars.append(learning.compile_ir(cd.JsonSchema(schemas[i]).rules(learning.limits)))
+            if _masks(grammars[-1], i) != expected[i]:
+                failures.append(i)
+
+    threads = [threading.Thread(target=run, args=(6 * k,)) for k in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert _lender(learning).store.n_bases >= 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_of_a_process_that_was_learning(vocab):
+    compiler = _learned(vocab)
+    lender = _lender(compiler)
+    before = lender.store
+    with lender._lock:  # as if another thread were adding bases
+        lender.after_fork()
+    assert lender.store is not before and lender.store.n_bases == 0
+    lender.harvest()
+    assert _masks(compiler.compile(cd.JsonSchema(_schemas(1, seed=4)[0])), 0)
+
+
+@pytest.mark.skipif(not MASKBENCH.exists(), reason="needs ../shared/maskbench")
+def test_schemas_of_maskbench_with_and_without() -> None:
+    """The mechanism on and off: the same masks along the instances, and bases are taken over."""
+    encoding = llama3().model
+    vocab = cd.Vocabulary.from_tiktoken(llama3())
+    learning, alone = cd.Compiler(vocab), cd.Compiler(vocab, NOTHING)
+    with gzip.open(MASKBENCH, "rt") as lines:
+        rows = [json.loads(line) for line in itertools.islice(lines, 0, None, 5555 // cases(500, 8, 40))]
+    bits = np.zeros((1, (vocab.size + 31) // 32), np.int32)
+    taken = 0
+    for row in rows:
+        text = json.dumps(row["tests"][0]["data"] if row["tests"] else {}, ensure_ascii=False)
+        tokens = encoding.encode(text, allowed_special=set(), disallowed_special=())
+        found = []
+        for compiler in (learning, alone):
+            try:
+                grammar = compiler.compile(cd.JsonSchema(row["schema"]))
+            except cd.CdpluginError as error:
+                found.append(str(error))
+                continue
+            matcher, digest = grammar.matcher(), hashlib.sha256()
+            try:
+                for token in tokens[:120]:
+                    matcher.fill_next_token_bitmask(bits, 0)
+                    digest.update(bits.tobytes())
+                    if not matcher.accept_token(token):
+                        break
+            except cd.LimitExceeded as error:
+                digest.update(str(error).encode())
+            found.append(digest.hexdigest())
+            taken += grammar._arena.counters()["shared_bases"]
+        assert found[0] == found[1], row["id"]
+    assert taken > at_least(300, 8)
