@@ -19,6 +19,25 @@ An expression's *counterpart* is its id in the store. Both begin with the values
 are their own counterparts; those of others are found part by part (:func:`_counterpart`), which is hash-consing across
 arenas: equal ids, equal expressions. Literals are told by their bytes (``K_SPELLINGS``), since each grammar numbers its own.
 
+The store has the tables of an arena that its readers look at, and no others:
+
+============  ==================================================================================================
+table         what it holds here
+============  ==================================================================================================
+VALUES, DATA  the template's values; expressions; ``K_SPELLINGS`` in the place of ``K_LITERALS``; ``K_ENDS``, whose
+              nodes are those of the same trie; ``K_OPEN``, the key of a base: the expressions of its state, sorted
+INDEX         slots of values, larger than any number of values that there is room for: it never grows
+BASES         records as in an arena, without parents
+TOKEN_LISTS   their lists, as ids or as a bitmask; copied into the arena that takes a base over
+ENDS          their groups: ``G_SCANNED`` is the set of places that end, bit ``i`` for word ``i`` of the key
+STACK         the words of one value at a time, by who adds
+============  ==================================================================================================
+
+A base is added when it was walked twice: three of five keys are asked for once, by one lexeme of one grammar, and what they
+hold would be most of the store. Of these only the key is there (``V_AUX`` is ``_ONCE``). The number of a base is written into
+``V_AUX`` after the base, and a reader passes over numbers that its header does not count: it may see the word, but what that
+names need not have reached it.
+
 Not shared are bases below ends, bases with a parent (these are walked along a few spellings only), and states with a lexeme
 that is not EXACT or that plays a role besides (tokens that count, values that matter).
 """
