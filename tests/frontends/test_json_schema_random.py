@@ -57,7 +57,7 @@ def test_a_first_attempt_leaves_most_of_the_work_to_the_second(size: int) -> Non
     first = steps_until(efforts.MultipliesError)
     effort = effort.again()
     second = steps_until(LimitExceeded)
-    assert 100 < first <= second / 2 + 1 and first + second == 999
+    assert 25 < first <= second / 2 + 1 and first + second == 999
 
 
 def check_random_schemas(seed: int, count: int) -> None:

@@ -7,11 +7,11 @@ from cdplugin.ir import Spent
 from cdplugin.limits import Limits
 
 _STEP_COST = 6
-_FIRST_ATTEMPT = 8
+_FIRST_ATTEMPT = 32
 """The part of the steps after which a schema is read again with more care."""
 _FOR_THE_SECOND = 3
 """The first attempt leaves at least twice what it takes to the second."""
-_WORK_PER_BYTE = 0.25
+_WORK_PER_BYTE = 0.0625
 """What is in proportion to a schema's size: no sign that alternatives multiply."""
 
 

@@ -57,8 +57,8 @@ _LESS, _EQUAL, _GREATER = range(3)
 _ZERO = literal(b"0")
 _POINT = literal(b".")
 
-# of states: none; tails (_tails), from 1, 0 where a text may not end; the bytes of edges
-_NO_STATE = -1
+# of states: none, none found yet; tails (_tails), from 1, 0 where a text may not end; the bytes of edges
+_NO_STATE, _UNKNOWN = -1, -2
 _ENDS, _PADDED_TAIL, _PADDING_TAIL = 1, 2, 5
 _DIGITS = [(digit, 1 << (0x30 + digit)) for digit in range(10)]
 _POINT_BIT = 1 << ord(".")
@@ -250,17 +250,17 @@ class _Layout:
         if last is not None and len(str(last // shift)) <= self.length:
             self.high, self.high_fraction = str(last // shift), f"{last % shift:0{scale}}" if scale else ""
             self.length = len(self.high)
-        self.moves: list[list[tuple[int, int]]] = []
+        self.moves: list[tuple[tuple[int, ...], tuple[int, ...]]] = []  # by residue: sets of digits, where each leads to
         for member in self.members:
             masks: dict[int, int] = {}
             for digit in range(10):
                 below = self.classes[(10 * member + digit) % modulus]
                 masks[below] = masks.get(below, 0) | 1 << 0x30 + digit
-            self.moves.append([(mask, below) for below, mask in masks.items()])
+            self.moves.append((tuple(masks.values()), tuple(masks)))
         self.known: dict[tuple[int, int, int, int], int] = {}
         self.fractions: dict[tuple[int, int, int, int], int] = {}
-        self.states = array("q")
-        self.numbers: dict[tuple[int, ...], int] = {}
+        self.free: list[list[int]] = []  # by number of digits: states by residue, where bounds say nothing any more
+        self.numbers: dict[tuple[int, ...], int] = {}  # of states, by what they are
 
     def expr(self) -> Expr:
         # Zero, and what begins with another digit. Lengths are bounded (64, or a bound's digits), states made from the end.
@@ -268,18 +268,18 @@ class _Layout:
         after = ((bit, self._whole(1, *self._step(0, first, _EQUAL, _EQUAL, d), is_zero=d == 0)) for d, bit in _DIGITS)
         if self._state(0, _grouped(after)) == _NO_STATE:
             return EMPTY
-        return Automaton(_tails(self.zeros), self.states, len(self.numbers))
+        states: list[int] = []
+        for words in self.numbers:
+            states += (words[0], len(words) >> 1)
+            states += words[1:]
+        return Automaton(_tails(self.zeros), array("q", states), len(self.numbers))
 
     def _state(self, tail: int, edges: Iterable[tuple[int, int]]) -> int:
         """The number of a state: the same for the same; ``_NO_STATE`` for one that matches nothing."""
         words = (tail, *chain.from_iterable(edges))
         if words == (0,):
             return _NO_STATE
-        found = self.numbers.get(words)
-        if found is None:
-            found = self.numbers[words] = len(self.numbers)
-            self.states.extend((tail, len(words) >> 1, *words[1:]))
-        return found
+        return self.numbers.setdefault(words, len(self.numbers))
 
     def _step(self, done: int, residue: int, low: int, high: int, digit: int) -> tuple[int, int, int]:
         """After one more digit of the whole part: class of the residue, comparisons with the bounds' first digits."""
@@ -297,15 +297,45 @@ class _Layout:
         """The state after ``done`` digits of the whole part."""
         key = (done, residue, low, high)
         if not is_zero:
+            if low == _GREATER and high == _LESS:
+                state = self.free[done][residue] if self.free else _UNKNOWN
+                return self._fill(done, residue) if state == _UNKNOWN else state
             found = self.known.get(key)
             if found is not None:
                 return found
-        tail = 0
         edges: list[tuple[int, int]] = []
-        if low == _GREATER and high == _LESS and not is_zero and done + (self.high is not None) < self.length:
-            edges = _grouped((mask, self._whole(done + 1, below, low, high)) for mask, below in self.moves[residue])
-        elif not is_zero and done < self.length:
+        if not is_zero and done < self.length:
             edges = _grouped((bit, self._whole(done + 1, *self._step(done, residue, low, high, d))) for d, bit in _DIGITS)
+        result = self._whole_state(done, residue, low, high, edges, is_zero)
+        if not is_zero:
+            self.known[key] = result
+        return result
+
+    def _fill(self, done: int, residue: int) -> int:
+        """The state after ``done`` digits, and before it those after more, where the bounds say nothing of what follows."""
+        moves = self.moves
+        free = self.free = self.free or [[_UNKNOWN] * len(moves) for _ in range(self.length + 1)]
+        rows = [{residue}]
+        for row in free[done + 1 :]:
+            rows.append({r for before in rows[-1] for r in moves[before][1] if row[r] == _UNKNOWN})
+        for at in range(self.length, done - 1, -1):
+            row, following = free[at], free[at + 1] if at < self.length else []
+            for r in rows[at - done]:
+                edges: list[tuple[int, int]] = []
+                if following:
+                    masks, belows = moves[r]
+                    children = [following[below] for below in belows]
+                    edges = [*zip(masks, children, strict=True)]
+                    if _NO_STATE in children or len(set(children)) < len(children):
+                        edges = _grouped(edges)
+                row[r] = self._whole_state(at, r, _GREATER, _LESS, edges)
+        return free[done][residue]
+
+    def _whole_state(
+        self, done: int, residue: int, low: int, high: int, edges: list[tuple[int, int]], is_zero: bool = False
+    ) -> int:
+        """The state after ``done`` digits of the whole part, ``edges`` for further ones."""
+        tail = 0
         fits_low = low if done >= len(self.low) else _LESS
         fits_high = high if self.high is not None and done >= len(self.high) else _LESS
         if fits_low != _LESS and fits_high != _GREATER:
@@ -319,10 +349,7 @@ class _Layout:
                 below = self._fraction(0, residue, fits_low, fits_high)
                 if below != _NO_STATE:
                     edges.append((_POINT_BIT, below))
-        result = self._state(tail, edges)
-        if not is_zero:
-            self.known[key] = result
-        return result
+        return self._state(tail, edges)
 
     def _fraction(self, done: int, residue: int, low: int, high: int) -> int:
         """The state after ``done`` digits after the point."""

@@ -16,8 +16,8 @@ _SCHEMA, _MAP, _VALUE = range(3)
 """What stands in a place: a schema (or a list of them), schemas by name, instance data."""
 
 
-_Member = tuple[Any, Any, int]
-"""Name or index, value, and what it stands for."""
+_Part = tuple[Any, int]
+"""An object or a list, and what it stands for."""
 
 
 def share_equal_parts(document: dict | bool) -> Any:
@@ -26,46 +26,51 @@ def share_equal_parts(document: dict | bool) -> Any:
     """
     if isinstance(document, bool):
         return document
-    shared: dict[tuple[int, int], Any] = {}  # (id of a part, what it stands for) -> its copy
     copies: dict[tuple, Any] = {}
-    pending: list[tuple[Any, int, list[_Member] | None]] = [(document, _SCHEMA, None)]
-    while pending:
-        part, place, members = pending.pop()
-        if (id(part), place) in shared:
+    shared: tuple[dict[int, Any], ...] = ({}, {}, {})  # by what a part stands for: its id -> its copy
+    schemas, maps, values = shared
+    share = copies.setdefault
+    for part, place in _inner_first(document):
+        if isinstance(part, list):
+            below = shared[place]
+            members = [below[id(m)] if isinstance(m, (dict, list)) else share((type(m), m), m) for m in part]
+            shared[place][id(part)] = share((list, *map(id, members)), members)
             continue
-        if members is None:
-            members = _members(part, place)
-            inner = [(member, below, None) for _, member, below in members if isinstance(member, (dict, list))]
-            if inner:
-                pending.append((part, place, members))
-                pending += inner
-                continue
-        parts = [
-            shared[id(member), below] if isinstance(member, (dict, list)) else copies.setdefault((type(member), member), member)
-            for _, member, below in members
-        ]
-        key: tuple
-        copy: Any = parts
-        if isinstance(part, dict):
-            names = [name for name, _, _ in members]
-            copy, key = dict(zip(names, parts, strict=True)), (dict, *names, *map(id, parts))
+        copy: dict[str, Any] = {}
+        below = schemas if place == _MAP else values
+        for name, m in part.items():
+            if place == _SCHEMA:
+                if name in _ANNOTATIONS and not isinstance(m, dict):
+                    continue
+                below = values if name in _DATA else maps if name in SCHEMA_MAPS else schemas
+            copy[name] = below[id(m)] if isinstance(m, (dict, list)) else share((type(m), m), m)
+        shared[place][id(part)] = share((dict, *copy, *map(id, copy.values())), copy)
+    return schemas[id(document)]
+
+
+def _inner_first(document: dict) -> list[_Part]:
+    """The objects and lists that matter, each once for what it stands for, those that it has before it."""
+    order: list[_Part] = []
+    done: tuple[set[int], ...] = (set(), set(), set())
+    pending: list[tuple[Any, int, bool]] = [(document, _SCHEMA, False)]
+    while pending:
+        part, place, is_entered = pending.pop()
+        if is_entered:
+            order.append((part, place))
+            continue
+        if id(part) in done[place]:
+            continue
+        done[place].add(id(part))
+        pending.append((part, place, True))
+        if isinstance(part, list):
+            pending += [(member, place, False) for member in part if isinstance(member, (dict, list))]
+        elif place != _SCHEMA:
+            below = _SCHEMA if place == _MAP else _VALUE
+            pending += [(member, below, False) for member in part.values() if isinstance(member, (dict, list))]
         else:
-            key = (list, *map(id, parts))
-        shared[id(part), place] = copies.setdefault(key, copy)
-    return shared[id(document), _SCHEMA]
-
-
-def _members(part: Any, place: int) -> list[_Member]:
-    """The members that matter."""
-    if isinstance(part, list):
-        return [(i, member, place) for i, member in enumerate(part)]
-    if not isinstance(part, dict):
-        return []
-    if place != _SCHEMA:
-        below = _SCHEMA if place == _MAP else _VALUE
-        return [(name, member, below) for name, member in part.items()]
-    return [
-        (name, member, _VALUE if name in _DATA else _MAP if name in SCHEMA_MAPS else _SCHEMA)
-        for name, member in part.items()
-        if name not in _ANNOTATIONS or isinstance(member, dict)
-    ]
+            pending += [
+                (member, _VALUE if name in _DATA else _MAP if name in SCHEMA_MAPS else _SCHEMA, False)
+                for name, member in part.items()
+                if isinstance(member, dict) or (isinstance(member, list) and name not in _ANNOTATIONS)
+            ]
+    return order
