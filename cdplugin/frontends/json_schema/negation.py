@@ -26,7 +26,7 @@ from cdplugin.frontends.json_schema.dialect import (
     TRUE_BIT,
 )
 from cdplugin.frontends.json_schema.disjoint import Apart
-from cdplugin.frontends.json_schema.names import children_of
+from cdplugin.frontends.json_schema.names import Conjunction
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.schema import ArrayPart, Logic, ObjectPart, Refused, Subschema
 from cdplugin.frontends.json_schema.values import canonical
@@ -51,6 +51,7 @@ class Logician:
         self._complements: dict[Subschema, Subschema] = {}
         self._expansions: dict[Subschema, Expansion] = {}
         self._conjunctions: dict[tuple[Subschema, ...], Subschema] = {}
+        self._ways: dict[Subschema, int] = {}
 
     def expand(self, sub: Subschema) -> Expansion:
         """What the ``logic`` of a subschema comes to."""
@@ -342,20 +343,28 @@ class Logician:
             return True
         return within is not self._anything and a is not b and self.disjoint(self.conjunction(within, a), b)
 
-    def implied(self, sub: Subschema, basics: list[Subschema], types: int) -> bool:
-        """Whether it is plain that ``sub``, a schema without combinators, holds where all ``basics`` do."""
-        if types & ~sub.types:
+    def implied(self, sub: Subschema, held: Conjunction) -> bool:
+        """Whether it is plain that ``sub``, a schema without combinators, holds where all that is ``held`` does."""
+        if held.types & ~sub.types:
             return False
+        way = self._ways.get(sub)
+        if way is None:
+            way = self._ways[sub] = _way_to_imply(sub)
+        if way != _BY_MEMBERS:
+            return way == _BY_TYPES
         part = sub.object
-        if part is None or any(getattr(sub, name) for name in _OTHERS) or sub.values is not None:
-            return not sub.constrains_itself() or _says_only_types(sub)
-        parts = [s.object for s in basics if s.object is not None]
-        others = part.patterns or part.additional or part.names or part.some or part.low or part.high is not None
-        if types != OBJECT_BIT or others:
+        if held.types != OBJECT_BIT or part is None:
             return False
-        if any(all(name not in other.required for other in parts) for name in part.required):
-            return False
-        return all(any(self._includes(child, other) for other in children_of(n, parts)) for n, child in part.properties.items())
+        for name in part.required:
+            if name not in held.required:
+                return False
+        for name, child in part.properties.items():
+            for other in held.children(name):
+                if self._includes(child, other):
+                    break
+            else:
+                return False
+        return True
 
     def _includes(self, outer: Subschema, inner: Subschema) -> bool:
         if inner is outer or outer is self._anything or inner.types == 0:
@@ -368,8 +377,18 @@ _OTHERS = ("low", "high", "multiples", "no_multiples", "text", "formats", "array
 """What a subschema may say besides types, values and about objects."""
 
 
-def _says_only_types(sub: Subschema) -> bool:
-    return sub.object is None and sub.values is None and not any(getattr(sub, name) for name in _OTHERS)
+_BY_TYPES, _BY_MEMBERS, _IN_NO_WAY = range(3)
+
+
+def _way_to_imply(sub: Subschema) -> int:
+    """By what it may be plain that a schema without combinators holds where others do."""
+    part = sub.object
+    if sub.values is not None or any(getattr(sub, name) for name in _OTHERS):
+        return _IN_NO_WAY
+    if part is None:
+        return _BY_TYPES
+    says_more = part.patterns or part.additional or part.names or part.some or part.low or part.high is not None
+    return _IN_NO_WAY if says_more else _BY_MEMBERS
 
 
 def _says_only_logic(sub: Subschema) -> bool:

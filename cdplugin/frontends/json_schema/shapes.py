@@ -381,19 +381,20 @@ class Shaper:
                 if len(out) > _MAX_ALTERNATIVES:
                     raise LimitExceeded("too many alternatives of anyOf", expected=f"at most {_MAX_ALTERNATIVES}")
                 continue
+            held = Conjunction(basics)
             if len(choices) > 1 or basics:
-                choices = self._viable(basics, members, choices)
+                choices = self._viable(held, members, choices)
                 if not choices:
                     pending.append((basics, ()))
                     continue
             if len(choices[0]) == 1:  # no choices any more: all of these at once
                 sure = [branches[0] for branches in choices if len(branches) == 1]
-                pending += self._joined(basics, sure, tuple(branches for branches in choices if len(branches) > 1))
+                pending += self._joined(basics, held, sure, tuple(branches for branches in choices if len(branches) > 1))
                 continue
             following: list[_State] = []
             denied: list[Subschema] = []  # complements of the branches before this one
             for branch in choices[0]:
-                state_after = self._joined(basics, [branch, *denied], choices[1:])
+                state_after = self._joined(basics, held, [branch, *denied], choices[1:])
                 following += state_after
                 if state_after and not self._is_first and len(choices) > 2 and _says_one_thing(branch):
                     denied.append(self._logician.complement(branch))
@@ -402,31 +403,33 @@ class Shaper:
             return [self._unevaluated.applied(alternative) for alternative in out.values()]
         return list(out.values())
 
-    def _joined(self, basics: list[Subschema], branches: list[Subschema], choices: _Choices) -> list[_State]:
-        """What is left to decide when ``branches`` hold besides ``basics``; nothing if they plainly contradict each other."""
+    def _joined(
+        self, basics: list[Subschema], held: Conjunction, branches: list[Subschema], choices: _Choices
+    ) -> list[_State]:
+        """What is left to decide when ``branches`` hold besides ``basics`` (``held``); nothing if they plainly contradict each
+        other.
+        """
         merged = dict.fromkeys(basics)
-        for branch in branches:
+        for i, branch in enumerate(branches):
             more, more_choices = self._flat(branch)
-            if not self._compatible(Conjunction(merged), branch):
+            if not self._compatible(Conjunction(merged) if i else held, branch):
                 return []
             merged.update(dict.fromkeys(more))
             choices += more_choices
         return [(list(merged), tuple(dict.fromkeys(choices)))]
 
-    def _viable(self, basics: list[Subschema], members: frozenset[Subschema], choices: _Choices) -> _Choices:
+    def _viable(self, held: Conjunction, members: frozenset[Subschema], choices: _Choices) -> _Choices:
         """The choices that are still open, without the branches that are not; the smallest first."""
         out: list[tuple[Subschema, ...]] = []
         denies = self._logician.denies
-        types = types_of(basics)
-        held = Conjunction(basics)
         for branches in choices:
             kept = []
             for branch in branches:
                 if denies(branch) in members:
                     continue
                 more, more_choices = self._flat(branch)
-                if not more_choices and all(s in members or self._implied(s, basics, types) for s in more):
-                    break  # holds anyway
+                if not more_choices and self._hold_anyway(more, held, members):
+                    break
                 if self._compatible(held, branch):
                     kept.append(branch)
             else:
@@ -436,8 +439,11 @@ class Shaper:
         smallest = min(range(len(out)), key=lambda i: len(out[i]), default=0)
         return tuple(dict.fromkeys([*out[smallest : smallest + 1], *out]))
 
-    def _implied(self, sub: Subschema, basics: list[Subschema], types: int) -> bool:
-        return self._unevaluated is None and self._logician.implied(sub, basics, types)
+    def _hold_anyway(self, subs: list[Subschema], held: Conjunction, members: frozenset[Subschema]) -> bool:
+        for sub in subs:
+            if sub not in members and (self._unevaluated is not None or not self._logician.implied(sub, held)):
+                return False
+        return True
 
     def _compatible(self, held: Conjunction, branch: Subschema) -> bool:
         """Whether anything may be valid under both, as far as that is plain."""
