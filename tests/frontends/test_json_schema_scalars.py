@@ -22,7 +22,7 @@ from cdplugin.errors import GrammarError, UnsupportedError
 from cdplugin.frontends.json_schema import Options, compile_schema
 from cdplugin.frontends.json_schema.dialect import INTEGER_BIT, NUMBER_BITS
 from cdplugin.frontends.json_schema.multiples import TooManyResiduesError, common_unit, is_multiple
-from cdplugin.frontends.json_schema.numbers import number_expr
+from cdplugin.frontends.json_schema.numbers import fraction_between, number_expr
 
 SUITE = Path(__file__).parent.parent / "data" / "json_schema_suite.tar.gz"
 UNITS = [0.01, 0.1, 0.5, 0.25, 0.05, 5, 10, 100, 1000, 2, 4, 8, 3, 6, 7, 9, 11, 2.5, 1.5, 6.75, 37, 0.0001, 15, 60, 1.25, 0.3]
@@ -191,6 +191,25 @@ def test_multiples(seed: int) -> None:
                 assert expected, (text, units, no_units, low, high, types)
             elif expected and len(text) <= 13:
                 assert no_units and not all(isinstance(u, int) for u in no_units), (text, units, no_units, low, high, types)
+
+
+def test_fractions_between_two_are_those_of_their_value() -> None:
+    """By the value of the digits; ``naive`` reads the expression."""
+    rng = random.Random(4)
+    for _ in range(cases(150, 15)):
+        first, second = sorted(rng.sample("0123456789", 2))
+        low, high = (f"{d}{''.join(rng.choices('0912', k=rng.randrange(4)))}" for d in (first, second))
+        low, high = (f"{digits}{rng.choice('123456789')}" if digits[-1] == "0" else digits for digits in (low, high))
+        lexer = Derivatives()
+        start = lexer.convert(fraction_between(low, high))
+        for _ in range(40):
+            text = rng.choice([low, high, ""])[: rng.randrange(5)] + "".join(rng.choices("0129", k=rng.randrange(4)))
+            node = start
+            for byte in text.encode():
+                node = lexer.derive(node, byte)
+            value = Fraction(f"0.{text}") if text else None
+            expected = value is not None and Fraction(f"0.{low}") <= value <= Fraction(f"0.{high}")
+            assert lexer.nullable(node) == expected, (low, high, text)
 
 
 def test_several_automata() -> None:

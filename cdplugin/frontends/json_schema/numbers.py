@@ -18,10 +18,26 @@ from __future__ import annotations
 
 import math
 import sys
+from array import array
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
-from cdplugin.expr import EMPTY, Expr, alt, both, byte_class, byte_range, cat, complement, counted, literal, optional, repeat
+from cdplugin.expr import (
+    EMPTY,
+    EPSILON,
+    Automaton,
+    Expr,
+    alt,
+    both,
+    byte_class,
+    byte_range,
+    cat,
+    complement,
+    counted,
+    literal,
+    optional,
+    repeat,
+)
 from cdplugin.frontends.json_schema.dialect import FRACTION_BIT, INTEGER_BIT
 from cdplugin.frontends.json_schema.multiples import common_unit, decimals, multiples
 from cdplugin.memory import bounded_cache, fixed_cache
@@ -164,6 +180,40 @@ def _after_at_most(digits: str, done: int) -> Expr:
     return alt(
         cat(_digits(d, d), optional(tail) if len(digits) > 1 else tail), cat(_digits(0, d - 1), _further_digits(done + 1))
     )
+
+
+def fraction_between(low: str, high: str) -> Expr:
+    """Fraction digits that are neither below 0.``low`` nor above 0.``high``, whose first digit is larger: an automaton, which
+    takes a part of the time of a tree.
+    """
+    tails: dict[Expr, int] = {}
+    words: list[int] = []
+    n_states = 0
+
+    def state(tail: Expr | None, *edges: tuple[int, int]) -> int:
+        nonlocal n_states
+        kept = [(digits, child) for digits, child in edges if digits]
+        words.extend((0 if tail is None else tails.setdefault(tail, len(tails) + 1), len(kept)))
+        for edge in kept:
+            words.extend(edge)
+        n_states += 1
+        return n_states - 1
+
+    free = {done: state(_further_digits(done)) for done in range(1, max(len(low), len(high)) + 1)}
+    above, below = free[len(low)], state(repeat(ZERO, 0, MAX_FRACTION - len(high)))
+    for i in range(len(low) - 1, 0, -1):
+        d = int(low[i])
+        above = state(None, (_digit_bits(d, d), above), (_digit_bits(d + 1, 9), free[i + 1]))
+    for i in range(len(high) - 1, 0, -1):
+        d = int(high[i])
+        below = state(EPSILON, (_digit_bits(d, d), below), (_digit_bits(0, d - 1), free[i + 1]))
+    a, b = int(low[0]), int(high[0])
+    state(None, (_digit_bits(a, a), above), (_digit_bits(a + 1, b - 1), free[1]), (_digit_bits(b, b), below))
+    return Automaton(tuple(tails), array("q", words), n_states)
+
+
+def _digit_bits(low: int, high: int) -> int:
+    return sum(1 << 0x30 + d for d in range(low, high + 1))
 
 
 def _split_decimal(value: Decimal) -> tuple[int, str]:
@@ -382,8 +432,7 @@ def fractional(integral_floats: bool) -> Expr:
     for power in range(52):
         gap = (Decimal(2) ** (power - 53)).quantize(Decimal((0, (1,), -18)), rounding=ROUND_CEILING, context=CONTEXT)
         low, high = _split_decimal(gap + Decimal((0, (1,), -18)))[1], _split_decimal(1 - gap - Decimal((0, (1,), -18)))[1]
-        fraction = both(_fraction_at_least(low), _fraction_at_most(high))
-        parts.append(cat(natural_range(1 << power, (2 << power) - 1), POINT, fraction))
+        parts.append(cat(natural_range(1 << power, (2 << power) - 1), POINT, fraction_between(low, high)))
     small = cat(NONZERO, optional(cat(POINT, repeat(DIGIT, 1, 15))), exponent_between(-1, -1))
     tiny = cat(_ANY_MANTISSA, exponent_between(_SMALLEST_POWER, -2))
     tiniest = cat(_mantissa(Decimal(3), _BELOW_TEN), exponent_between(_SMALLEST_POWER - 1, _SMALLEST_POWER - 1))

@@ -403,9 +403,7 @@ class Shaper:
             return [self._unevaluated.applied(alternative) for alternative in out.values()]
         return list(out.values())
 
-    def _joined(
-        self, basics: list[Subschema], held: Conjunction, branches: list[Subschema], choices: _Choices
-    ) -> list[_State]:
+    def _joined(self, basics: list[Subschema], held: Conjunction, branches: list[Subschema], choices: _Choices) -> list[_State]:
         """What is left to decide when ``branches`` hold besides ``basics`` (``held``); nothing if they plainly contradict each
         other.
         """
