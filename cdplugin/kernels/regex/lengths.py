@@ -19,6 +19,9 @@ For example ``.{14,64} & P`` (``.`` a character), where ``P = .*[0-9].*[0-9].*``
     {0,1} at node 1: 2 > 1: matches nothing
     {14,} at node 1: endless, as every loose node is: matches something
 
+An endless node need not be loose: of ``([a-z][0-9])*`` no node leads to itself, and a text has an even number of characters,
+so that {3,3} is left to a search; but {10000,} is answered by the cycle of two nodes, without 10,000 steps.
+
 The numbers are memoised for every node of a graph, so that a mask, which asks for hundreds of places and lengths, pays once.
 """
 
@@ -106,6 +109,8 @@ def by_length(h, e, most_nodes):
 def _counted_part(h, joint):
     """The place of the first bounded repetition among the parts of an ``&``, or else of the first without a largest number
     that asks for many; -1 if there is none. Its body must not be nullable, or a word of it would not take a character.
+
+    A bounded one comes first as it says more: it may show that nothing matches.
     """
     place = np.int64(-1)
     for i in range(length_of(h, joint)):
@@ -338,7 +343,11 @@ def _measure_nodes(h, nodes, count, body):
 
 @kernel
 def _end_of_sources(words, starts, target, count, n_edges):
-    """Where the predecessors of node ``target`` end."""
+    """Where the predecessors of node ``target`` end in ``words``, counted from ``sources``.
+
+    They end where those of the next node begin; those of the last node at ``n_edges``. ``starts``: where ``count + 1`` words
+    lie that :func:`_measure_nodes` has filled.
+    """
     return words[starts + target + 2] if target + 1 < count else n_edges
 
 
