@@ -213,7 +213,7 @@ def fraction_between(low: str, high: str) -> Expr:
 
 
 def _digit_bits(low: int, high: int) -> int:
-    return sum(1 << 0x30 + d for d in range(low, high + 1))
+    return (2 << high) - (1 << low) << 0x30 if low <= high else 0
 
 
 def _split_decimal(value: Decimal) -> tuple[int, str]:

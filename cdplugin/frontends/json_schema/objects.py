@@ -22,7 +22,7 @@ from cdplugin.frontends.json_schema.members import DistinctKey, Entry, Further, 
 from cdplugin.frontends.json_schema.names import allowed_by_names, children_of, classes_of
 from cdplugin.frontends.json_schema.ordered import sequence
 from cdplugin.frontends.json_schema.schema import ObjectPart, Subschema, bounds_of
-from cdplugin.frontends.json_schema.shapes import Alternative
+from cdplugin.frontends.json_schema.shapes import Alternative, Place
 from cdplugin.frontends.json_schema.strings import QUOTE, STRING, other_text, sizes
 from cdplugin.frontends.json_schema.writing import Writing
 from cdplugin.ir import MOST_COUNTED, Symbol, ValueReader
@@ -161,19 +161,22 @@ class Objects(Writing):
         bare = self._bare_members
         limited = any(part.names is not None for part in parts)
         entries: list[Entry] = []
+        keys = self._inner.keys
         for name, required in names.items():
             children = children_of(name, parts)
             values: tuple[tuple[Symbol, int], ...] = ()
+            found: Place | None = None
             if not limited or allowed_by_names(name, parts, holds):
                 if conditions:
                     values = self._conditional(name, children, conditions, pointer)
                 else:
-                    value = self._symbol(place(children), bare)
+                    found = place(children)
+                    value = self._symbol(found, bare)
                     values = () if value is None else ((value, 0),)
             if values:
-                symbol = self._key(name)
+                symbol = keys.get(name) or self._key(name)
                 if children:
-                    self.ir.locate(symbol, self.ir.at(place(children).pointer))
+                    self.ir.locate(symbol, self.ir.at((found or place(children)).pointer))
                 entries.append(Entry(name, symbol, values, required))
             elif required:
                 self._culprit.setdefault(pointer, place(children).pointer)
