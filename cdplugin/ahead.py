@@ -57,20 +57,20 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-GRANT = 50_000
+GRANT = 25_000
 """Units of work (``Limits.max_step_work``) of one kernel call, after which real work may have the arena; what does not fit gets
-twice as much, once.
+four times as much, once.
 """
 FIRST_WORK, PLACE_WORK, MOST_WORK = 1_000_000, 200_000, 2_000_000
 """Units that a grammar has at first, those that a new place of a text adds, and the most that wait to be used."""
-FURTHER = 32
+FURTHER = 8
 """Places that are looked at in a grammar although no text is there yet."""
 FIRST_BYTES, PLACE_BYTES = 2 << 20, 64 << 10
 """Bytes by which an arena may grow in grants: at first, and for each new place of its texts."""
 
 _PART = 3  # and an arena that has a third of Limits.max_arena_bytes is left alone
 _LARGE_TABLE = 1 << 20  # bytes of a hashed table whose growth would take longer than a grant
-_TRIES = (1, 2)  # grants that one thing gets, one after the other
+_TRIES = (1, 4)  # grants that one thing gets, one after the other
 _QUIET = 0.001  # seconds
 _NEAR = 64  # places of texts that wait in a visit: the newest ones
 _FURTHER = 256  # places beyond, which nobody has come to yet
