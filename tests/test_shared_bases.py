@@ -149,7 +149,7 @@ def test_a_full_store_begins_anew(vocab, monkeypatch):
 @pytest.mark.skipif(not DISABLED, reason="a constant of a kernel is changed")
 def test_short_walks_are_learned_as_well(monkeypatch):
     monkeypatch.setattr(bases, "LEAST_NODES", 1)
-    tokens = [*(bytes([b]) for b in range(256)), b"ca", b"car", b'":', b'"}', b"12", b"-0", b'a"', b"x\"}", b"</s>"]
+    tokens = [*(bytes([b]) for b in range(256)), b"ca", b"car", b'":', b'"}', b"12", b"-0", b'a"', b'x"}', b"</s>"]
     few = cd.Vocabulary.from_bytes(tokens, eos_token_ids=len(tokens) - 1)
     learning, alone = cd.Compiler(few), cd.Compiler(few, NOTHING)
     taken = 0

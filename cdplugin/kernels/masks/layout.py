@@ -45,7 +45,7 @@ G_SCANNED, G_ENDS, G_NODES, GROUP_WORDS = range(4)
 | G_NODES | nodes of the trie below them: what a walk would cost | trie nodes |
 """
 
-MASK_BASE, MASK_TOKENS, MASK_LENGTH, MASK_DOUBTS, MASK_N_DOUBTS, MASK_N_DECIDED, MASK_WORDS = range(7)
+MASK_BASE, MASK_TOKENS, MASK_LENGTH, MASK_DOUBTS, MASK_N_DOUBTS, MASK_N_DECIDED, MASK_ROW, MASK_WORDS = range(8)
 """A mask in MASKS, by its number (from 0). Written by masks.mask_of, read by masks.fill.
 
 | field | what | unit |
@@ -56,6 +56,7 @@ MASK_BASE, MASK_TOKENS, MASK_LENGTH, MASK_DOUBTS, MASK_N_DOUBTS, MASK_N_DECIDED,
 | MASK_DOUBTS | tokens that depend on a tracked value | index in TOKEN_LISTS |
 | MASK_N_DOUBTS | how many are open, to be decided for each cursor | ids |
 | MASK_N_DECIDED | or how many have been decided: these are allowed | ids |
+| MASK_ROW | 1 + where it stands as a mask row; 0: it never does; below 0: times to write until it does | index in TOKEN_LISTS |
 """
 
 AS_BITMASK = 1 << 30  # in the place of a length

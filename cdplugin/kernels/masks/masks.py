@@ -25,8 +25,17 @@ mask is filled.
 
 Token terminals are in neither: few grammars have them, and :func:`add_terminals` adds them last.
 
-What a mask costs: known, a copy of ``WORDS`` words and the tokens of the delta; a new row over known bases, an Earley advance
-and a list union for each link; a new lexer state, a walk of the trie.
+A mask that is written often is kept as a row of its own beside its parts, so that it is a copy from then on. An arena keeps few
+of these (``_MOST_ROWS``): a row takes 16 KB with 128,000 tokens, and most masks are written once or twice.
+
+::
+
+    written    1    …    7    8           9
+               parts     parts  and kept  a copy of the row
+    MASK_ROW   -8   …   -2   -1           1 + the row's place in TOKEN_LISTS
+
+What a mask costs: known, a copy of ``WORDS`` words and, until it is kept, the tokens of base and delta; a new row over known
+bases, an Earley advance and a list union for each link; a new lexer state, a walk of the trie.
 """
 
 from __future__ import annotations
@@ -50,6 +59,10 @@ from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import has_room, header, i32, i64, length_of, memo_get, memo_put, spend, word_of
 from cdplugin.kernels.store.stack import intern_words, push_pair
 
+_OFTEN = 8  # a mask that is written so often is kept as a row: then it is a copy
+_MANY_BITS = 300  # if it has more tokens than are written as fast
+_BITS_OF_ROW = 250
+_MOST_ROWS = 32  # that an arena keeps
 SMALL = 48  # nodes below the ends of a group up to which they are walked for each row
 
 
@@ -98,8 +111,28 @@ def mask_of(h, row, state):
     is_open = has_role(h, state, layout.TRACKS)
     masks[record + mask_layout.MASK_N_DOUBTS] = head[layout.TOKENS_USED] - doubts if is_open else 0
     masks[record + mask_layout.MASK_N_DECIDED] = 0 if is_open else head[layout.TOKENS_USED] - doubts
+    masks[record + mask_layout.MASK_ROW] = -_OFTEN if _n_bits(h, number) > _MANY_BITS else 0
     head[layout.N_MASKS] = number + 1
     return memo_put(h, layout.M_MASK, row, base, number)
+
+
+@kernel
+def _n_bits(h, number):
+    """How many tokens, about, are written one by one for a mask: those of its base, of its parent's, and of its own list.
+
+    Plain text, which is a slice mask, counts for nothing: it is a copy anyway.
+    """
+    record = number * mask_layout.MASK_WORDS
+    base = i64(h, layout.MASKS)[record + mask_layout.MASK_BASE]
+    parent = parent_of(h, base)
+    count = _length(n_tokens_of(h, base)) + _length(i64(h, layout.MASKS)[record + mask_layout.MASK_LENGTH])
+    return count + (_length(n_tokens_of(h, parent)) if parent >= 0 else 0)
+
+
+@kernel
+def _length(length):
+    """The length of a token list of ids; of a bitmask, how many ids take as long."""
+    return np.int64(_BITS_OF_ROW) if length == mask_layout.AS_BITMASK else length
 
 
 @kernel
@@ -297,7 +330,51 @@ def _add_list(h, start, length, out):
 
 @kernel
 def _write_mask(h, number, out):
-    """Write mask ``number`` over the mask row ``out``: every word of it.
+    """Write mask ``number`` over the mask row ``out``: every word of it. 0 or ``GROW``.
+
+    One that is written often, and of many tokens, is kept as a row.
+    """
+    record = number * mask_layout.MASK_WORDS
+    row = i64(h, layout.MASKS)[record + mask_layout.MASK_ROW]
+    if row > 0:
+        kept = i32(h, layout.TOKEN_LISTS)
+        for i in range(header(h)[layout.WORDS]):
+            out[i] = kept[row - 1 + i]
+        return np.int64(0)
+    _compose_mask(h, number, out)
+    if row == 0:
+        return np.int64(0)
+    if row == -1:
+        return _keep_row(h, record, out)
+    i64(h, layout.MASKS)[record + mask_layout.MASK_ROW] = row + 1
+    return np.int64(0)
+
+
+@kernel
+def _keep_row(h, record, out):
+    """Keep the row ``out`` as that of a mask, if it is not one too many (then it is never asked again). 0 or ``GROW``.
+
+    The row holds no doubts that are open (:func:`_add_doubts`): these depend on the text, and are added after it is copied.
+    """
+    head = header(h)
+    at = head[layout.TOKENS_USED]
+    row = np.int64(0)
+    if head[layout.N_MASK_ROWS] < _MOST_ROWS:
+        if not has_room(h, layout.TOKEN_LISTS, at + head[layout.WORDS]):
+            return np.int64(statuses.GROW)
+        kept = i32(h, layout.TOKEN_LISTS)
+        for i in range(head[layout.WORDS]):
+            kept[at + i] = out[i]
+        head[layout.TOKENS_USED] = at + head[layout.WORDS]
+        head[layout.N_MASK_ROWS] += 1
+        row = at + 1
+    i64(h, layout.MASKS)[record + mask_layout.MASK_ROW] = row
+    return np.int64(0)
+
+
+@kernel
+def _compose_mask(h, number, out):
+    """:func:`_write_mask` from its parts.
 
     In this order: the slice mask or zeros; the tokens of the base, or of its parent; less and plus what tells the base from
     its parent; the row's own tokens; the doubts that were decided when the mask was made.
@@ -374,8 +451,7 @@ def fill(h, cursor, out):
             number = mask_of(h, (cursor >> 32) - 1, state)
             if number < 0:
                 return number
-            _write_mask(h, number, out)
-            return 0
+            return _write_mask(h, number, out)
     elif cursor > 0:
         count = 0
         beside = out
@@ -389,7 +465,9 @@ def fill(h, cursor, out):
                 if count == 1:
                     # a mask is written whole, so the second one needs a row of its own before the two are united
                     beside = np.empty(len(out), np.int32)
-                _write_mask(h, number, beside)
+                status = _write_mask(h, number, beside)
+                if status < 0:
+                    return status
                 if count:
                     for k in range(head[layout.WORDS]):
                         out[k] |= beside[k]

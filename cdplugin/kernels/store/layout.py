@@ -135,10 +135,11 @@ _S = 2 * N_TABLES
     IS_BROKEN,  # 1: every operation returns BROKEN
     SHARED,  # address of the header of the store of bases that grammars have in common (masks.shared), 0: none
     SHARED_SAME,  # expressions below this have the same ids there
+    N_MASK_ROWS,  # masks that are kept as rows
     C_SHARED,  # bases taken over from it
     C_UNSHARED,  # bases walked that it might have had
     HEADER_WORDS,
-) = range(_S, _S + 48)
+) = range(_S, _S + 49)
 
 # --- records ---------------------------------------------------------------------------------------------------------------
 V_KIND, V_OFFSET, V_LENGTH, V_HASH, V_FLAGS, V_AUX, VALUE_WORDS = range(7)
