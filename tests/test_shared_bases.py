@@ -258,9 +258,30 @@ def test_a_child_of_a_process_that_was_learning(vocab):
     before = lender.store
     with lender._lock:  # as if another thread were adding bases
         lender.after_fork()
-    assert lender.store is not before and lender.store.n_bases == 0
+    assert lender.store is before  # what was published may be read
     lender.harvest()
+    assert lender.store is not before and lender.store.n_bases == 0
     assert _masks(compiler.compile(cd.JsonSchema(_schemas(1, seed=4)[0])), 0)
+
+
+def test_nobody_is_hurt_by_another_grammar(vocab, monkeypatch):
+    """What one grammar's limits forbid, or an exception has broken, is left out, and looked at once."""
+    compiler, schemas = cd.Compiler(vocab), _schemas(12, seed=6)
+    grammars = [compiler.compile(cd.JsonSchema(schema)) for schema in schemas[:6]]
+    lender = _lender(compiler)
+    lender.harvest()
+    for i, grammar in enumerate(grammars):
+        _masks(grammar, i)
+    grammars[-1]._arena.abandon()
+    monkeypatch.setattr(shared_bases, "_WORK", 1)
+    lender._n_harvests = shared_bases._TURN - 1  # all of them are looked at
+    n_bases = lender.store.n_bases
+    compiler.compile(cd.JsonSchema(schemas[6]))
+    assert lender.store.n_bases == n_bases
+    walked = [grammar for grammar in grammars[:-1] if grammar._arena.header[layout.C_UNSHARED]]
+    assert walked and all(grammar._arena.n_learned == grammar._arena.header[layout.C_UNSHARED] for grammar in walked)
+    for i, grammar in enumerate(grammars):
+        assert _masks(grammar, i) == _masks(cd.Compiler(vocab, NOTHING).compile(cd.JsonSchema(schemas[i])), i)
 
 
 @pytest.mark.skipif(not MASKBENCH.exists(), reason="needs ../shared/maskbench")

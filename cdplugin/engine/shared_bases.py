@@ -29,7 +29,7 @@ import numpy as np
 
 from cdplugin import forking
 from cdplugin.engine.blocks import address_of, dtype_of
-from cdplugin.errors import CdpluginError, LimitExceeded
+from cdplugin.errors import CdpluginError
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.jit.machine_code import sources_hash
 from cdplugin.kernels.masks import layout as mask_layout
@@ -48,6 +48,7 @@ _STACK = 1 << 16  # words: what one value may have
 _RECENT = 64  # grammars that are looked at, now and again
 _TURN = 16  # grammars that are compiled from one look at all of them to the next
 _MORE, _LEAST_KEPT = 1.5, 32  # bases: so many times as many, and so many more, are worth another file
+_WORK = 2_000_000  # units that adding one grammar's bases may take at once
 _UNBOUNDED = 1 << 60
 
 # the tables that a file has: the counter of what is in use, and the items of a record
@@ -123,7 +124,8 @@ class SharedBases:
         self._recent: deque[ReferenceType[Arena]] = deque(maxlen=_RECENT)
         self.store = Store(*self._template, most_bytes)
         self.n_resets = self._n_harvests = 0
-        self.after_fork()
+        self._lock = threading.Lock()
+        self._is_torn = False  # whether somebody may have stopped half-way
         forking.watch(self)
         self._n_kept = 0
         self._folder = Path(os.environ[FOLDER_VARIABLE]) if os.environ.get(FOLDER_VARIABLE) else None
@@ -131,10 +133,8 @@ class SharedBases:
             self._load_there()
 
     def after_fork(self) -> None:
-        """In a forked child: what another thread was adding is not published, but may be half there."""
-        lock: threading.Lock | None = getattr(self, "_lock", None)
-        if lock is not None and lock.locked():
-            self.store = Store(*self._template, self._most_bytes)
+        """In a forked child: what another thread was adding is not published, so it may be read, but not gone on with."""
+        self._is_torn = self._lock.locked()
         self._lock = threading.Lock()
 
     def lend(self, arena: Arena) -> None:
@@ -151,6 +151,8 @@ class SharedBases:
         if not self._recent or not self._lock.acquire(blocking=False):
             return
         try:
+            if self._is_torn:
+                self._begin_anew()
             before = self.store.n_bases
             self._n_harvests += 1
             for one in [*self._recent] if self._n_harvests % _TURN == 0 else (self._recent[-1],):
@@ -179,19 +181,25 @@ class SharedBases:
 
     def _learn_from(self, arena: Arena) -> None:
         """Add the bases that an arena has made since it was looked at last, if nobody is stepping it."""
-        if arena.shared is not self.store or not arena.lock.acquire(blocking=False):
+        if arena.shared is not self.store or arena.over_budget or not arena.lock.acquire(blocking=False):
             return
         try:
-            n_bases, n_walked = int(arena.header[layout.N_BASES]), int(arena.header[layout.C_UNSHARED])
-            is_full = arena.call(kernels.OP_LEARN, arena.n_looked_at, address_of(self.store.header))
-            arena.n_looked_at, arena.n_learned = n_bases, n_walked
-        except LimitExceeded:
-            is_full = False
+            first = arena.n_looked_at
+            arena.n_looked_at = int(arena.header[layout.N_BASES])  # once: what takes too much is left out
+            arena.n_learned = int(arena.header[layout.C_UNSHARED])
+            with arena.one_budget(_WORK):
+                is_full = arena.call(kernels.OP_LEARN, first, address_of(self.store.header))
+        except CdpluginError:  # a limit of that grammar, which is no business of the one that is compiled
+            return
         finally:
             arena.lock.release()
         if is_full:
-            self.store = Store(*self._template, self._most_bytes)
-            self.n_resets += 1
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self.store = Store(*self._template, self._most_bytes)
+        self._is_torn = False
+        self.n_resets += 1
 
     # --- on disk ----------------------------------------------------------------------------------------------------------
 
