@@ -124,11 +124,14 @@ class Answers:
         """Whether the open places can be filled so that the text is legal. ``search``: one whose budget is used."""
         if not self.tables.is_exact and not any(part.is_open for part in parts):
             return self.length(parts) is not None and self.tables.accepts(b"".join(part.text for part in parts))
+        if self.tables.has_families:  # the strict lattice knows little of these, and takes long to be there at all
+            if self._is_completed_briefly(parts):
+                return True
+            if not self.build(parts, loose=True):
+                return False
         if self.build(parts) == 1:
             return True
-        if self.tables.is_exact or self._is_completed_briefly(parts):
-            return not self.tables.is_exact
-        if not self.build(parts, loose=True):
+        if self.tables.is_exact or not self.build(parts, loose=True):
             return False
         search = search or Search(self)
         answer = search.finds(parts)
@@ -219,12 +222,11 @@ class Answers:
             self.work += (left - self.tables.work_left) // WORK_OF_A_NODE
 
     def _is_completed_briefly(self, parts: Sequence[Part]) -> bool:
-        """Whether a completion is found whose lexemes in gaps are hardly longer than what the text repeats, as indentation.
+        """Whether a completion is found without a search, first one whose lexemes in gaps are hardly longer than what the text
+        repeats, as indentation.
 
         Where blocks of any width are lexemes of their own, most of the work goes to those that are wider than all of the text.
         """
-        if not self.tables.has_families:
-            return False
         whole, last = parts, self.length(parts)
         parts = parts[:last]
         fixed = b"".join(part.spelt for part in parts)
@@ -232,9 +234,9 @@ class Answers:
         most = BRIEF
         while most < run + BRIEF // 2:
             most *= 2
-        if last is None or any(part.slot and part.is_open for part in parts) or self.tables.least_bytes.max() <= most:
+        if last is None or any(part.slot and part.is_open for part in parts):
             return False
-        found = self.spelled(parts, self.tables.brief(most))
+        found = self.spelled(parts, self.tables.brief(most) if self.tables.least_bytes.max() > most else self.tables.loose)
         if found is not None:
             self._filled = list(whole), found
         return found is not None

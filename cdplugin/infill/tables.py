@@ -6,7 +6,6 @@ them); a :class:`Workspace` is what one thread works in.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import operator
 import random
@@ -30,8 +29,9 @@ from cdplugin.infill.workspace import MOST_STATES, Workspace
 from cdplugin.kernels import entry as engine
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
-from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.regex.measures import M_LEAST
 from cdplugin.kernels.store import layout
+from cdplugin.queries.measures import Measures
 
 if TYPE_CHECKING:
     from cdplugin.matcher import Grammar
@@ -163,31 +163,10 @@ class InfillGrammar:
 
     @functools.cached_property
     def least_bytes(self) -> np.ndarray:
-        """Per lexeme, the bytes that it has at least, 0 if it has too many states: a breadth-first search, of all at once."""
+        """Per lexeme, the bytes that it has at least, or fewer."""
+        expressions = records_of(self.arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[:, layout.X_EXPRESSION]
         out = np.zeros(self.n_lexemes, np.int64)
-        lexemes, starts = [], []
-        for lexeme in range(self.n_lexemes - 1):
-            start = self.start_state(np.array([lexeme]))
-            with contextlib.suppress(LimitExceeded):
-                self.workspace.call(kernels.OP_CLOSURE, start)
-                lexemes.append(lexeme)
-                starts.append(start)
-        matched = records_of(self.arena.tables[layout.LEXER_STATES], lexer_layout.LEXER_WORDS)[:, lexer_layout.L_LONGEST] != 0
-        seen = fresh = np.array(lexemes, np.int64) * len(matched) + np.array(starts, np.int64)  # a lexeme, and its state
-        is_done = np.zeros(self.n_lexemes, np.bool_)
-        while len(fresh):
-            lexeme_of, state = np.divmod(fresh, len(matched))
-            is_done[lexeme_of[matched[state]]] = True
-            lexeme_of, state = lexeme_of[~is_done[lexeme_of]], state[~is_done[lexeme_of]]
-            self.arena.spend(256 * _STEP_WORK * len(state))
-            out[lexeme_of] += 1
-            rows = self.arena.transitions(state)
-            which, byte = np.nonzero((rows > 0) & (rows != lexer_layout.BEFORE))
-            after, lexeme_of = rows[which, byte], lexeme_of[which]
-            is_done[lexeme_of[after & lexer_layout.ENDS_BIT != 0]] = True
-            pairs = np.unique(lexeme_of * len(matched) + (after & lexer_layout.STATE_MASK))
-            fresh = np.setdiff1d(pairs[~is_done[pairs // len(matched)]], seen, assume_unique=True)
-            seen = np.union1d(seen, fresh)
+        out[:-1] = Measures(self.arena).of(expressions[: self.n_lexemes - 1])[:, M_LEAST]
         return out
 
     def _expand_all(self) -> tuple[int, int]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import bisect
+import mmap
+import sys
 
 import numpy as np
 
@@ -18,6 +20,7 @@ _WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _MOST_NODES = [64 * width - 2 for width in _WIDTHS]
 
 _GROWTH = 2.0  # factor by which a table grows
+_SPARSE = 1 << 25  # bytes of a table from which on it is in small pages
 
 # open addressing: powers of two
 _HASHES = (
@@ -150,7 +153,7 @@ class Workspace:
         # the kernels exchange two tables of live states, so the owner looks for the array by its address
         address = self.header[2 * table]
         old = next(a for a in self.tables if a.ctypes.data == address)
-        grown = np.zeros(larger, np.int64)
+        grown = _zeros(larger)
         grown[: len(old)] = old
         self.nbytes += grown.nbytes - old.nbytes
         at = next(i for i, a in enumerate(self.tables) if a is old)
@@ -214,3 +217,14 @@ class Workspace:
             raise LimitExceeded("infilling: a gap leads to too many lexer states", expected=f"at most {MOST_STATES}")
         else:
             self.arena.recover(result)
+
+
+def _zeros(size: int) -> np.ndarray:
+    """Zeros, int64. NumPy asks for pages of 2 MB, and each costs a twentieth of a millisecond when it is first touched: a table
+    with an entry for each node and each dot of a large grammar, of which few are used, is in small ones.
+    """
+    if 8 * size < _SPARSE or not sys.platform.startswith("linux"):
+        return np.zeros(size, np.int64)
+    pages = mmap.mmap(-1, 8 * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(pages, np.int64)
