@@ -156,7 +156,8 @@ def test_a_large_question_leaves_the_stack_as_it_was(monkeypatch: pytest.MonkeyP
     _build(ir.rules(Limits()), template, together, Limits())
     monkeypatch.setattr(compiler, "prepare_rules", lambda *arguments: None)
     _build(ir.rules(Limits()), template, apart, Limits())
-    assert together.nbytes == apart.nbytes
+    # not all bytes: a clone may begin with the larger tables of an earlier arena in the same memory
+    assert layout.STACK not in together._pages
     assert len(together.tables[layout.STACK]) == len(apart.tables[layout.STACK])
 
 

@@ -7,7 +7,7 @@ from cdplugin.ir import Spent
 from cdplugin.limits import Limits
 
 _STEP_COST = 6
-_FIRST_ATTEMPT = 32
+_FIRST_ATTEMPT = 16
 """The part of the steps after which a schema is read again with more care."""
 _FOR_THE_SECOND = 3
 """The first attempt leaves at least twice what it takes to the second."""
