@@ -6,8 +6,7 @@ import argparse
 import random
 from pathlib import Path
 
-import numpy as np
-
+from cdplugin import allocate_token_bitmask
 from cdplugin.bits import bit_members
 from cdplugin.cli.main import load_spec
 from cdplugin.cli.vocab import load_vocabulary
@@ -44,7 +43,7 @@ def learn(args: argparse.Namespace) -> bool:
 def _follow(grammar: Grammar, rng: random.Random) -> None:
     """Take the masks along a random text. Half of its tokens are those of one byte, so that texts come to an end."""
     matcher = grammar.matcher()
-    bits = np.zeros((1, (grammar.vocab.size + 31) // 32), np.int32)
+    bits = allocate_token_bitmask(1, grammar.vocab.size, array="numpy")
     for _ in range(_STEPS):
         matcher.fill_next_token_bitmask(bits, 0)
         allowed = bit_members(bits, grammar.vocab.size).tolist()
