@@ -9,7 +9,6 @@ kept for every cursor that they pass.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from itertools import count
@@ -27,6 +26,7 @@ from cdplugin.kernels.store import layout
 from cdplugin.queries.costs import Costs
 from cdplugin.queries.measures import Measures
 from cdplugin.queries.successors import leave_out, successors
+from cdplugin.vocab.derived import once_for_a_vocabulary
 from cdplugin.vocab.vocabulary import Vocabulary
 
 _MOST_KEPT = 50_000  # cursors whose endings are kept
@@ -140,15 +140,10 @@ class _Bytes:
         self.table = np.array([(byte, self.tokens[byte]) for byte in order], np.int64)
 
 
-_of_vocab: weakref.WeakKeyDictionary[Vocabulary, _Bytes] = weakref.WeakKeyDictionary()
-
-
+@once_for_a_vocabulary
 def _bytes_of(vocab: Vocabulary) -> _Bytes:
     """What is known of a vocabulary's bytes."""
-    found = _of_vocab.get(vocab)
-    if found is None:
-        found = _of_vocab[vocab] = _Bytes(vocab)
-    return found
+    return _Bytes(vocab)
 
 
 class Endings:

@@ -14,8 +14,6 @@ order of their ids, which in vocabularies that are made by merging is the order 
 
 from __future__ import annotations
 
-import weakref
-
 import numpy as np
 
 from cdplugin.engine.arena import Arena
@@ -23,6 +21,7 @@ from cdplugin.engine.blocks import address_of
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.store import layout
+from cdplugin.vocab.derived import once_for_a_vocabulary
 from cdplugin.vocab.vocabulary import Vocabulary
 
 _SYNTAX, _SPACE, _DIGIT, _LETTER, _SIGN, _OTHER = (1 << i for i in range(6))
@@ -81,15 +80,10 @@ def _of_each_length(tokens: np.ndarray, lengths: np.ndarray, wanted: tuple[int, 
     return np.concatenate([tokens[lengths[tokens] == length][:most] for length in wanted])
 
 
-_of_vocab: weakref.WeakKeyDictionary[Vocabulary, Likely] = weakref.WeakKeyDictionary()
-
-
+@once_for_a_vocabulary
 def likely_of(vocab: Vocabulary) -> Likely:
     """The likely tokens of a vocabulary: made once, in some milliseconds."""
-    found = _of_vocab.get(vocab)
-    if found is None:
-        found = _of_vocab[vocab] = Likely(vocab)
-    return found
+    return Likely(vocab)
 
 
 def first_tokens(arena: Arena, cursor: int) -> list[int]:
