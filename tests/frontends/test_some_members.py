@@ -37,6 +37,8 @@ EXACT = [
     none_of({"additionalProperties": {"const": 1}}, {"additionalProperties": {"const": 2}}, required=["b"]),
     none_of({"patternProperties": {"^a": {"const": 1}}}, {"patternProperties": {"^[ab]": {"const": 2}}}),
     none_of({"propertyNames": {"pattern": "^a"}}, {"propertyNames": {"pattern": "b"}}),
+    none_of(*({"patternProperties": {f"^{c}.{{0,8}}$": {"const": 1}}} for c in "a1")),  # no name is such as both ask for
+    none_of(*({"patternProperties": {f"^[{c}]": {"const": 1}}} for c in ("ab", "b1", "a1", "125")), maxProperties=2),
     none_of(some_name("1", "2"), some_name("2", "5"), some_name("a", "1"), maxProperties=2),
     none_of(some_name("1", "2"), {"additionalProperties": {"const": 1}}, {"additionalProperties": {"const": 2}}),
     none_of(some_name("1", "3"), some_name("2", "3"), minProperties=3),
@@ -172,6 +174,28 @@ def test_names_that_might_run_out_are_refused_by_name() -> None:
     with pytest.raises(UnsupportedError, match="'not' is not supported where so few values may be left") as caught:
         matcher(schema)
     assert caught.value.keyword == "not"
+
+
+@pytest.mark.parametrize("n", [2, 5])
+def test_no_member_meets_all_conditions(n: int) -> None:
+    """That no name or value is such as several conditions ask for may be found only when they are put together."""
+    letters = "abcde"[:n]
+    names = [{"patternProperties": {f"^{c}.{{0,8}}$": {"const": 1}}} for c in letters]
+    assert accepts(matcher(none_of(*names)), dict.fromkeys(letters, 2))
+    branches = [{"type": "object", **one, "minProperties": 1} for one in names]
+    assert accepts(matcher({"oneOf": branches}), {"a": 1, **dict.fromkeys(letters[1:], 2)})
+    inner = {"type": "object", "properties": {"x": {"enum": list(range(n))}}, "required": ["x"], "additionalProperties": False}
+    nots = [{"additionalProperties": {"properties": {"x": {"const": i}}}} for i in range(n)]
+    assert accepts(matcher(none_of(*nots, additionalProperties=inner)), {c: {"x": i} for i, c in enumerate(letters)})
+
+
+def test_few_names_meet_several_conditions() -> None:
+    """Two of four letters in a name of two: these names are listed, since two members could use them up."""
+    schema = none_of(*({"propertyNames": {"not": {"pattern": c}}} for c in "abcd"), maxProperties=2)
+    schema["propertyNames"] = {"pattern": "^..$"}
+    m = matcher(schema)
+    assert accepts(m, {"ab": 1, "cd": 1}) and accepts(m, {"ca": 1, "bd": 1})
+    assert not accepts(m, {"ab": 1, "cc": 1}) and not accepts(m, {"ab": 1})
 
 
 def test_texts_that_can_be_read_in_several_ways() -> None:

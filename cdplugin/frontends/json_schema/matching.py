@@ -97,9 +97,10 @@ class Matcher:
                     stack.append(following)
         return True, self.taken
 
-    def texts(self, most: int, fuel: int) -> tuple[list[bytes] | None, int]:
+    def texts(self, most: int, fuel: int, live: set[int] | None = None) -> tuple[list[bytes] | None, int]:
         """All texts that match, if these are found to be at most ``most`` with about ``fuel`` derivatives and few more places
-        than that, else None; and how many derivatives were taken. Ways that end nowhere share their derivatives.
+        than that, else None; and how many derivatives were taken. Ways that end nowhere share their derivatives, and are left
+        out where ``live`` has the states that lead to an end.
         """
         self.taken = 0
         out: list[bytes] = []
@@ -117,12 +118,38 @@ class Matcher:
                 classes[id(state)] = following_classes
             for byte_class in following_classes:
                 following = self._derive(state, _lowest(byte_class))
-                if following is not EMPTY:
+                if following is not EMPTY and (live is None or id(following) in live):
                     if len(out) + len(stack) + byte_class.bit_count() > most or self.taken > fuel or visits > _PLACES * fuel:
                         return None, self.taken
                     self._keep.append(following)
                     stack += [(following, text + bytes((byte,))) for byte in range(256) if byte_class >> byte & 1]
         return out, self.taken
+
+    def live_states(self, fuel: int) -> set[int] | None:
+        """The numbers of the states from which some text ends, if all are found with about ``fuel`` derivatives, else None."""
+        self.taken = 0
+        before: dict[int, list[int]] = {id(self._start): []}
+        stack = [self._start]
+        live: list[int] = []
+        while stack:
+            state = stack.pop()
+            if self._accepts(state):
+                live.append(id(state))
+            for byte_class in self._classes(state):
+                following = self._derive(state, _lowest(byte_class))
+                if self.taken > fuel:
+                    return None
+                if following is not EMPTY:
+                    if id(following) not in before:
+                        self._keep.append(following)
+                        stack.append(following)
+                    before.setdefault(id(following), []).append(id(state))
+        found = set(live)
+        for number in live:  # grows
+            fresh = [other for other in before[number] if other not in found]
+            found.update(fresh)
+            live += fresh
+        return found
 
     def _intern(self, node: Expr) -> Expr:
         args = tuple([id(a) if isinstance(a, Expr) else a for a in node.args])
@@ -209,13 +236,28 @@ def _lowest(byte_class: int) -> int:
     return (byte_class & -byte_class).bit_length() - 1
 
 
-def texts_of(expression: Expr, most: int) -> tuple[list[bytes] | None, int]:
-    """All texts that an expression matches, if they are at most ``most`` and soon found; and the derivatives that took."""
+def texts_of(expression: Expr, most: int, thorough: bool = False) -> tuple[list[bytes] | None, int]:
+    """All texts that an expression matches, if they are at most ``most`` and soon found; and the derivatives that took.
+    ``thorough``: also where many ways that begin such a text do not end.
+    """
     matcher = Matcher(expression)
     try:
-        return matcher.texts(most, _SEARCH)
+        live = matcher.live_states(_SEARCH) if thorough else None
+        taken = matcher.taken
+        if thorough and live is None:
+            return None, taken
+        found, more = matcher.texts(most, _SEARCH, live)
+        return found, taken + more
     except (RecursionError, LimitExceeded):
         return None, _SEARCH
+
+
+def matches_nothing(expression: Expr) -> tuple[bool, int]:
+    """Whether it is soon found that an expression matches no text; and the derivatives that took."""
+    try:
+        return Matcher(expression).matches_nothing(_SEARCH)
+    except (RecursionError, LimitExceeded):
+        return False, _SEARCH
 
 
 def _head(expression: Expr) -> bytes:
@@ -257,10 +299,7 @@ def _share_no_text(first: str, second: str) -> tuple[bool, int]:
     n = min(map(len, heads))
     if heads[0][:n] != heads[1][:n]:
         return True, n
-    try:
-        return Matcher(both(*parts)).matches_nothing(_SEARCH)
-    except (RecursionError, LimitExceeded):
-        return False, _SEARCH
+    return matches_nothing(both(*parts))
 
 
 _matchers: ByteLru[Matcher] = ByteLru("patterns matched against values", 32 << 20)

@@ -64,18 +64,28 @@ class Further:
     distinct: DistinctKey | None = None
 
 
-def are_several(n_conditions: int, further: Sequence[Further], is_endless: Callable[[Symbol], bool]) -> bool:
+def are_several(
+    n_conditions: int,
+    further: Sequence[Further],
+    is_endless: Callable[[Symbol], bool],
+    may_be: Callable[[Further], bool],
+) -> bool:
     """Whether the conditions on undeclared members are such that these have to be told apart. Where there are many, or some
-    keys (``is_endless``) are seen to be few, only if no single member can meet all of what those of its group can.
+    keys (``is_endless``) are seen to be few, only if no single member of a group can (``may_be``) meet all of what its members
+    can.
     """
     if n_conditions < 2:
         return False
     if n_conditions <= _MOST_TOLD_APART and all(is_endless(more.key) for more in further if more.marks):
         return True
-    marks: dict[int, set[int]] = {}
+    groups: dict[int, dict[int, Further]] = {}
     for more in further:
-        marks.setdefault(more.group, set()).add(more.marks)
-    return any(reduce(or_, some) not in some for some in marks.values())
+        groups.setdefault(more.group, {})[more.marks] = more
+    for some in groups.values():
+        all_marks = reduce(or_, some)
+        if all_marks not in some or (all_marks & (all_marks - 1) and not may_be(some[all_marks])):
+            return True
+    return False
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Any
 
 from cdplugin.errors import LimitExceeded
@@ -17,7 +18,7 @@ from cdplugin.expr import EMPTY, Expr, both, cat
 from cdplugin.frontends.json_schema.any_order import ManyMembers, are_many
 from cdplugin.frontends.json_schema.distinct import PLAIN_TEXTS, read_value
 from cdplugin.frontends.json_schema.distinct_values import KEY, NOTHING
-from cdplugin.frontends.json_schema.matching import texts_of
+from cdplugin.frontends.json_schema.matching import matches_nothing, texts_of
 from cdplugin.frontends.json_schema.members import DistinctKey, Entry, Further, Members, are_several
 from cdplugin.frontends.json_schema.names import allowed_by_names, children_of, classes_of
 from cdplugin.frontends.json_schema.ordered import sequence
@@ -73,16 +74,18 @@ class Objects(Writing):
             return None
         low = max((part.low for part in parts), default=0)
         further = self._undeclared(names, parts, conditions, open_)
-        if self._unique_names or low > max(1, sum(names.values())) or are_several(open_.bit_count(), further, self._is_endless):
+        counted = self._unique_names or low > max(1, sum(names.values()))
+        if counted or are_several(open_.bit_count(), further, self._is_endless, self._may_be):
             few: list[str] = []
-            if any(part.patterns or part.names for part in parts):
-                few = [name for more in further if not more.marks for name in self._few(self._quoted[more.key]) or ()]
+            if conditions or any(part.patterns or part.names for part in parts):
+                few = [name for more in further for name in self._few_of(more)]
             if few:  # these are told apart as declared names are
                 names.update(dict.fromkeys(few, False))
                 entries = self._entries(names, parts, conditions, pointer) or []
                 further = self._undeclared(names, parts, conditions, open_)
             location = next((s.pointer for s in alternative if s.object is not None and s.object.low == low), pointer)
-            further = [self._told_apart(more, low, location, parts) for more in further]
+            most = min((part.high for part in parts if part.high is not None), default=MOST_COUNTED)
+            further = [self._told_apart(more, low, most, location, parts) for more in further]
         low, high = self._member_counts(parts, entries, further)
         is_told_apart = any(more.distinct is not None for more in further)
         if conditions or low or high is not None or is_told_apart or (self._any_order and len(entries) + len(further) > 1):
@@ -259,14 +262,19 @@ class Objects(Writing):
         layout, place, bare = self._inner.layout, self._shaper.place, self._bare_members
         further: list[Further] = []
         every = sum(_is_about_all(named, names) << k for k, (named, _) in enumerate(conditions))
+        apart = self._apart(conditions, open_)
         for group, (text, children) in enumerate(classes_of(names, parts, self._shaper.strings, self._shaper.share_no_text)):
             if open_:
                 self._count_subsets(open_.bit_count(), len(conditions), "")
             for marks, met in _subsets(conditions, open_):
+                if any(pair & marks == pair for pair in apart):
+                    continue
                 unmet = self._not_met(conditions, open_ & ~marks & every)
                 wanted = [one for _, one in met]
-                value = None if text is EMPTY else self._symbol(place([*children, *wanted, *unmet]), bare)
+                found = place([*children, *wanted, *unmet])
+                value = None if text is EMPTY else self._symbol(found, bare)
                 if value is not None:
+                    self._scalars[value] = found.scalar
                     name_text = text
                     if met:
                         named_text = self._shaper.strings([named for named, _ in met])
@@ -279,6 +287,21 @@ class Objects(Writing):
                         further.append(Further(key, value, marks, group))
         return further
 
+    def _few_of(self, more: Further) -> list[str]:
+        """The names of an undeclared member, if they are seen to be few. Those that several conditions are about may be."""
+        if self._is_endless(more.key) and more.marks:
+            return []
+        return self._few(self._quoted[more.key], thorough=more.marks & (more.marks - 1) != 0) or []
+
+    def _apart(self, conditions: Sequence[Condition], among: int) -> list[int]:
+        """Pairs of conditions, as bit sets, whose patterns are soon found to share no name."""
+        patterns = [(k, named.text[2]) for k, (named, _) in enumerate(conditions) if among >> k & 1 and named.text is not None]
+        return [
+            1 << i | 1 << k
+            for (i, some), (k, others) in combinations(patterns, 2)
+            if any(self._shaper.share_no_text(one, other) for one in some for other in others)
+        ]
+
     def _few_names(self, named: Subschema) -> list[str] | None:
         """The names that are valid under a subschema, if they are few."""
         if named.values is None and named.text is None and not named.unlike and named.is_alone():
@@ -287,9 +310,9 @@ class Objects(Writing):
             self._listed[named] = self._few(self._shaper.strings([named]))
         return self._listed[named]
 
-    def _few(self, quoted: Expr) -> list[str] | None:
+    def _few(self, quoted: Expr, thorough: bool = False) -> list[str] | None:
         """The names that, with their quotes, match an expression, if they are few."""
-        texts, taken = texts_of(both(quoted, cat(QUOTE, JSON_CANONICAL.any_text, QUOTE)), _MOST_LISTED)
+        texts, taken = texts_of(both(quoted, cat(QUOTE, JSON_CANONICAL.any_text, QUOTE)), _MOST_LISTED, thorough)
         self._shaper.count(taken // 4)
         return None if texts is None else sorted(map(json.loads, texts))
 
@@ -297,13 +320,25 @@ class Objects(Writing):
         """Whether no bound on the length of the names of an undeclared key is seen."""
         return sizes(self._quoted[key])[1] is None
 
-    def _told_apart(self, more: Further, low: int, location: str, group: object) -> Further:
+    def _may_be(self, more: Further) -> bool:
+        """Whether there may be an undeclared member with these names and values: it is not soon found that none is such."""
+        scalar = self._scalars[more.value]
+        if scalar is None:  # what holds in an array or object is not known yet
+            return False
+        for text in (self._quoted[more.key], scalar):
+            nothing, taken = matches_nothing(text)
+            self._shaper.count(taken // 2)
+            if nothing:
+                return False
+        return True
+
+    def _told_apart(self, more: Further, low: int, most: int, location: str, group: object) -> Further:
         """Members whose names are not declared, no two of which have the same name: else a count would say nothing, and the
-        second one could undo what a complement asks of the first. That one must not run out of names.
+        second one could undo what a complement asks of the first. That one must not run out of names, of ``most`` members.
         """
         ir = self.ir
         if more.marks:
-            reader = ValueReader(read_value, PLAIN_TEXTS, MOST_COUNTED, "not", location)
+            reader = ValueReader(read_value, PLAIN_TEXTS, min(most, MOST_COUNTED), "not", location)
         else:
             reader = ValueReader(read_value, PLAIN_TEXTS, low, "minProperties", f"{location}/minProperties", group)
         lexeme, twin = ir.track(self._quoted[more.key], reader, "key")

@@ -72,6 +72,7 @@ class Writing:
         self._signs = Signs(ir)
         self._distinct: list[DistinctItems] = []
         self._quoted: dict[Symbol, Expr] = {}  # lexemes of names that are not declared -> the name in its quotes
+        self._scalars: dict[Symbol, Expr | None] = {}  # values of such names -> those that are scalars
         if first is None:
             self._comma = self._signs.note(ir.lexeme(layout.comma, ","), NOTHING)
             self._repeats = Commas(ir, self._comma)
