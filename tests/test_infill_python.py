@@ -14,9 +14,11 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from engine_tools import ALL_BYTES, cases
 from test_infill_cpp import cut
+from tokenizers_data import llama3
 
 import cdplugin as cd
 
@@ -125,3 +127,45 @@ def test_a_mask_allows_what_can_be_inserted(python: cd.Infill, pieces: list[Any]
             allowed = bool(row[byte >> 5] >> (byte & 31) & 1)
             assert session.insert(gap, byte) == allowed, byte
             session.undo(allowed)
+
+
+@pytest.fixture(scope="module")
+def python_over_tokens() -> cd.Infill:
+    """Over the 128,256 tokens of Llama 3."""
+    return cd.Infill(cd.Compiler(cd.Vocabulary.from_tiktoken(llama3())).compile(cd.grammars.python(max_width=20)))
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ["def f(x):\n    for i in len(x", cd.GAP, " print(i)\n    else:\n        2\n"],  # in brackets; the rest begins with a space
+        ['def f(x):\n    """ What', cd.GAP, 'does."""\n    return x\n'],  # in a string
+        ["if x:\n", cd.GAP, "y = 1\nelse:\n  z\n"],  # the first line of a block, whose width is not known yet
+        ["x = [", cd.GAP, "\n\ndef f(a", cd.GAP, "):\n  pass\n"],  # another gap behind it
+    ],
+)
+def test_masks_over_a_hundred_thousand_tokens(python_over_tokens: cd.Infill, pieces: list[Any]) -> None:
+    """Every token is decided; some, put to the answer one by one, agree."""
+    infill, rng = python_over_tokens, random.Random(2)
+    other = infill.new(pieces)  # asks for no mask
+    session = infill.new(pieces)
+    for gap in session.open_gaps():
+        flags = np.unpackbits(session.mask(gap).view(np.uint8), bitorder="little")[: infill.vocab.size]
+        assert session.undecided == 0
+        assert flags.sum() > 500
+        some = [token for allowed in (0, 1) for token in rng.sample(np.flatnonzero(flags == allowed).tolist(), cases(30, 2, 4))]
+        for token in some:
+            assert other.insert(gap, token) == bool(flags[token]), (gap, infill.vocab.tokens[token])
+            other.undo(int(flags[token]))
+
+
+def test_what_is_written_token_by_token(python_over_tokens: cd.Infill) -> None:
+    """A gap filled with random tokens of its masks, which know more and more of what may end it: always completable."""
+    infill, rng = python_over_tokens, random.Random(3)
+    for pieces in (["def f(x):\n    return ", cd.GAP, "\n\nf(1)\n"], ["x = {", cd.GAP, "}\n"]):
+        session = infill.new(pieces)
+        for _ in range(cases(12, 2, 3)):
+            tokens = np.flatnonzero(np.unpackbits(session.mask(0).view(np.uint8), bitorder="little"))
+            assert session.undecided == 0
+            assert session.insert(0, int(rng.choice(tokens)))
+        assert infill.accepts(session.complete().encode())

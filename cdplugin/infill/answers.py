@@ -7,28 +7,23 @@ for with the matcher (:mod:`cdplugin.infill.search`).
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import operator
 from collections.abc import Sequence
 
 import numpy as np
 
-from cdplugin.bits import bit_members
-from cdplugin.errors import LimitExceeded
 from cdplugin.infill.complete import Completions
-from cdplugin.infill.parts import MOST_COMPETING, MOST_PLANNED, Part, planned
-from cdplugin.infill.search import Search, SearchGivenUp
+from cdplugin.infill.parts import MOST_COMPETING, MOST_PLANNED, Part, filled, planned
+from cdplugin.infill.proofs import Proofs
+from cdplugin.infill.search import Search
 from cdplugin.infill.tables import InfillGrammar
 from cdplugin.infill.workspace import Workspace
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
 
 BRIEF = 16  # bytes
-FEW_DOUBTS = 32  # tokens
-MOST_WITNESSES = 8
 WORK_OF_A_NODE = 600  # units of work of spelling that count as a node of a lattice
-MOST_WORK_OF_MASK = 1 << 18  # of the lattices for the tokens of a mask that are in doubt
 
 
 class Answers:
@@ -144,48 +139,14 @@ class Answers:
 
         Returns how many tokens are left out because the search for a filling was given up.
         """
-        self._add_mask(parts, hole, row, False)
-        if self.tables.is_exact:
+        tables = self.tables
+        if tables.is_exact or not tables.has_families or parts[hole].slot:  # else the strict lattice knows little
+            self._add_mask(parts, hole, row, False)
+        if tables.is_exact:
             return 0
-        others = np.full_like(row, -1)
-        is_fixed = not any(part.is_open for part in parts[:hole])
-        if is_fixed:  # then the matcher knows what may come, and mostly all of it may
-            before = b"".join(part.text for part in parts[: hole + 1])
-            others = self.tables.mask_at(self.tables.step(self.tables.start, before))
-            if not np.any(others & ~row):
-                return 0
-        # the loose lattice rules out many tokens at once; few are mostly all legal, so it waits for the first that is not
-        doubtful = bit_members(others & ~row)
-        is_ruled = len(doubtful) > FEW_DOUBTS or not is_fixed
-        if is_ruled:
-            doubtful = self._possible(parts, hole, doubtful)
-        search = Search(self, MOST_WORK_OF_MASK)
-        vocab = self.tables.vocab
-        witnesses = Witnesses(self, parts, hole)
-        undecided = 0
-        while len(doubtful):
-            if self.work >= search.until:
-                return undecided + len(doubtful)
-            token = int(doubtful[0])
-            is_legal = False
-            try:
-                text = vocab.tokens[token] or b""
-                after = with_token(parts, hole, token, text)
-                is_legal = witnesses.tell(after) or (self.completable(after, search) and witnesses.note(after, text))
-            except SearchGivenUp:
-                undecided += 1
-            except LimitExceeded:  # the work that the mask may take is used up
-                return undecided + len(doubtful)
-            doubtful = doubtful[1:]
-            if is_legal:
-                row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
-            elif not is_ruled:
-                is_ruled = True
-                with contextlib.suppress(LimitExceeded):  # so does the next token
-                    doubtful = self._possible(parts, hole, doubtful)
-        return undecided
+        return Proofs(self, parts, hole, row).decide()
 
-    def _possible(self, parts: Sequence[Part], hole: int, tokens: np.ndarray) -> np.ndarray:
+    def possible(self, parts: Sequence[Part], hole: int, tokens: np.ndarray) -> np.ndarray:
         """Those of some tokens that the loose lattice does not rule out at an open part."""
         row = np.zeros((self.tables.vocab.size + 31) // 32, np.int32)
         self._add_mask(parts, hole, row, True)
@@ -212,14 +173,6 @@ class Answers:
         """The fillings of these very parts, if they were what was found last."""
         known, found = self._filled
         return found if len(known) == len(parts) and all(map(operator.is_, known, parts)) else None
-
-    def accepts(self, parts: Sequence[Part], fillings: Sequence[bytes]) -> bool:
-        """Whether the matcher accepts parts with these fillings."""
-        left = self.tables.work_left
-        try:
-            return self.tables.accepts(filled(parts, fillings))
-        finally:
-            self.work += (left - self.tables.work_left) // WORK_OF_A_NODE
 
     def _is_completed_briefly(self, parts: Sequence[Part]) -> bool:
         """Whether a completion is found without a search, first one whose lexemes in gaps are hardly longer than what the text
@@ -255,52 +208,3 @@ class Answers:
             return completions.spelled(lambda found: -1 if tables.is_exact else tables.right_until(filled(parts, found)))
         finally:
             self.work += (left - tables.work_left) // WORK_OF_A_NODE
-
-
-class Witnesses:
-    """Completions of a text with one token or another at the left edge of a gap. Most tokens of a mask can take one over, which
-    the matcher decides sooner than a lattice.
-    """
-
-    def __init__(self, answers: Answers, parts: Sequence[Part], hole: int) -> None:
-        self._answers = answers
-        self._gap = sum(part.is_open for part in parts[:hole])  # its number among the open ones
-        self._known: list[tuple[list[bytes], int]] = []  # fillings of the parts; how much of the hole's is a token
-        self._serve = not answers.padded and all(part.gap for part in parts if part.is_open)
-        found = answers.known_fillings(parts)
-        if self._serve and found is not None:
-            self._known.append((found, 0))
-
-    def tell(self, after: Sequence[Part]) -> bool:
-        """Whether some completion fits the parts with a token inserted: in the place of its own token, or before it."""
-        gap = self._gap
-        for i, (fillings, token) in enumerate(self._known):
-            for rest in dict.fromkeys((fillings[gap][token:], fillings[gap])):
-                if self._answers.accepts(after, [*fillings[:gap], rest, *fillings[gap + 1 :]]):
-                    self._known.insert(0, self._known.pop(i))
-                    return True
-        return False
-
-    def note(self, after: Sequence[Part], text: bytes) -> bool:
-        """Keep what was found for the parts with a token inserted, if it was. Returns True."""
-        found = self._answers.known_fillings(after)
-        if self._serve and found is not None:
-            fillings = [*found[: self._gap], text + found[self._gap], *found[self._gap + 1 :]]
-            self._known = [(fillings, len(text)), *self._known][:MOST_WITNESSES]
-        return True
-
-
-def filled(parts: Sequence[Part], fillings: Sequence[bytes]) -> bytes:
-    """The text with the open gaps filled."""
-    remaining = iter(fillings)
-    return b"".join(part.text + (next(remaining) if part.is_open else b"") for part in parts)
-
-
-def with_token(parts: Sequence[Part], at: int, token: int, text: bytes) -> list[Part]:
-    """The parts with a token in a slot, or appended at the left edge of a gap."""
-    part = parts[at]
-    if part.slot:
-        after = Part(text, slot=True, token=token)
-    else:
-        after = Part(part.text + text, gap=True, written=(*part.written, token))
-    return [*parts[:at], after, *parts[at + 1 :]]

@@ -60,6 +60,22 @@ class Part:
         self.spelt = text + b"?" if self.is_open else text
 
 
+def filled(parts: Sequence[Part], fillings: Sequence[bytes]) -> bytes:
+    """The text with the open gaps filled."""
+    remaining = iter(fillings)
+    return b"".join(part.text + (next(remaining) if part.is_open else b"") for part in parts)
+
+
+def with_token(parts: Sequence[Part], at: int, token: int, text: bytes) -> list[Part]:
+    """The parts with a token in a slot, or appended at the left edge of a gap."""
+    part = parts[at]
+    if part.slot:
+        after = Part(text, slot=True, token=token)
+    else:
+        after = Part(part.text + text, gap=True, written=(*part.written, token))
+    return [*parts[:at], after, *parts[at + 1 :]]
+
+
 def planned(parts: Sequence[Part], open_parts: list[int], hole: int, classes: int, most_nodes: int) -> int | np.ndarray:
     """The elements of the open parts: :data:`workspace.GAP`, or :data:`workspace.SLOT` less the number of classes (of
     ``classes``) to plan a slot with.

@@ -28,8 +28,8 @@ import numpy as np
 from cdplugin import forking
 from cdplugin.bits import bit_members
 from cdplugin.errors import LimitExceeded
-from cdplugin.infill.answers import Answers, filled, with_token
-from cdplugin.infill.parts import Gap, Part, Slots
+from cdplugin.infill.answers import Answers
+from cdplugin.infill.parts import Gap, Part, Slots, filled, with_token
 from cdplugin.infill.search import MOST_PLACES
 from cdplugin.infill.tables import InfillGrammar
 from cdplugin.kernels.store import layout

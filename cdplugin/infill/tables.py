@@ -24,6 +24,7 @@ from cdplugin.errors import CdpluginError, EngineError, LimitExceeded, Unsupport
 from cdplugin.infill.chains import chains, near_first, next_of
 from cdplugin.infill.going_on import goes_on
 from cdplugin.infill.parts import records_of
+from cdplugin.infill.proofs import Rests
 from cdplugin.infill.room import separators, that_end_in_gaps
 from cdplugin.infill.workspace import MOST_STATES, Workspace
 from cdplugin.kernels import entry as engine
@@ -31,6 +32,7 @@ from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.regex.measures import M_LEAST
 from cdplugin.kernels.store import layout
+from cdplugin.queries.completion import Endings
 from cdplugin.queries.measures import Measures
 
 if TYPE_CHECKING:
@@ -132,6 +134,8 @@ class InfillGrammar:
         self._successors: dict[int, list[tuple[int, int]]] = {}
         self.__dict__.pop("separators", None)
         self.__dict__.pop("least_bytes", None)
+        self.endings = Endings(self.arena)
+        self.rests = Rests(self)
 
     @property
     def loose(self) -> Workspace:

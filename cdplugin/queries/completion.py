@@ -166,16 +166,16 @@ class Endings:
         """Bytes of what is known."""
         return _PLACE_BYTES * len(self._next) + self._word_bytes + self._text_bytes + self.costs.nbytes
 
-    def find(self, cursor: int) -> list[int]:
+    def find(self, cursor: int, most: int | None = None) -> list[int]:
         """A short way from ``cursor`` to a place where the text may end: bytes (0 to 255), and ``~token`` for terminals.
 
-        Raises :class:`LimitExceeded` if none is found within ``Limits.max_completion_steps``, and within the work that the
-        caller grants (:meth:`Arena.one_budget`).
+        Raises :class:`LimitExceeded` if none is found within ``most`` steps (default: ``Limits.max_completion_steps``), and
+        within the work that the caller grants (:meth:`Arena.one_budget`).
         """
         if cursor in self._next:
             return _flat(self._follow(cursor))
         try:
-            return _flat(self._find(cursor))
+            return _flat(self._find(cursor, self._arena.limits.max_completion_steps if most is None else most))
         finally:
             if self._arena.account is not None:
                 self._arena.account.note("endings", self.nbytes)
@@ -243,13 +243,12 @@ class Endings:
         left = self.costs.of_cursor(cursor)
         return None if self.costs.is_bound or self.costs.matches.gave_up or left >= LONG else left
 
-    def _find(self, cursor: int) -> list[bytes | int]:
+    def _find(self, cursor: int, most: int) -> list[bytes | int]:
         """:meth:`find`, as edges."""
         self.costs.trim(_MOST_KEPT)
         if len(self._words) > _MOST_KEPT:
             self._words.clear()
             self._word_bytes = 0
-        most = self._arena.limits.max_completion_steps
         for by_tokens in (False, True):
             for weight in _GREED:
                 self.costs.budget.renew(most if by_tokens or weight > 1 else most // 4)
