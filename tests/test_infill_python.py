@@ -138,7 +138,11 @@ def python_over_tokens() -> cd.Infill:
 @pytest.mark.parametrize(
     "pieces",
     [
-        ["def f(x):\n    for i in len(x", cd.GAP, " print(i)\n    else:\n        2\n"],  # in brackets; the rest begins with a space
+        [
+            "def f(x):\n    for i in len(x",
+            cd.GAP,
+            " print(i)\n    else:\n        2\n",
+        ],  # brackets; the rest begins with a space
         ['def f(x):\n    """ What', cd.GAP, 'does."""\n    return x\n'],  # in a string
         ["if x:\n", cd.GAP, "y = 1\nelse:\n  z\n"],  # the first line of a block, whose width is not known yet
         ["x = [", cd.GAP, "\n\ndef f(a", cd.GAP, "):\n  pass\n"],  # another gap behind it

@@ -167,7 +167,18 @@ class Answers:
         if self.tables.is_exact:
             return self.spelled(parts)
         known = self.known_fillings(parts)
+        if known is None and self.tables.has_families and self._is_completed_briefly(parts):
+            known = self.known_fillings(parts)
         return Search(self).fillings(parts) if known is None else known
+
+    def some_fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
+        """Fillings of parts without open slots that the matcher accepts; None where the lattices spell none at once."""
+        known = self.known_fillings(parts)
+        if known is None and self.tables.has_families:
+            known = self.known_fillings(parts) if self._is_completed_briefly(parts) else None
+        elif known is None:
+            known = self.spelled(parts)
+        return known
 
     def known_fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
         """The fillings of these very parts, if they were what was found last."""

@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 FEW_CLASSES = 8  # in doubt
 MOST_WORK_OF_MASK = 1 << 18  # of the lattices for the tokens of a mask that are in doubt
-_MOST_RESTS, _MOST_JOINTS, _MOST_CLOSERS = 64, 32, 12
+_MOST_RESTS, _MOST_JOINTS, _MOST_CLOSERS = 64, 32, 16
 _MOST_ENDINGS = 200  # that are looked for, for one mask
 _ENDING_STEPS = 400  # of Limits.max_completion_steps
+_MOST_MISSES = 2  # classes one after the other that are not proven, before a lattice is asked
 _MOST_FAILURES = 3  # to find an ending
 _MOST_TAILS = 8
 _MOST_KNOWN = 50_000
@@ -91,7 +92,7 @@ class Rests:
         self._tables = tables
         self._rests: list[bytes] = [b""]
         self._joints: list[bytes] = [b""]
-        self._closers: list[bytes] = []
+        self._closers = [bytes([byte]) for byte in b"0)]}\"'a: \n"]
         self._tails: dict[bytes, Tail] = {}
         self.begin()
 
@@ -200,16 +201,21 @@ class Proofs:
     def decide(self) -> int:
         """Decide the tokens; returns how many are left out because the search for a filling was given up."""
         parts, hole = self._parts, self._hole
-        known = self._answers.known_fillings(parts)
-        if known is not None and self._serves and parts[hole].gap:
-            self._learn(known)
-        elif not self._answers.padded and not any(part.is_open for part in parts[hole + 1 :]):
-            self._add_tail(filled(parts[hole + 1 :], []))
+        search = Search(self._answers, MOST_WORK_OF_MASK)
         if any(part.is_open for part in parts[:hole]):
-            return self._decide_one_by_one()
+            return self._decide_one_by_one(search)
         before = b"".join(part.text for part in parts[: hole + 1])
-        cursor = self._tables.step(self._tables.start, before)
-        return self._decide_classes(self._classes(cursor))
+        return self._decide_classes(self._classes(self._tables.step(self._tables.start, before)), search)
+
+    def _begin(self) -> None:
+        """Learn from a completion of the parts."""
+        parts, hole = self._parts, self._hole
+        if self._serves and parts[hole].gap:
+            found = self._answers.some_fillings(parts)
+            if found is not None:
+                self._learn(found)
+        if not self._answers.padded and not any(part.is_open for part in parts[hole + 1 :]):
+            self._add_tail(filled(parts[hole + 1 :], []))
 
     def _classes(self, cursor: int) -> list[Class]:
         """The tokens in doubt that the matcher allows at a cursor, by the cursors after them, large classes first."""
@@ -224,55 +230,59 @@ class Proofs:
         found = [(after, order[heads[i] : heads[i + 1]]) for i, after in enumerate(cursors)]
         return sorted(found, key=lambda item: -len(item[1]))
 
-    def _decide_classes(self, classes: list[Class]) -> int:
+    def _decide_classes(self, classes: list[Class], search: Search) -> int:
         """Decide classes, at a place before which nothing is open: then what holds for a token holds for its class."""
-        search = Search(self._answers, MOST_WORK_OF_MASK)
-        left: list[Class] = []
-        undecided = 0
+        classes.reverse()
+        left: list[Class] = []  # not proven when they were met
+        misses = undecided = 0
         # the loose lattice rules out many classes at once; few are mostly all legal, so it waits for the first that is not
         is_ruled = False
         try:
-            while classes:
-                if not self._is_proven(classes[-1][0]):
-                    left.append(classes[-1])
-                else:
-                    self._allow(classes[-1][1])
-                classes.pop()
-            left.reverse()
-            while left:
-                if not is_ruled and len(left) > FEW_CLASSES:
+            if classes:
+                self._begin()
+            while classes or left:
+                if not classes and not is_ruled and len(left) > FEW_CLASSES:
                     is_ruled = True
-                    left = self._not_ruled_out(left)
+                    self._rule_out(left)
                     continue
-                if self._answers.work >= search.until:
-                    break
-                cursor, tokens = left[-1]
+                queue = classes or left
+                cursor, tokens = queue[-1]
                 if self._is_proven(cursor):
+                    misses = 0
                     self._allow(tokens)
+                elif queue is classes and misses < _MOST_MISSES:  # another one may teach what proves it
+                    misses += 1
+                    left.append(queue[-1])
+                elif self._answers.work >= search.until:
+                    break
                 else:
+                    misses = 0
                     try:
                         if self._is_completed(int(tokens[0]), search):
                             self._allow(tokens)
                         elif not is_ruled:
                             is_ruled = True
-                            left = [*self._not_ruled_out(left[:-1]), left[-1]]
+                            queue.pop()
+                            self._rule_out(classes, left)
+                            continue
                     except SearchGivenUp:
                         undecided += len(tokens)
-                left.pop()
+                queue.pop()
         except LimitExceeded:  # the work that the mask may take is used up
             pass
         return undecided + sum(len(tokens) for _, tokens in [*classes, *left])
 
-    def _decide_one_by_one(self) -> int:
+    def _decide_one_by_one(self, search: Search) -> int:
         """Decide tokens at a place before which something is open. What is filled in there leads to a cursor, and a class that
         is proven at one is legal; what is not may be legal after other fillings.
         """
         doubtful = bit_members(~self._row)
-        search = Search(self._answers, MOST_WORK_OF_MASK)
         undecided = 0
         seen: set[int] = set()
         try:
             doubtful = self._answers.possible(self._parts, self._hole, doubtful)
+            if len(doubtful):
+                self._begin()
             while len(doubtful):
                 if self._found is not None:
                     doubtful = self._spread(self._found, seen, doubtful)
@@ -309,13 +319,13 @@ class Proofs:
                 is_left[tokens] = False
         return doubtful[is_left[doubtful]]
 
-    def _not_ruled_out(self, classes: list[Class]) -> list[Class]:
-        """The classes of which the loose lattice rules out no token."""
-        if not classes:
-            return classes
+    def _rule_out(self, *lists: list[Class]) -> None:
+        """Take out of lists of classes those that the loose lattice rules out, if only for one of their tokens."""
+        doubtful = [tokens for classes in lists for _, tokens in classes] or [np.zeros(0, np.int64)]
         possible = np.zeros(32 * len(self._row), bool)
-        possible[self._answers.possible(self._parts, self._hole, np.concatenate([tokens for _, tokens in classes]))] = True
-        return [(cursor, tokens) for cursor, tokens in classes if possible[tokens].all()]
+        possible[self._answers.possible(self._parts, self._hole, np.concatenate(doubtful))] = True
+        for classes in lists:
+            classes[:] = [(cursor, tokens) for cursor, tokens in classes if possible[tokens].all()]
 
     def _is_proven(self, cursor: int) -> bool:
         """Whether a completion is known from the cursor after a token."""
@@ -333,8 +343,8 @@ class Proofs:
         self._found = None
         if not self._answers.completable(after, search):
             return False
-        found = self._answers.known_fillings(after)
-        if found is not None and self._serves:
+        found = self._answers.some_fillings(after) if self._serves else None
+        if found is not None:
             self._learn(found)
         return True
 
