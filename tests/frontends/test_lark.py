@@ -6,7 +6,7 @@ import itertools
 import json
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import bnf_tools
 import pytest
@@ -539,3 +539,18 @@ def test_search() -> None:
     assert [node for node in "abcdefg" if search.holds(node)] == list("abcde")
     with pytest.raises(OutOfFuel):
         Search(lambda n: [[n + 1]], 100).holds(0)
+
+
+def test_a_search_makes_no_side_that_it_does_not_need() -> None:
+    """Of 2**14 sets of letters those that one ending meets; each with the sides up to the first that ends."""
+    made = []
+
+    def sides(letters: int) -> Iterator[list[int]]:
+        for bit in range(14):
+            made.append(letters)
+            if not letters >> bit & 1:
+                yield [letters | 1 << bit]
+        yield from [[]] * (letters == 2**14 - 1)
+
+    assert Search(sides, 100).holds(0)
+    assert len(made) < 300

@@ -6,7 +6,7 @@ many members to look at all; the walk goes depth-first and stops as soon as its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from cdplugin.frontends.productive import Productive
 
@@ -41,28 +41,31 @@ class Search:
             return False
         found = Productive[Hashable]((), self._holds)
         seen: set[Hashable] = {root}
-        stack = [root]
+        stack: list[tuple[Hashable, Iterator[Sequence[Hashable]] | None]] = [(root, None)]
         while stack:
-            node = stack.pop()
+            node, sides = stack.pop()
             if node in self._holds:
                 continue
-            if len(seen) > self._fuel or self.left == 0:
-                raise OutOfFuel
-            if self.left is not None:
-                self.left -= 1
-            sides = [{part for part in side if part not in self._holds} for side in self._sides(node)]
-            if not all(sides):
-                found.add(node)
-                if root in self._holds:
-                    return True
-                continue
-            below: list[Hashable] = []
-            for parts in sides:
-                if parts & self._fails:
-                    continue
-                found.rule(node, parts)
-                below += [part for part in parts if part not in seen]
-                seen |= parts
-            stack += reversed(below)
+            if sides is None:
+                if len(seen) > self._fuel or self.left == 0:
+                    raise OutOfFuel
+                if self.left is not None:
+                    self.left -= 1
+                sides = iter(self._sides(node))
+            for side in sides:  # one at a time: what is found below it may make the others needless
+                parts = dict.fromkeys(part for part in side if part not in self._holds)
+                if not parts:
+                    found.add(node)
+                    break
+                if self._fails.isdisjoint(parts):
+                    found.rule(node, parts)
+                    fresh = [part for part in parts if part not in seen]
+                    if fresh:
+                        seen.update(fresh)
+                        stack.append((node, sides))
+                        stack += [(part, None) for part in reversed(fresh)]
+                        break
+            if root in self._holds:
+                return True
         self._fails |= seen - self._holds
         return False

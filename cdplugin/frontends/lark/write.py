@@ -21,7 +21,7 @@ from cdplugin.frontends.lark.terminals import without_empty
 from cdplugin.ir import LONGEST, Captured, Family, GrammarIR, Productive, Symbol, TokenSet
 
 _FUEL = 100_000
-_SIDE_WORK = 500  # units of work (Limits.max_step_work) of looking at a rule under some parameter
+_SIDE_WORK = 300  # units of work (Limits.max_step_work) of looking at a rule under some parameter
 _MOST_FUEL = 400_000
 """Rules, with their parameters, that are looked at to decide one question about one, and all questions until a grammar is
 compiled.
@@ -373,7 +373,7 @@ class Parametric(Family[RuleAt]):
     # --- the empty text ---------------------------------------------------------------------------------------------------
 
     def nullable(self, value: RuleAt) -> bool:
-        return self._writer.decide(self._nullable, value)
+        return self._writer.could_be_empty(value) and self._writer.decide(self._nullable, value)
 
     def _nullable_sides(self, node: Hashable) -> Iterable[Sequence[Hashable]]:
         if isinstance(node, RuleAt):
