@@ -1,4 +1,4 @@
-"""Python's cyclic garbage collector, put off while a grammar is compiled or rules of it are made late."""
+"""Python's cyclic garbage collector, put off while a grammar is compiled, its tables grow or rules of it are made late."""
 
 from __future__ import annotations
 

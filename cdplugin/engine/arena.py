@@ -350,7 +350,8 @@ class Arena(OwnedTables):
         self._check_work()
         self.header[layout.WORK_LEFT] -= _RESTART_WORK
         if status == statuses.GROW:
-            self._grow(int(self.header[layout.REQUEST_A]), int(self.header[layout.REQUEST_B]))
+            with gc_paused():  # a step that needs nothing makes no object that the collector counts
+                self._grow(int(self.header[layout.REQUEST_A]), int(self.header[layout.REQUEST_B]))
         elif status in (statuses.NEED_RULES, statuses.NEED_VALUE, statuses.NEED_REST):
             with gc_paused():
                 self._make_late(status, int(self.header[layout.REQUEST_B]), int(self.header[layout.REQUEST_A]))

@@ -11,7 +11,9 @@ searched along the earlier values that agree with what was written: the search e
 are more than those, so it is short. A value is excluded from a lexeme exactly if no such way follows it.
 
 **Masks.** Where values are not known (``rest``), a stack without a value stands for all of them. A symbol from which a lexeme
-of any number of values is sure to be reached may always come; others are shadows.
+of any number of values is sure to be reached may always come; others are shadows. Where an item is no beginning of an earlier
+one when a text begins (the first item; others, mostly after a member or two), it is sure to differ whatever the text is: what
+follows may come but for a name, of which there may be none left.
 """
 
 from __future__ import annotations
@@ -96,19 +98,23 @@ class _Between(NamedTuple):
 
 
 class _Inside(Hashed):
-    """Inside an item: what is still to be written, what was written (None: it is not known), and what comes after it."""
+    """Inside an item: what is still to be written, what was written (None: it is not known), and what comes after it.
 
-    __slots__ = ("after", "stack", "typing")
+    ``differs``: where it is not known what was written, whether it is no beginning of an earlier item anyhow.
+    """
 
-    def __init__(self, stack: _Stack, typing: Typing | None, after: _Between) -> None:
+    __slots__ = ("after", "differs", "stack", "typing")
+
+    def __init__(self, stack: _Stack, typing: Typing | None, after: _Between, differs: bool = False) -> None:
         self.stack = stack
         self.typing = typing
         self.after = after
+        self.differs = differs
         nbytes = _STATE_BYTES + _STACK_BYTES + (0 if typing is None else typing.nbytes)
         super().__init__(hash(self.content()), nbytes)
 
     def content(self) -> object:
-        return self.stack, self.typing, self.after
+        return self.stack, self.typing, self.after, self.differs
 
 
 _Place = _Between | _Inside
@@ -183,7 +189,7 @@ class DistinctItems(Family[_Place]):
     def expand(self, value: _Place, productive: Productive) -> Iterable[Sequence[Part]]:
         self._productive = productive  # rules are made when it is settled
         if isinstance(value, _Inside):
-            yield from self._steps(value.stack, value.typing, value.after, self._is_forced(value))
+            yield from self._steps(value.stack, value.typing, value.after, self._is_forced(value), value.differs)
             return
         typing = Typing.first(value.values) if isinstance(value.values, Values) else None
         for signs, place in self._items.ways(value.place, productive):
@@ -196,10 +202,12 @@ class DistinctItems(Family[_Place]):
 
     # Steps
 
-    def _steps(self, stack: _Stack, typing: Typing | None, after: _Between, forced: bool) -> Iterator[Sequence[Part]]:
+    def _steps(
+        self, stack: _Stack, typing: Typing | None, after: _Between, forced: bool, differs: bool = False
+    ) -> Iterator[Sequence[Part]]:
         """The rules of a place: for each way to go on its first symbols."""
         for head in self._heads(stack):
-            step = self._step(head, typing, after, forced)
+            step = self._step(head, typing, after, forced, differs)
             if step is not None:
                 yield step
 
@@ -249,7 +257,9 @@ class DistinctItems(Family[_Place]):
 
         return _kept(self._known, (id(family), value), expanded)
 
-    def _step(self, stack: _Stack, typing: Typing | None, after: _Between, forced: bool) -> Sequence[Part] | None:
+    def _step(
+        self, stack: _Stack, typing: Typing | None, after: _Between, forced: bool, differs: bool
+    ) -> Sequence[Part] | None:
         """The symbols up to the next text or the next choice, and what follows; None if nothing that differs can."""
         parts: list[Part] = []
         rest: _Stack | None = stack
@@ -257,7 +267,7 @@ class DistinctItems(Family[_Place]):
             top = rest.top
             if self._is_text(top):
                 if not parts or isinstance(top, TrackedLexeme):
-                    text = self._text(rest, typing, after)
+                    text = self._text(rest, typing, after, differs)
                     return None if text is None else (*parts, *text)
                 break
             if isinstance(top, Member) or top not in self._signs.events:
@@ -265,12 +275,18 @@ class DistinctItems(Family[_Place]):
             rest = rest.below
             if typing is None:
                 is_sure = forced or (after.values is True and self._is_sure(rest))
+                is_sure = is_sure or (differs and not self._asks_for_names(rest))
                 parts.append(top if is_sure else self._signs.unsure(top))
             else:
                 parts.append(top)
                 typing = typing.after(self._signs.events[top])
-        following = self._after(rest, typing, after)
+        following = self._after(rest, typing, after, differs)
         return None if following is None else (*parts, following)
+
+    def _asks_for_names(self, stack: _Stack | None) -> bool:
+        """Whether a name may come next."""
+        tops = () if stack is None else [head.top for head in self._heads(stack)]
+        return any(self._is_text(top) and self._text_of(top).is_key for top in tops)
 
     def _is_used_up(self, stack: _Stack, typing: Typing) -> bool:
         """Whether a name is next, and the object has all that it may be."""
@@ -280,21 +296,21 @@ class DistinctItems(Family[_Place]):
         listed = text.listed()
         return listed is not None and listed.keys() <= set(typing.names())
 
-    def _after(self, stack: _Stack | None, typing: Typing | None, after: _Between) -> Part | None:
-        """What follows; None if that would become an earlier value."""
+    def _after(self, stack: _Stack | None, typing: Typing | None, after: _Between, differs: bool = False) -> Part | None:
+        """What follows; None if that would become an earlier value. ``differs``: see :class:`_Inside`."""
         if stack is not None:
             if typing is not None and (self._is_used_up(stack, typing) or not self._can_differ(stack, typing, after)):
                 return None
-            return self._ir.member(self, _Inside(stack, typing, after))
+            return self._ir.member(self, _Inside(stack, typing, after, differs))
         if typing is None:
             return self._ir.member(self, after.unknown())
         value = typing.complete()
         return None if value in after.known else self._ir.member(self, after._replace(values=after.known.adding(value)))
 
-    def _text(self, stack: _Stack, typing: Typing | None, after: _Between) -> Sequence[Part] | None:
+    def _text(self, stack: _Stack, typing: Typing | None, after: _Between, differs: bool) -> Sequence[Part] | None:
         """A lexeme that keeps its text, and what follows."""
         if typing is None:
-            return self._unknown_text(stack, after)
+            return self._unknown_text(stack, after, differs)
         top, written = stack.top, typing
         text = self._text_of(top)
         avoided = self._avoided(stack, written, after)
@@ -313,14 +329,15 @@ class DistinctItems(Family[_Place]):
         if isinstance(top, TrackedLexeme) and top.excluded is not None:
             besides = top.excluded.expression if isinstance(top.excluded, Texts) else top.excluded
             excluded = besides if excluded is None else alt(besides, excluded)
-        unknown = self._after(self._below(stack), None, after.unknown())
+        differs = bool(written.kind) and not written.others
+        unknown = self._after(self._below(stack), None, after.unknown(), differs)
         assert unknown is not None
         return (*text.lead, TrackedLexeme(text.lexeme, excluded, then, (*text.tail, unknown)))
 
-    def _unknown_text(self, stack: _Stack, after: _Between) -> Sequence[Part]:
+    def _unknown_text(self, stack: _Stack, after: _Between, differs: bool) -> Sequence[Part]:
         """The same where values are not known."""
         text = self._text_of(stack.top)
-        following = self._after(self._below(stack), None, after)
+        following = self._after(self._below(stack), None, after, differs)
         assert following is not None
         is_endless = self._is_endless(text) and after.values is True
         if text.plain is None:
@@ -527,7 +544,7 @@ class DistinctItems(Family[_Place]):
                 stack = stack.below
             below = _pushed(parts, None)
             assert below is not None
-            return self._ir.member(self, _Inside(below, None, value.after.unknown()))
+            return self._ir.member(self, _Inside(below, None, value.after.unknown(), differs=True))
         return None if value.place == self._items.first else self._ir.member(self, value.unknown())
 
     def remaining(self, value: _Place) -> int:
