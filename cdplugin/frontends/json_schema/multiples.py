@@ -50,7 +50,7 @@ _MOST_LISTED = 2_000
 """Multiples between two bounds that are listed instead."""
 _STATES, _MAX_STATES = 2_048, 5_000
 """Of an automaton without an upper bound; of one with so large a lower bound that it needs more digits."""
-_MOST_DIGITS, _FEWEST_DIGITS, _EXACT_DIGITS, _PADDING = 64, 16, 15, 20
+_MOST_DIGITS, _FEWEST_DIGITS, EXACT_DIGITS, _PADDING = 64, 16, 15, 20
 _CONTEXT = Context(prec=2_000)
 _LESS, _EQUAL, _GREATER = range(3)
 
@@ -169,7 +169,7 @@ def multiples(
         ]
         return _listed([v * 10**zeros for v in values], points, exact)
     if exact:
-        layout.length = min(layout.length, _EXACT_DIGITS)
+        layout.length = min(layout.length, EXACT_DIGITS)
     return layout.expr()
 
 
@@ -189,7 +189,7 @@ def _intersection(
         raise TooManyResiduesError
     wanted = [_Layout(power, scale, 0, *bounds, points, power, ()) for power in powers]
     unwanted = [_Layout(other, scale, 0, 0, None, points, other, ()) for other in others]
-    shortest = min(_EXACT_DIGITS if exact else _MOST_DIGITS, *(layout.length for layout in (*wanted, *unwanted)))
+    shortest = min(EXACT_DIGITS if exact else _MOST_DIGITS, *(layout.length for layout in (*wanted, *unwanted)))
     for layout in wanted:
         layout.length = min(layout.length, shortest)
     return both(*(layout.expr() for layout in wanted), *(complement(layout.expr()) for layout in unwanted))
@@ -216,8 +216,8 @@ def _prime_powers(number: int) -> list[int]:
 def _listed(values: Iterable[int], points: bool, exact: bool) -> Expr:
     """Whole numbers one by one, as :class:`_Layout` spells them."""
     texts = [str(value).encode() for value in values]
-    short = [text for text in texts if len(text) <= _EXACT_DIGITS]
-    long = [] if exact else [text for text in texts if len(text) > _EXACT_DIGITS]
+    short = [text for text in texts if len(text) <= EXACT_DIGITS]
+    long = [] if exact else [text for text in texts if len(text) > EXACT_DIGITS]
     zeros = optional(cat(_POINT, repeat(_ZERO, 1, _PADDING))) if points else EPSILON
     return alt(cat(literals(short), zeros), literals(long))
 
@@ -341,7 +341,7 @@ class _Layout:
         if fits_low != _LESS and fits_high != _GREATER:
             ends = _fits(self.members[residue] * 10**self.scale, self.unit, self.others)
             ends = ends and (fits_low == _GREATER or not self.low_fraction.strip("0"))
-            exact = done + self.zeros + self.scale <= _EXACT_DIGITS
+            exact = done + self.zeros + self.scale <= EXACT_DIGITS
             if ends:
                 padded = exact and self.points and not self.scale
                 tail = (_PADDED_TAIL if padded else _ENDS) + (0 if is_zero else 2)

@@ -39,7 +39,7 @@ from cdplugin.expr import (
     repeat,
 )
 from cdplugin.frontends.json_schema.dialect import FRACTION_BIT, INTEGER_BIT
-from cdplugin.frontends.json_schema.multiples import common_unit, decimals, multiples
+from cdplugin.frontends.json_schema.multiples import EXACT_DIGITS, common_unit, decimals, multiples
 from cdplugin.memory import bounded_cache, fixed_cache
 
 MAX_DIGITS, MAX_FRACTION = 64, 40
@@ -489,9 +489,23 @@ def _multiples(
         whole = number_expr(INTEGER_BIT, low, high, True, (), no_units)
         return alt(whole, both(number_expr(types, low, high, True), fractional(True)))
     else:
-        unit, points = unit or min(Fraction(1, 10 ** decimals(u)) for u in others), True
+        points = True
     exact = any(isinstance(u, float) for u in no_units)
-    return _multiple_expr(unit, low, high, unit.denominator > 1, points, others, exact)
+    if unit is not None:
+        return _multiple_expr(unit, low, high, unit.denominator > 1, points, others, exact)
+    places = max(map(decimals, others))
+    coarse = _multiple_expr(Fraction(1, 10**places), low, high, True, points, others, exact)
+    return alt(coarse, both(number_expr(types, low, high, True), _finer(places)))
+
+
+@bounded_cache
+def _finer(places: int) -> Expr:
+    """Decimals, without exponents, that have another digit than 0 further than ``places`` after the point: no multiples of what
+    has no more places. With as many digits as multiples have.
+    """
+    after = cat(_any_digits(places), repeat(DIGIT, 0, EXACT_DIGITS), NONZERO)
+    digits = both(cat(natural_range(0, None), POINT, after), repeat(byte_class(b"0123456789."), 1, EXACT_DIGITS + 1))
+    return cat(optional(MINUS), digits, repeat(ZERO, 0, 20))
 
 
 def _with_points(wholes: Expr, low: Bound | None, high: Bound | None, bottom: int | None, top: int | None) -> Expr:

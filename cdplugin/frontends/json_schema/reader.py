@@ -298,8 +298,7 @@ class Reader:
     def _read_multiple(self, sub: Subschema, unit: Any) -> None:
         if isinstance(unit, bool) or not isinstance(unit, (int, float)) or not 0 < unit < math.inf:
             raise self.wrong(sub, "multipleOf", "a number above 0", unit)
-        if unit == 1:
-            # Under Draft 4 "integer" means a spelling; a multiple of 1 without a point is all that is offered there.
+        if unit == 1 and sub.resource.dialect.integral_floats:  # in Draft 4, 1.0 is a multiple of 1 and no integer
             sub.after += (sub.beside(types=ALL_TYPES & ~FRACTION_BIT),)
         elif is_supported(unit, bool(sub.types & FRACTION_BIT)):
             sub.multiples = (unit,)
