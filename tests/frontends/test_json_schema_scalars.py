@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from engine_tools import cases
 from json_schema_tools import Followed, dumps, grammar
@@ -223,6 +224,28 @@ def test_no_multiples_of_a_fraction() -> None:
     fractions = grammar({**draft4, "type": "number", "not": {"multipleOf": 1}})
     assert fractions.accepts(b"7.5") and not fractions.accepts(b"7.0") and not fractions.accepts(b"7e0")
     assert not grammar({**draft4, "type": "integer", "multipleOf": 1}).accepts(b"7.0")
+
+
+@pytest.mark.parametrize("type_", [None, "integer", "number", ["integer", "string"]])
+def test_listed_numbers_beside_choices_in_draft_4(type_: Any) -> None:
+    """Each spelling is judged by its type, whatever else there is to choose from."""
+    numbers: dict[str, Any] = {"$schema": "http://json-schema.org/draft-04/schema#"} | ({"type": type_} if type_ else {})
+    choices: list[Any] = [
+        {"anyOf": [{"minimum": 1}, {"type": "string"}]},
+        {"oneOf": [{"type": "integer"}, {"type": "string"}]},
+        {"anyOf": [{"multipleOf": 1}, {"type": "null"}]},
+        {"anyOf": [{"not": {"type": "integer"}}, {"minimum": 9}]},
+    ]
+    for listed in ([3], [3.0], [3, 3.5], [3.0, "a", None]):
+        for choice in choices:
+            schema = {**numbers, "enum": listed, **choice}
+            try:
+                matcher = grammar(schema)
+            except GrammarError:  # nothing is valid
+                matcher = None
+            for text in ("3", "3.0", "3.5", '"a"', "null", "3e0"):
+                expected = jsonschema.Draft4Validator(schema).is_valid(json.loads(text))
+                assert (matcher is not None and matcher.accepts(text.encode())) == expected, (schema, text)
 
 
 def test_several_automata() -> None:

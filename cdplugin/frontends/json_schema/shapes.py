@@ -373,8 +373,7 @@ class Shaper:
                 continue
             seen.add(key)
             if choices and any(sub.values is not None for sub in basics):
-                listed = self._filtered(basics, choices)
-                out[frozenset((listed,))] = (listed,)
+                out.update((frozenset((listed,)), (listed,)) for listed in self._filtered(basics, choices))
                 continue
             if not choices:
                 out.setdefault(members, tuple(basics))
@@ -478,19 +477,29 @@ class Shaper:
             found = self._flattened[branch] = self._flatten((branch,))
         return found
 
-    def _filtered(self, basics: list[Subschema], choices: _Choices) -> Subschema:
-        """Where values are listed, nothing is multiplied out: each is judged. A subschema that lists the rest."""
+    def _filtered(self, basics: list[Subschema], choices: _Choices) -> list[Subschema]:
+        """Where values are listed, nothing is multiplied out: each is judged. Subschemas that list the rest: one, and further
+        ones where the spelling of a number is its type, for values that are valid in one of both spellings.
+        """
         shortest = min((sub for sub in basics if sub.values is not None), key=lambda sub: len(sub.values or ()))
         strict = next((sub for sub in basics if not sub.resource.dialect.integral_floats), shortest)
+        integral_floats = strict.resource.dialect.integral_floats
         holds = self._evaluator.holds
-        fitting: list[Any] = []
+        fitting: dict[int, list[Any]] = {ALL_TYPES: []}  # by the types that are meant
         for value in shortest.values or ():
             self.count(1)
-            if all(holds(sub, value, itself=True) for sub in basics) and all(
-                any(holds(branch, value) for branch in branches) for branches in choices
-            ):
-                fitting.append(value)
-        return Subschema({}, shortest.pointer, strict.resource, values=fitting)
+            spelt = typed(value, integral_floats)
+            valid = [
+                one
+                for one in spelt
+                if all(holds(sub, one, itself=True) for sub in basics)
+                and all(any(holds(branch, one) for branch in branches) for branches in choices)
+            ]
+            if valid:
+                types = ALL_TYPES if len(valid) == len(spelt) else type_bit(valid[0], integral_floats)
+                fitting.setdefault(types, []).append(value)
+        listed = [(types, values) for types, values in fitting.items() if values or types == ALL_TYPES]
+        return [Subschema({}, shortest.pointer, strict.resource, types=types, values=values) for types, values in listed]
 
     def _told_apart(self, sub: Subschema) -> Iterable[tuple[Subschema, ...]]:
         """The choices of a subschema, such that each branch says what it evaluates where that matters."""
