@@ -1,6 +1,6 @@
 """Bounded plain text with nothing known yet: each token as the first one, then the mask, against brute force.
 
-A token of plain characters is taken at once where no transition is known (``kernels/lexer/counted.py``), and slices answer
+A token of plain characters is taken at once where no transition is known (``kernels/lexer/plain_text.py``), and slices answer
 for the rest of a token (``kernels/masks/bases.py``); bounds next to the longest token are where either may be one off.
 """
 

@@ -1,7 +1,5 @@
 """Another path of the logits processor: ``logits_processors=["cdplugin.adapters.vllm_logits:GrammarLogitsProcessor"]``."""
 
-from __future__ import annotations
-
 from cdplugin.adapters.vllm.logits import GrammarLogitsProcessor
 
 __all__ = ["GrammarLogitsProcessor"]

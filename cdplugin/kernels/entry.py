@@ -32,7 +32,20 @@ from cdplugin.kernels.regex.expressions import EMPTY, FINITE, NULLABLE, PURE, TH
 from cdplugin.kernels.regex.programs import evaluate
 from cdplugin.kernels.regex.slices import plain_run_bound
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import begin, has_room, header, i64, intern, memo_put, pack, reindex, rememo, set_flags, spend
+from cdplugin.kernels.store.arena import (
+    begin,
+    copy_words,
+    has_room,
+    header,
+    i64,
+    intern,
+    memo_put,
+    pack,
+    reindex,
+    rememo,
+    set_flags,
+    spend,
+)
 from cdplugin.kernels.store.stack import intern_words, push_pair
 
 (
@@ -169,10 +182,8 @@ def _copy(h, target, rows_address, count):
         head[2 * rows[row]] = address
         head[2 * rows[row] + 1] = rows[row + 2]
         n_words, n_zeros = rows[row + 4], rows[row + 5]
-        old = view_i64(rows[row + 3], n_words)
         new = view_i64(address, n_words + n_zeros)
-        for i in range(n_words):
-            new[i] = old[i]
+        copy_words(new, 0, view_i64(rows[row + 3], n_words), 0, n_words)
         for i in range(n_words, n_words + n_zeros):
             new[i] = 0
     return 0

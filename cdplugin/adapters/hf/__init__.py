@@ -1,7 +1,5 @@
 """Hugging Face transformers: :class:`GrammarLogitsProcessor` for ``generate()``, and continuous batching."""
 
-from __future__ import annotations
-
 from cdplugin.errors import needs_extra
 
 with needs_extra("hf"):

@@ -4,56 +4,27 @@
 :mod:`cdplugin.kernels.store.layout` have the records as tables.
 """
 
-from __future__ import annotations
-
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.store import layout
-from cdplugin.kernels.store.arena import i64
+from cdplugin.kernels.store.arena import field, i64
 
 # --- of a lexeme number ----------------------------------------------------------------------------------------------------
 
-
-@kernel
-def expression_of(h, lexeme):
-    """The expression that it matches."""
-    return i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_EXPRESSION]
-
-
-@kernel
-def ending_of(h, lexeme):
-    """How it ends: ``EXACT``, ``LONGEST`` or ``LAZY``."""
-    return i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_KIND]
-
-
-@kernel
-def skip_of(h, lexeme):
-    """The lexeme that may stand before it, -1: none."""
-    return i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_SKIP]
-
-
-@kernel
-def symbol_of(h, lexeme):
-    """Its number in the rules."""
-    return i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_SYMBOL]
-
-
-@kernel
-def begun_of(h, lexeme):
-    """Its number after its first byte."""
-    return i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_BEGUN]
-
-
-@kernel
-def fence_of(h, lexeme):
-    """The expression of the bytes before which it never ends; 0: none."""
-    return i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_FENCE]
-
-
-@kernel
-def after_tick(h, lexeme):
-    """Its number after a token that ends inside it; itself: its tokens are used up; -1: nobody counts."""
-    return i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_TICK]
+expression_of = field(layout.LEXEMES, layout.LEXEME_WORDS, layout.X_EXPRESSION)
+"""The expression that it matches."""
+ending_of = field(layout.LEXEMES, layout.LEXEME_WORDS, layout.X_KIND)
+"""How it ends: ``EXACT``, ``LONGEST`` or ``LAZY``."""
+skip_of = field(layout.LEXEMES, layout.LEXEME_WORDS, layout.X_SKIP)
+"""The lexeme that may stand before it, -1: none."""
+symbol_of = field(layout.LEXEMES, layout.LEXEME_WORDS, layout.X_SYMBOL)
+"""Its number in the rules."""
+begun_of = field(layout.LEXEMES, layout.LEXEME_WORDS, layout.X_BEGUN)
+"""Its number after its first byte."""
+fence_of = field(layout.LEXEMES, layout.LEXEME_WORDS, layout.X_FENCE)
+"""The expression of the bytes before which it never ends; 0: none."""
+after_tick = field(layout.LEXEMES, layout.LEXEME_WORDS, layout.X_TICK)
+"""Its number after a token that ends inside it; itself: its tokens are used up; -1: nobody counts."""
 
 
 @kernel
@@ -62,64 +33,26 @@ def is_skip(h, lexeme):
     return i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_IS_SKIP] != 0
 
 
-@kernel
-def role_of(h, lexeme):
-    """Its role in tracking values (:mod:`cdplugin.kernels.lexer.tracked`)."""
-    return i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_ROLE]
-
-
-@kernel
-def tracked_of(h, lexeme):
-    """The number under which a lexeme with a role ends."""
-    return i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_TRACKED]
-
-
-@kernel
-def ranges_of(h, lexeme):
-    """Of a token terminal: its first pair in ``TOKEN_RANGES``."""
-    return i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_RANGES]
-
-
-@kernel
-def n_ranges_of(h, lexeme):
-    """Of a token terminal: how many pairs it has; 0 for other lexemes."""
-    return i64(h, layout.LEXEMES)[lexeme * layout.LEXEME_WORDS + layout.X_N_RANGES]
-
+role_of = field(layout.LEXEMES, layout.LEXEME_WORDS, layout.X_ROLE)
+"""Its role in tracking values (:mod:`cdplugin.kernels.lexer.tracked`)."""
+tracked_of = field(layout.LEXEMES, layout.LEXEME_WORDS, layout.X_TRACKED)
+"""The number under which a lexeme with a role ends."""
+ranges_of = field(layout.LEXEMES, layout.LEXEME_WORDS, layout.X_RANGES)
+"""Of a token terminal: its first pair in ``TOKEN_RANGES``."""
+n_ranges_of = field(layout.LEXEMES, layout.LEXEME_WORDS, layout.X_N_RANGES)
+"""Of a token terminal: how many pairs it has; 0 for other lexemes."""
 
 # --- of a lexer state ------------------------------------------------------------------------------------------------------
 
-
-@kernel
-def value_of(h, state):
-    """The state as a value: its ``lexeme << 32 | expression`` words."""
-    return i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_VALUE]
-
-
-@kernel
-def accepted_of(h, state):
-    """The lexemes that end in it, a ``K_ACCEPTED`` value; 0: none."""
-    return i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_ACCEPTED]
-
-
-@kernel
-def rest_of(h, state):
-    """The state without what cannot go on; 0: nothing can."""
-    return i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_REST]
-
-
-@kernel
-def longest_of(h, state):
-    """The LONGEST lexemes that match in it, a ``K_ACCEPTED`` value; 0: none."""
-    return i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST]
-
-
-@kernel
-def roles_of(h, state):
-    """The roles of its lexemes, bit r for role r."""
-    return i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_ROLES]
-
-
-@kernel
-def mask_base_of(h, state):
-    """Its mask base in the whole trie, -1: not computed."""
-    return i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_BASE]
+value_of = field(layout.LEXER_STATES, lexer_layout.LEXER_WORDS, lexer_layout.L_VALUE)
+"""The state as a value: its ``lexeme << 32 | expression`` words."""
+accepted_of = field(layout.LEXER_STATES, lexer_layout.LEXER_WORDS, lexer_layout.L_ACCEPTED)
+"""The lexemes that end in it, a ``K_ACCEPTED`` value; 0: none."""
+rest_of = field(layout.LEXER_STATES, lexer_layout.LEXER_WORDS, lexer_layout.L_REST)
+"""The state without what cannot go on; 0: nothing can."""
+longest_of = field(layout.LEXER_STATES, lexer_layout.LEXER_WORDS, lexer_layout.L_LONGEST)
+"""The LONGEST lexemes that match in it, a ``K_ACCEPTED`` value; 0: none."""
+roles_of = field(layout.LEXER_STATES, lexer_layout.LEXER_WORDS, lexer_layout.L_ROLES)
+"""The roles of its lexemes, bit r for role r."""
+mask_base_of = field(layout.LEXER_STATES, lexer_layout.LEXER_WORDS, lexer_layout.L_BASE)
+"""Its mask base in the whole trie, -1: not computed."""

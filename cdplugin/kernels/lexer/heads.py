@@ -7,8 +7,6 @@ dead.
 For ``{w: [a-f]+, t: true}`` the heads are ``a b c d e f t``. For ``{s: [^"]*"}`` they would be all bytes: noted as ``MANY``.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel, low_bit

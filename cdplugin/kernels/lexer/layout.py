@@ -4,8 +4,6 @@ A lexer state is numbered from 1; 0 is dead. Its record lies at ``number * LEXER
 TRANSITIONS (:mod:`cdplugin.kernels.lexer.rows`).
 """
 
-from __future__ import annotations
-
 L_VALUE, L_ACCEPTED, L_REST, L_PLAIN_RUN, L_SATURATED, L_BASE, L_LONGEST, L_SIMPLIFIED, L_ROLES, L_OWN = range(10)
 L_N_HEADS, L_HEADS, L_LOOPS, L_ROW, LEXER_WORDS = 13, 14, 17, 18, 19
 """A lexer state in LEXER_STATES. What is found only when it is asked for begins as the value in brackets.
@@ -15,7 +13,7 @@ L_N_HEADS, L_HEADS, L_LOOPS, L_ROW, LEXER_WORDS = 13, 14, 17, 18, 19
 | L_VALUE | the state's (lexeme, expression) words | K_LEXER value | lexer | everybody |
 | L_ACCEPTED | lexemes that end here, 0: none | K_ACCEPTED value | lexer | cursors, bases, infill |
 | L_REST | the state of what goes on; itself if all does, 0: nothing does | lexer state | lexer | cursors, bases, infill |
-| L_PLAIN_RUN | plain text that keeps it alive: slices.plain_run_bound [-1] | 2 n + x characters | lexer | plain_text, counted |
+| L_PLAIN_RUN | plain text that keeps it alive: slices.plain_run_bound [-1] | 2 n + x characters | lexer | plain_text |
 | L_SATURATED | the state with the same masks, its counts cut to the longest token [0] | lexer state | saturated | saturated |
 | L_BASE | its mask base in the whole trie [-1] | mask base | bases.base_of | bases |
 | L_LONGEST | LONGEST lexemes that match here, 0: none | K_ACCEPTED value | lexer | cursors, bases, infill |
@@ -24,7 +22,7 @@ L_N_HEADS, L_HEADS, L_LOOPS, L_ROW, LEXER_WORDS = 13, 14, 17, 18, 19
 | L_OWN | bytes by which it may differ from L_SIMPLIFIED | byte set, 4 words | simplified | lexer.transition |
 | L_N_HEADS | how many bytes may come next, MANY [-1] | bytes | rows | rows, heads, bases |
 | L_HEADS | these bytes, ascending | 3 words, 8 bytes in each | heads | heads, rows |
-| L_LOOPS | bit k: every byte of kind k leads back to the state [-1] | trie.BYTE_KIND as bits | loops | bases._walk |
+| L_LOOPS | bit k: every byte of kind k leads back to the state [-1] | trie.BYTE_KIND as bits | masks.walk | bases._walk |
 | L_ROW | its transition row [-1] | index in TRANSITIONS | rows | rows, lexer, bases._walk |
 """
 

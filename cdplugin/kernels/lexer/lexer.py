@@ -6,8 +6,6 @@ state's number, with ``ENDS_BIT`` set where lexemes end in it, or ``BEFORE``. In
 for a whole class of bytes at once (Owens, Reppy and Turon, 2009), so it is full after a few of them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel, low_bit

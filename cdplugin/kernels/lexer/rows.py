@@ -19,8 +19,6 @@ The bytes of short rows and of rows beside others stand in L_HEADS, and L_N_HEAD
 ``MOST_SHORT``, at least ``BESIDE``, or between. An entry is described in :mod:`cdplugin.kernels.lexer.layout`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
@@ -98,8 +96,8 @@ def has_long_row(h, state):
 
 
 @kernel
-def differs_from(h, state, other):
-    """Whether only the bytes of L_HEADS may tell a state, which has a row, from the state ``other``."""
+def is_beside(h, state, other):
+    """Whether the row of a state, which has one, is beside that of ``other``: only the bytes of L_HEADS may tell them apart."""
     records = i64(h, layout.LEXER_STATES)
     record = state * lexer_layout.LEXER_WORDS
     return records[record + lexer_layout.L_N_HEADS] >= BESIDE and records[record + lexer_layout.L_SIMPLIFIED] == other

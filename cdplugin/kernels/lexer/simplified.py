@@ -16,8 +16,6 @@ walked only along the spellings of its own words (:func:`cdplugin.kernels.masks.
 hold too many bytes, never too few.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel

@@ -24,8 +24,6 @@ read        EXACT                                            LONGEST
 ==========  ===============================================  =====================================================
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel

@@ -23,8 +23,6 @@ The role of a lexeme number (``X_ROLE``) and the number under which it ends (``X
 - ``SIGN``: the same for what is no value, but may lead to where none is left. Where one may come, some lexeme surely may.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel

@@ -19,7 +19,7 @@ several lexemes is found by a chain of bases, and a new row only has to follow t
 Walk: the trie is an array in depth-first order with the size of each subtree, so a dead node is skipped by one addition and
 there is no stack but arrays by depth (llguidance's toktrie note derives the loop). Below a node in whose state few bytes lead
 anywhere (:mod:`cdplugin.kernels.lexer.heads`), the children with these bytes are found by bisection; a subtree all of whose
-bytes lead back to the state (:mod:`cdplugin.kernels.masks.loops`) is taken whole. Plain text is not walked at all: where a
+bytes lead back to the state (:mod:`cdplugin.kernels.masks.walk`) is taken whole. Plain text is not walked at all: where a
 lexer state is known to live through ``n`` characters of a vocabulary's slices (:mod:`cdplugin.kernels.lexer.plain_text`), the
 mask of the tokens of at most ``n`` such characters is taken as it is, and only the rest of the trie is walked.
 
@@ -34,8 +34,6 @@ text that must be none of them. Such a state takes over the base of a simplified
 without the exceptions, and is walked only where it differs from that, which is along the spellings of its words.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
@@ -44,16 +42,15 @@ from cdplugin.kernels.lexer.fields import accepted_of, ending_of, longest_of, ma
 from cdplugin.kernels.lexer.heads import MOST_HEADS, head_from, head_place
 from cdplugin.kernels.lexer.lexer import transition
 from cdplugin.kernels.lexer.plain_text import plain_chars
-from cdplugin.kernels.lexer.rows import differs_from, has_long_row, known_transition, row_of
+from cdplugin.kernels.lexer.rows import has_long_row, is_beside, known_transition, row_of
 from cdplugin.kernels.lexer.simplified import simplified_state
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.masks.ends import add_end, group_ends
 from cdplugin.kernels.masks.fields import groups_of, n_groups_of, parent_of, record_base
-from cdplugin.kernels.masks.loops import COPIED_BITS, loops_below
 from cdplugin.kernels.masks.shared import LEAST_NODES, is_shareable, shared_base
-from cdplugin.kernels.masks.walk import begin_walk, end_walk
+from cdplugin.kernels.masks.walk import COPIED_BITS, begin_walk, end_walk, loops_below
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import aux_of, has_room, header, i32, i64, length_of, set_aux, u8, word_of
+from cdplugin.kernels.store.arena import aux_of, copy_words, has_room, header, i32, i64, length_of, set_aux, u8, word_of
 from cdplugin.kernels.store.stack import intern_words, push
 
 _FEW, _LONG, _SHAPE_BITS = 1, 2, 2  # of a row in a walk: few bytes go on; it has an entry for each byte
@@ -81,8 +78,7 @@ def close_list(h, start):
     for i in range(start, end):
         token = tokens[i]
         tokens[end + (token >> 5)] |= np.int32(1 << (token & 31))
-    for i in range(words):
-        tokens[start + i] = tokens[end + i]
+    copy_words(tokens, start, tokens, end, words)
     head[layout.TOKENS_USED] = start + words
     return mask_layout.AS_BITMASK
 
@@ -192,17 +188,12 @@ def _new_base(h, state, ends, simplified, parent):
     head[layout.C_BASES] += 1
     n_groups = (head[layout.ENDS_USED] - groups) // mask_layout.GROUP_WORDS
     # row 0 holds the slice tokens of no characters: none
-    record_base(h, slice_row if slice_row > 0 else np.int64(-1), tokens_start, length, groups, n_groups)
-    bases = i64(h, layout.BASES)
-    record = number * mask_layout.BASE_WORDS
-    bases[record + mask_layout.B_PARENT] = parent
-    bases[record + mask_layout.B_LESS] = head[layout.TOKENS_USED]
-    bases[record + mask_layout.B_N_LESS] = n_less
+    slice_row = slice_row if slice_row > 0 else np.int64(-1)
+    record_base(h, slice_row, tokens_start, length, groups, n_groups, parent, head[layout.TOKENS_USED], n_less)
     if ends == 0 and parent < 0 and head[layout.C_NODES] - visited >= LEAST_NODES and is_shareable(h, state):
-        bases[record + mask_layout.B_LEARN] = state
+        i64(h, layout.BASES)[number * mask_layout.BASE_WORDS + mask_layout.B_LEARN] = state
         head[layout.C_UNSHARED] += 1
-    for i in range(n_less):
-        i32(h, layout.TOKEN_LISTS)[head[layout.TOKENS_USED] + i] = i64(h, layout.STACK)[saved + i]
+    copy_words(i32(h, layout.TOKEN_LISTS), head[layout.TOKENS_USED], i64(h, layout.STACK), saved, n_less)
     head[layout.TOKENS_USED] += n_less
     if ends:
         set_aux(h, intern_words(h, layout.K_BASE, 2, ends, state, 0, 0), number + 1)
@@ -501,7 +492,7 @@ def _walk_beside(h, state, simplified, node, begun):
         before = words[depth - 1]
         other = words[depth - 1 + levels]
         byte = np.int64(bytes_[at])
-        if before and differs_from(h, before, other) and head_place(h, before, byte) < 0:
+        if before and is_beside(h, before, other) and head_place(h, before, byte) < 0:
             at = _next_child(h, before, words[depth - 1 + 3 * levels], at)
             continue
         if begun and depth == top + 1:

@@ -5,14 +5,23 @@ that depends on the lexemes only: so the ends of a base are grouped by what ends
 group. The nodes of a group are interned (``K_ENDS``), since groups with the same nodes share the bases below them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import has_room, header, i32, i64, intern, length_of, lower_bound, sort_unique, word_of
+from cdplugin.kernels.store.arena import (
+    copy_words,
+    has_room,
+    header,
+    i32,
+    i64,
+    intern,
+    length_of,
+    lower_bound,
+    sort_unique,
+    word_of,
+)
 from cdplugin.kernels.store.stack import push
 
 _FEW_GROUPS = 8
@@ -59,16 +68,14 @@ def group_ends(h, start, theirs, n_theirs):
         for k in range(own):
             words[base + k] = ends[start + mask_layout.END_WORDS * k + mask_layout.E_NODE]
         looked_for = sort_unique(words, base, own)
-    for k in range(mask_layout.END_WORDS * own):
-        words[base + own + k] = ends[start + k]
+    copy_words(words, base + own, ends, start, mask_layout.END_WORDS * own)
     group = start
     head[layout.WORK_LEFT] -= 8 * own
     for other in range(theirs, theirs + mask_layout.GROUP_WORDS * n_theirs, mask_layout.GROUP_WORDS):
         head[layout.WORK_LEFT] -= length_of(h, ends[other + mask_layout.G_ENDS])
         # most groups of the parent are untouched: the own nodes lie along a few words
         if not _meets(h, ends[other + mask_layout.G_ENDS], base, looked_for):
-            for k in range(mask_layout.GROUP_WORDS):
-                ends[group + k] = ends[other + k]
+            copy_words(ends, group, ends, other, mask_layout.GROUP_WORDS)
             group += mask_layout.GROUP_WORDS
         elif _push_others(h, ends[other + mask_layout.G_ENDS], ends[other + mask_layout.G_SCANNED], base, looked_for) < 0:
             head[layout.STACK_TOP] = base
@@ -190,8 +197,7 @@ def _sort_few(words, start, count, free):
             if words[i] >> 32 == words[k]:
                 words[place] = words[i]
                 place += 1
-    for i in range(count):
-        words[start + i] = words[free + i]
+    copy_words(words, start, words, free, count)
     return True
 
 

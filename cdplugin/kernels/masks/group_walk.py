@@ -8,8 +8,6 @@ doubtful lexeme (UNSURE, SIGN) might have come, is a lexeme that surely may come
 Where no lexeme tracks its value, all tokens are sure.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel

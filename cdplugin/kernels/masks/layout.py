@@ -4,8 +4,6 @@ A token list is a block of ``TOKEN_LISTS``: ``length`` ids, or, where that is sh
 (``length == AS_BITMASK``). Token ``t`` is bit ``t & 31`` of word ``t >> 5``, as in a mask row.
 """
 
-from __future__ import annotations
-
 B_SLICE, B_TOKENS, B_LENGTH, B_GROUPS, B_N_GROUPS, B_PARENT, B_LESS, B_N_LESS, B_LEARN, BASE_WORDS = range(10)
 """A mask base in BASES, by its number (from 0). Written by bases._new_base.
 

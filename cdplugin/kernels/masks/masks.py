@@ -38,8 +38,6 @@ What a mask costs: known, a copy of ``WORDS`` words and, until it is kept, the t
 bases, an Earley advance and a list union for each link; a new lexer state, a walk of the trie.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
@@ -56,7 +54,7 @@ from cdplugin.kernels.parser.cursors import pair_of, pairs_in, past_longest, sin
 from cdplugin.kernels.parser.earley import advance
 from cdplugin.kernels.parser.fields import exact_start_of
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import has_room, header, i32, i64, length_of, memo_get, memo_put, spend, word_of
+from cdplugin.kernels.store.arena import copy_words, has_room, header, i32, i64, length_of, memo_get, memo_put, spend, word_of
 from cdplugin.kernels.store.stack import intern_words, push_pair
 
 _OFTEN = 8  # a mask that is written so often is kept as a row: then it is a copy
@@ -309,8 +307,7 @@ def _add_base(h, base, start, dense):
             if not has_room(h, layout.TOKEN_LISTS, used + length):
                 return np.int64(statuses.GROW)
             tokens = i32(h, layout.TOKEN_LISTS)
-            for i in range(length):
-                tokens[used + i] = tokens[first + i]
+            copy_words(tokens, used, tokens, first, length)
             head[layout.TOKENS_USED] = used + length
     return np.int64(1 if dense else 0)
 
@@ -337,9 +334,7 @@ def _write_mask(h, number, out):
     record = number * mask_layout.MASK_WORDS
     row = i64(h, layout.MASKS)[record + mask_layout.MASK_ROW]
     if row > 0:
-        kept = i32(h, layout.TOKEN_LISTS)
-        for i in range(header(h)[layout.WORDS]):
-            out[i] = kept[row - 1 + i]
+        copy_words(out, 0, i32(h, layout.TOKEN_LISTS), row - 1, header(h)[layout.WORDS])
         return np.int64(0)
     _compose_mask(h, number, out)
     if row == 0:
@@ -362,9 +357,7 @@ def _keep_row(h, record, out):
     if head[layout.N_MASK_ROWS] < _MOST_ROWS:
         if not has_room(h, layout.TOKEN_LISTS, at + head[layout.WORDS]):
             return np.int64(statuses.GROW)
-        kept = i32(h, layout.TOKEN_LISTS)
-        for i in range(head[layout.WORDS]):
-            kept[at + i] = out[i]
+        copy_words(i32(h, layout.TOKEN_LISTS), at, out, 0, head[layout.WORDS])
         head[layout.TOKENS_USED] = at + head[layout.WORDS]
         head[layout.N_MASK_ROWS] += 1
         row = at + 1
@@ -389,10 +382,7 @@ def _compose_mask(h, number, out):
     whole = base if parent < 0 else parent
     slice_row = bases[whole * mask_layout.BASE_WORDS + mask_layout.B_SLICE]
     if slice_row >= 0:
-        slices = i32(h, layout.SLICE_MASKS)
-        offset = slice_row * words
-        for i in range(words):
-            out[i] = slices[offset + i]
+        copy_words(out, 0, i32(h, layout.SLICE_MASKS), slice_row * words, words)
     else:
         for i in range(words):
             out[i] = 0

@@ -42,8 +42,6 @@ Not shared are bases below ends, bases with a parent (these are walked along a f
 that is not EXACT or that plays a role besides (tokens that count, values that matter).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
@@ -55,6 +53,7 @@ from cdplugin.kernels.regex.expressions import EPSILON
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
     aux_of,
+    copy_words,
     find,
     has_room,
     header,
@@ -305,10 +304,7 @@ def _add_value(h, start, count, kind, store):
     """The value ``(kind, STACK[start:start + count])`` of the arena's stack, interned in the store; or ``_FULL``."""
     if not has_room(store, layout.STACK, count):
         return np.int64(_FULL)
-    words = i64(h, layout.STACK)
-    copy = i64(store, layout.STACK)
-    for i in range(count):
-        copy[i] = words[start + i]
+    copy_words(i64(store, layout.STACK), 0, i64(h, layout.STACK), start, count)
     value = np.int64(intern(store, kind, np.int64(0), count))
     return value if value > 0 else np.int64(_FULL)
 
@@ -358,13 +354,9 @@ def _copy_base(source, number, target, n_items, n_groups):
     """Record a copy of base ``number``, whose groups lie behind what is in use of ENDS already, with its token list."""
     head = header(target)
     start = head[layout.TOKENS_USED]
-    tokens = i32(target, layout.TOKEN_LISTS)
-    copied = i32(source, layout.TOKEN_LISTS)
-    at = tokens_of(source, number)
-    for i in range(n_items):
-        tokens[start + i] = copied[at + i]
+    copy_words(i32(target, layout.TOKEN_LISTS), start, i32(source, layout.TOKEN_LISTS), tokens_of(source, number), n_items)
     slice_row = i64(source, layout.BASES)[number * mask_layout.BASE_WORDS + mask_layout.B_SLICE]
-    record_base(target, slice_row, start, n_tokens_of(source, number), head[layout.ENDS_USED], n_groups)
+    record_base(target, slice_row, start, n_tokens_of(source, number), head[layout.ENDS_USED], n_groups, -1, 0, 0)
     head[layout.TOKENS_USED] = start + n_items
     head[layout.ENDS_USED] += mask_layout.GROUP_WORDS * n_groups
 
@@ -434,11 +426,7 @@ def _copy_ends(h, store, ends):
     count = length_of(store, ends)
     if not has_room(h, layout.STACK, top + count):
         return np.int64(statuses.GROW)
-    words = i64(h, layout.STACK)
-    data = i64(store, layout.DATA)
-    offset = offset_of(store, ends)
-    for i in range(count):
-        words[top + i] = data[offset + i]
+    copy_words(i64(h, layout.STACK), top, i64(store, layout.DATA), offset_of(store, ends), count)
     return np.int64(intern(h, layout.K_ENDS, top, count))
 
 

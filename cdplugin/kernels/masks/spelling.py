@@ -4,8 +4,6 @@ A shortest path over the places of the text, from its end: at each place the tri
 the way is an edge.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
@@ -26,9 +24,8 @@ def spell(h, text_address, n, banned_address):
     if not has_room(h, layout.STACK, 3 * (n + 1)):
         return np.int64(statuses.GROW)
     text = view_u8(text_address, n)
-    words = i64(
-        h, layout.STACK
-    )  # the tokens to the end of the text; from n + 1 on, what is taken at a place; from 2 n + 2 on, its bytes
+    # the tokens to the end of the text; from n + 1 on, what is taken at a place; from 2 n + 2 on, its bytes
+    words = i64(h, layout.STACK)
     chosen, length = n + 1, 2 * n + 2
     words[n] = 0
     for start in range(n - 1, -1, -1):

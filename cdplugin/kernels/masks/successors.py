@@ -2,7 +2,7 @@
 
 The trie is walked as for a mask that nothing is known of. A dense place has a hundred thousand tokens and a handful of
 cursors, so the cursors go into a small open-addressed table, and the last one that was met is compared first. Where all bytes
-below a node lead back to its cursor (:mod:`cdplugin.kernels.masks.loops`), its subtree is taken whole, as in a base.
+below a node lead back to its cursor (:mod:`cdplugin.kernels.masks.walk`), its subtree is taken whole, as in a base.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import count_bits, kernel
 from cdplugin.kernels.jit.views import view_i32, view_i64
 from cdplugin.kernels.lexer import layout as lexer_layout
-from cdplugin.kernels.masks.loops import COPIED_BITS, loops_below
-from cdplugin.kernels.masks.walk import begin_walk, end_walk
+from cdplugin.kernels.masks.walk import COPIED_BITS, begin_walk, end_walk, loops_below
 from cdplugin.kernels.parser.cursors import step, step_inside
 from cdplugin.kernels.parser.tokens import accept
 from cdplugin.kernels.store import layout, statuses

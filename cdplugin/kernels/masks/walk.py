@@ -3,16 +3,26 @@
 A walk begins at a *top*, a node of the trie or -1 for the root, and visits the nodes below it in depth-first order. What it
 knows of a node stands in arrays by depth, side by side on the stack: the entry by depth ``d`` of array ``k`` is
 ``STACK[base + d + k * levels]``. The next node of that depth overwrites it, so nothing is undone on the way up.
-"""
 
-from __future__ import annotations
+The *loops* of a lexer state are the kinds of bytes all of which lead back to it. In the middle of a word or of a URL most bytes
+change nothing. Where all bytes below a node are such, all tokens of its subtree are allowed, and nothing of it is walked.
+"""
 
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.lexer import transition
 from cdplugin.kernels.masks import layout as mask_layout
+from cdplugin.kernels.masks.trie import BYTE_KIND
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import has_room, header, i32, spend
+from cdplugin.kernels.store.arena import has_room, header, i32, i64, spend
+
+_BY_KIND = np.argsort(BYTE_KIND, kind="stable")  # the bytes, kind after kind
+_STARTS = np.searchsorted(BYTE_KIND[_BY_KIND], np.arange(BYTE_KIND.max() + 2))
+_N_KINDS = int(BYTE_KIND.max()) + 1
+_LARGE = 256  # nodes of a subtree for which it is worth while to find the loops of a state
+COPIED_BITS = 4  # tokens of a subtree that is taken whole at the cost of a node, as a power of two
 
 
 @kernel
@@ -40,3 +50,36 @@ def end_walk(h, place, visited, work):
     head[layout.STACK_TOP] = place
     head[layout.C_NODES] += visited
     return np.int64(0 if spend(h, work + (visited >> mask_layout.NODES_BITS)) else statuses.LIMIT_WORK)
+
+
+@kernel
+def loops_below(h, state, nodes):
+    """The loops of a state (bit k: kind k, ``BYTE_KIND``), for a subtree of so many nodes; or a status.
+
+    To find them may take 256 transitions, so a small subtree does not ask: 0 where they are not known.
+    """
+    known = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LOOPS]
+    if known >= 0:
+        return known
+    return np.int64(0) if nodes < _LARGE else _find_loops(h, state)
+
+
+@kernel
+def _find_loops(h, state):
+    """Find the loops of a state, and note them in L_LOOPS; or a status.
+
+    A kind counts only if *all* of its bytes lead to the very same state, with no lexeme ending. A kind is left at its first
+    byte that does not, so a state without loops costs one transition a kind.
+    """
+    loops = np.int64(0)
+    for kind in range(_N_KINDS):
+        loops |= np.int64(1) << kind
+        for i in range(_STARTS[kind], _STARTS[kind + 1]):
+            after = transition(h, state, np.int64(_BY_KIND[i]))
+            if after < 0:
+                return after
+            if after != state:
+                loops &= ~(np.int64(1) << kind)
+                break
+    i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LOOPS] = loops
+    return loops

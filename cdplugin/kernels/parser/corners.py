@@ -8,8 +8,6 @@ Left corners are only taken over nonterminals that have their rules: where one h
 (``NEED_RULES``), so nothing that is memoised can change by rules that come late.
 """
 
-from __future__ import annotations
-
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (

@@ -23,8 +23,6 @@ ambiguity of the lexing at one byte, not of the whole text.
 Token terminals match whole tokens at lexeme boundaries: :mod:`cdplugin.kernels.parser.tokens`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel

@@ -46,8 +46,6 @@ corners are only taken over nonterminals that have their rules, so nothing memoi
 ``tests/naive.py`` is a textbook Earley parser to compare with.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel

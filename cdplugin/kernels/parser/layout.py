@@ -4,8 +4,6 @@ A *dot* is a number: a place in a rule, before its symbol ``DOT_SYMBOL[dot]``. T
 last one stands at ``END_OF_RULE``. Dot 0 begins ``S' -> S END``, so row 1 has the item ``(0, empty origin)``.
 """
 
-from __future__ import annotations
-
 R_ITEMS, R_ORIGIN, R_START, R_LONGEST, R_ACCEPTS, ROW_WORDS = range(6)
 """A row in ROWS, by its number (from 1). Written once, by earley.row_of.
 

@@ -7,8 +7,6 @@ symbols are *numbered*: nonterminal ``n >= 0``, lexeme ``-2 - t``, and -1 after 
 size of the rules.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import entry_of, kernel
@@ -16,7 +14,7 @@ from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.regex.emptiness import is_nonempty
 from cdplugin.kernels.regex.expressions import EPSILON, NULLABLE, PURE
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import flags_of, has_room, header, i64, mix
+from cdplugin.kernels.store.arena import copy_words, flags_of, has_room, header, i64, mix
 
 UNUSUAL, NO_TEXT = 0, 1  # of prepare: to be asked pass by pass; the start derives no text
 _NEVER = 1 << 40  # what a rule waits for, where one of its lexemes matches nothing
@@ -81,11 +79,9 @@ def prepare(h, n_words):
         return np.int64(statuses.GROW)
     out = i64(h, layout.STACK)
     at = n_words
-    for i in range(len(tables)):
-        out[at + i] = tables[i]
+    copy_words(out, at, tables, 0, len(tables))
     at += len(tables)
-    for i in range(len(numbers)):
-        out[at + i] = numbers[i]
+    copy_words(out, at, numbers, 0, len(numbers))
     at += len(numbers)
     _write_records(h, at, numbers[n:], n_used, skip_of, kinds, expressions)
     at += (n_used + 1) * layout.LEXEME_WORDS

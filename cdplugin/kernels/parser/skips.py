@@ -8,8 +8,6 @@ For example, a Lark grammar that ignores spaces embeds a JSON schema that allows
 read a space is the same row with the item ``(SKIP_ITEM_DOT, WS)``: the Lark lexemes start in it, those of the schema do not.
 """
 
-from __future__ import annotations
-
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer.fields import is_skip, skip_of, value_of
 from cdplugin.kernels.parser import layout as parser_layout

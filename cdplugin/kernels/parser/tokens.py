@@ -5,14 +5,12 @@ cursor after it holds the pairs of both. At its end, lexemes under ``[max_tokens
 one for each number of tokens that are left (:func:`_tick_pair`).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
-from cdplugin.kernels.lexer.counted import advance_plain_run
 from cdplugin.kernels.lexer.fields import after_tick, n_ranges_of, ranges_of, symbol_of, value_of
+from cdplugin.kernels.lexer.plain_text import advance_plain_run
 from cdplugin.kernels.lexer.states import lexer_state
 from cdplugin.kernels.lexer.tracked import has_role, lexer_state_of, text_in
 from cdplugin.kernels.parser import layout as parser_layout

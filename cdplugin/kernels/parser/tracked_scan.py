@@ -4,8 +4,6 @@ A rule ``A → key rest`` stands for one rule for each value of ``key``: the dot
 value is first met (``NEED_REST``), and memoised by lexeme and value.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel

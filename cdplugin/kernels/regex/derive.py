@@ -12,8 +12,6 @@ is ``R{0,1} "x" | ()``: its head may be empty now, so the ``x`` may also be the 
 :func:`refine_class` finds bytes that certainly have the same derivative, so that a transition row is filled by class.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel

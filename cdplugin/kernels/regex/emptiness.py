@@ -18,8 +18,6 @@ The order of attempts, each only where the one before has not decided:
 With ``~``, emptiness is not even elementary (Stockmeyer and Meyer, 1973), so there is a last resort: ``LIMIT_FUEL``.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel

@@ -30,8 +30,6 @@ Flags are computed from the parts' flags when a node is made, so each question t
 - ``SEEN`` and ``MEASURED`` are marks of a search under way, and are taken off before it returns.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import count_bits, kernel

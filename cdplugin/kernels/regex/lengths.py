@@ -25,8 +25,6 @@ so that {3,3} is left to a search; but {10000,} is answered by the cycle of two 
 The numbers are memoised for every node of a graph, so that a mask, which asks for hundreds of places and lengths, pays once.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel

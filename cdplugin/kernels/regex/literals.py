@@ -13,8 +13,6 @@ It is the sorted array in place of a trie (Aho and Corasick's goto function, 197
 members take one node, and a step costs two bisections.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel

@@ -8,8 +8,6 @@ A part has a smaller number than what it is a part of, so one pass in the order 
 asked for. Values that are no expressions keep zeros.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import count_bits, entry_kernel, kernel

@@ -1,7 +1,5 @@
 """Programs: expressions written down as words, which an arena evaluates in one call."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
@@ -20,15 +18,8 @@ from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import header, i64, spend, u8
 from cdplugin.kernels.store.stack import push, push_pair
 
-LOAD, KEEP, CONSTANT, CHARACTERS, NAMES, KEYS, AUTOMATON = (
-    -1,
-    -2,
-    -3,
-    -4,
-    -5,
-    -6,
-    -7,
-)  # instructions besides the kinds of expressions
+# instructions besides the kinds of expressions
+LOAD, KEEP, CONSTANT, CHARACTERS, NAMES, KEYS, AUTOMATON = range(-1, -8, -1)
 FIRST_CHARACTER = 32  # the first of those that CHARACTERS lists
 
 

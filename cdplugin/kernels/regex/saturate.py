@@ -11,8 +11,6 @@ With a longest token of 8 bytes::
     .{3,5}"         ->  .{3,5}"       both show
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel

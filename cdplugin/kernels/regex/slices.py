@@ -17,8 +17,6 @@ expression                     2 n + x               why
 =============================  ====================  ======================================================================
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel

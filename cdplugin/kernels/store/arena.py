@@ -18,8 +18,6 @@ row's number; ``cursor`` a parser state (:mod:`cdplugin.kernels.parser.cursors`)
 by its id. All ids and numbers count from 1; 0 is none.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
@@ -52,6 +50,17 @@ def u8(h, table):
     """Table ``table`` as a uint8 array of its whole capacity."""
     head = view_i64(h, layout.HEADER_WORDS)
     return view_u8(head[2 * table], head[2 * table + 1])
+
+
+def field(table, words, offset):
+    """A kernel that reads a field of a record by its number: word ``offset`` of the ``words`` that each has in ``table``."""
+
+    @kernel
+    def read(h, number):
+        """The field of the record with this number: one load after inlining."""
+        return i64(h, table)[number * words + offset]
+
+    return read
 
 
 @kernel
@@ -117,6 +126,13 @@ def hash_words(hash_, words, start, count):
     for i in range(start, start + count):
         hash_ = mix(hash_, words[i])
     return hash_
+
+
+@kernel
+def copy_words(to, at, words, start, count):
+    """Copy ``words[start:start + count]`` to ``to[at:at + count]``, the first word first, should the two overlap."""
+    for i in range(count):
+        to[at + i] = words[start + i]
 
 
 @kernel
@@ -273,8 +289,7 @@ def intern(h, kind, start, count):
     if 2 * (value + 1) > index.shape[0]:
         has_room(h, layout.INDEX, 2 * index.shape[0])
         return statuses.GROW
-    for i in range(count):
-        data[offset + i] = words[start + i]
+    copy_words(data, offset, words, start, count)
     record = value * layout.VALUE_WORDS
     values[record + layout.V_KIND] = kind
     values[record + layout.V_OFFSET] = offset
@@ -334,34 +349,16 @@ def reindex(h):
     return 0
 
 
-@kernel
-def kind_of(h, value):
-    """The kind of a value, ``K_…``."""
-    return i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_KIND]
-
-
-@kernel
-def offset_of(h, value):
-    """Where a value's words begin in DATA."""
-    return i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_OFFSET]
-
-
-@kernel
-def length_of(h, value):
-    """How many words a value has."""
-    return i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_LENGTH]
-
-
-@kernel
-def flags_of(h, value):
-    """Flags of an expression (:mod:`cdplugin.kernels.regex.expressions`)."""
-    return i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_FLAGS]
-
-
-@kernel
-def aux_of(h, value):
-    """A word for the value's kind to use; 0 at first. It is no part of the value, so lookups ignore it."""
-    return i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_AUX]
+kind_of = field(layout.VALUES, layout.VALUE_WORDS, layout.V_KIND)
+"""The kind of a value, ``K_…``."""
+offset_of = field(layout.VALUES, layout.VALUE_WORDS, layout.V_OFFSET)
+"""Where a value's words begin in DATA."""
+length_of = field(layout.VALUES, layout.VALUE_WORDS, layout.V_LENGTH)
+"""How many words a value has."""
+flags_of = field(layout.VALUES, layout.VALUE_WORDS, layout.V_FLAGS)
+"""Flags of an expression (:mod:`cdplugin.kernels.regex.expressions`)."""
+aux_of = field(layout.VALUES, layout.VALUE_WORDS, layout.V_AUX)
+"""A word for the value's kind to use; 0 at first. It is no part of the value, so lookups ignore it."""
 
 
 @kernel

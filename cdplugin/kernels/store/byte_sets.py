@@ -4,8 +4,6 @@ Sets that a kernel needs for itself lie in its frame (:func:`cdplugin.kernels.ji
 heap, and a derivative, which takes less than a microsecond, would ask for several.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import count_bits, kernel

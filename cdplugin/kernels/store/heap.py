@@ -3,8 +3,6 @@
 What is wanted least first goes into the high bits of a word, what it belongs to into the low ones. O(log n) each.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel

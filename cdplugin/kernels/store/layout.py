@@ -19,8 +19,6 @@ Numba folds ``layout.NAME`` to the constant. Beside each table of the header sta
 a record are read through ``i64``, ``i32`` and ``u8`` of :mod:`cdplugin.kernels.store.arena`.
 """
 
-from __future__ import annotations
-
 # --- tables: name, item, who writes ----------------------------------------------------------------------------------------
 (
     DATA,  # int64; the words of all values, one value after the other. intern

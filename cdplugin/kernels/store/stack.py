@@ -1,12 +1,10 @@
 """The arena's stack: words and pairs are pushed, looked for, and interned from it (:mod:`cdplugin.kernels.store.arena`)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import has_room, header, i64, intern, length_of, offset_of, sort_stack
+from cdplugin.kernels.store.arena import copy_words, has_room, header, i64, intern, length_of, offset_of, sort_stack
 
 
 @kernel
@@ -43,11 +41,7 @@ def push_all(h, value):
     top = head[layout.STACK_TOP]
     if not has_room(h, layout.STACK, top + count):
         return statuses.GROW
-    words = i64(h, layout.STACK)
-    data = i64(h, layout.DATA)
-    offset = offset_of(h, value)
-    for i in range(count):
-        words[top + i] = data[offset + i]
+    copy_words(i64(h, layout.STACK), top, i64(h, layout.DATA), offset_of(h, value), count)
     head[layout.STACK_TOP] = top + count
     return 0
 

@@ -13,8 +13,6 @@ Three rules make calling again safe:
 The numbers have gaps: they are grouped by what the owner does, and -20 and below are the infilling kernels'.
 """
 
-from __future__ import annotations
-
 # The owner changes something and calls again.
 GROW = -1  # a table of the arena is full: header words REQUEST_A (its number) and REQUEST_B (the capacity that it needs)
 NEED_RULES = -6  # nonterminals STACK[REQUEST_B:REQUEST_A] are predicted for the first time: give them their rules
