@@ -5,17 +5,14 @@ from __future__ import annotations
 import gc
 
 
-def gc_paused() -> _Paused:
+class gc_paused:  # noqa: N801 - a context, as contextlib's are
     """A context in which the collector does not start by itself.
 
     A compilation makes thousands of small objects, nearly all of which are gone at its end without the collector. It would look
     at them, and every so often at all objects of the process (a server's tokenizer alone has hundreds of thousands), again and
     again meanwhile. It goes on afterwards, and stays off where somebody else had it off before.
     """
-    return _Paused()
 
-
-class _Paused:
     __slots__ = ("_was_on",)
 
     def __enter__(self) -> None:

@@ -17,6 +17,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, wraps
 from hashlib import blake2b
 from sys import getsizeof
@@ -98,17 +99,15 @@ def _count_holders(roots: Sequence[Node], change: int) -> int:
     return total
 
 
+@dataclass(eq=False, slots=True)
 class _Entry:
     """A value, its bytes without ``nodes``, whether it was asked for since it was last looked at, and a number of its own."""
 
-    __slots__ = ("nbytes", "nodes", "serial", "used", "value")
-
-    def __init__(self, value: Any, nbytes: int, nodes: Sequence[Node], serial: int) -> None:
-        self.value = value
-        self.nbytes = nbytes
-        self.nodes = nodes
-        self.serial = serial
-        self.used = False
+    value: Any
+    nbytes: int
+    nodes: Sequence[Node]
+    serial: int
+    used: bool = False
 
 
 class ByteLru(Generic[Value]):

@@ -34,7 +34,11 @@ def byte_vocabulary() -> Vocabulary:
 
 def is_warm(infill: bool = False) -> bool:
     """Whether compiled kernels (``infill``: infilling's too) lie in a cache folder, or none are needed."""
-    return is_cached(engine) and (not infill or is_cached(_infill_engine()))
+    if not infill or not is_cached(engine):
+        return is_cached(engine)
+    from cdplugin.kernels.infill.entry import infill_engine
+
+    return is_cached(infill_engine)
 
 
 def warm_kernels(show: TextIO | None = None, *, infill: bool = False) -> float:
@@ -48,7 +52,9 @@ def warm_kernels(show: TextIO | None = None, *, infill: bool = False) -> float:
     with Notice.silenced():
         with _progress("kernels", is_warm(), show):
             grammar = _warm_engine(vocab)
-            _warm_bitmask()
+            for fill in MINUS_INFINITY.values():
+                mask = np.zeros(1, np.int32)
+                mask_rows(np.zeros(32, fill.dtype), 32, 1, 32, mask, 1, 1, np.empty(0, np.int64), 1, fill)
         if infill:
             with _progress("infilling's kernels", is_warm(infill=True), show):
                 from cdplugin.infill.parts import GAP
@@ -62,12 +68,6 @@ def _progress(what: str, are_cached: bool, show: TextIO | None) -> Ticker:
     return Ticker(f"loading {what}" if are_cached else f"compiling {what} (once for this version)", show)
 
 
-def _infill_engine() -> Any:
-    from cdplugin.kernels.infill.entry import infill_engine
-
-    return infill_engine
-
-
 def _warm_engine(vocab: Vocabulary) -> Grammar:
     compiler = Compiler(vocab)
     grammar = compiler.compile(JsonSchema({"properties": {"a": {}}}, property_order="any"))
@@ -76,12 +76,6 @@ def _warm_engine(vocab: Vocabulary) -> Grammar:
     matcher.accept_token(ord("{"))
     matcher.shortest_completion()  # a server's door asks for it
     return grammar
-
-
-def _warm_bitmask() -> None:
-    for fill in MINUS_INFINITY.values():
-        mask = np.zeros(1, np.int32)
-        mask_rows(np.zeros(32, fill.dtype), 32, 1, 32, mask, 1, 1, np.empty(0, np.int64), 1, fill)
 
 
 class Ticker:

@@ -10,8 +10,8 @@ from importlib import import_module
 import pytest
 
 from cdplugin.errors import CdpluginError, EngineError, GrammarError, LimitExceeded, UnsupportedError, VocabularyError, shown
-from cdplugin.frontends.json_schema.effort import MultipliesError
 from cdplugin.frontends.json_schema.multiples import TooManyResiduesError
+from cdplugin.frontends.json_schema.sharing import MultipliesError
 from cdplugin.infill.search import SearchGivenUp
 
 

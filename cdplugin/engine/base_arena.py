@@ -100,8 +100,9 @@ def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr], characters:
     evaluate(arena, program.code(), program.n_results, literals)
     values = arena.tables[layout.VISIT_STAMPS]
     known = known_words({node: int(values[result]) for node, result in program.results().items()})
-    for node in shared:
-        _look_at_plain_text(arena, known[id(node)][1])
+    for node in shared:  # how much plain text keeps it alive, and what follows its first byte: 15 µs for each grammar else
+        for part in dict.fromkeys([known[id(node)][1], *(after for _, after in arena.derivatives(known[id(node)][1]))]):
+            arena.call(kernels.OP_PLAIN_RUN, part)
     _note_characters(arena)
     arena.set_limits(limits)
     arena.freeze()
@@ -109,12 +110,6 @@ def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr], characters:
         arena.lender = SharedBases(arena, limits.max_learned_bytes)
     code = None if characters is None else characters_code([known[id(node)][1] for node in characters])
     return BaseArena(arena, known, literals, kept, code)
-
-
-def _look_at_plain_text(arena: Arena, expression: int) -> None:
-    """Find how much plain text keeps an expression alive, and what follows its first byte: 15 µs for each grammar else."""
-    for part in dict.fromkeys([expression, *(after for _, after in arena.derivatives(expression))]):
-        arena.call(kernels.OP_PLAIN_RUN, part)
 
 
 def _note_characters(arena: Arena) -> None:

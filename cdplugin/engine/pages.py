@@ -22,7 +22,7 @@ LARGE = 128 << 10
 """Bytes from which a table has pages of its own."""
 _MOST_KEPT = 32 << 20
 _HUGE = 4 << 20  # bytes: while somebody needs so many at once, none wait for others
-_REFERENCES = 2  # in `_keep`: the caller's list, the argument of getrefcount
+_REFERENCES = 2  # in `release_room`: the caller's list, the argument of getrefcount
 
 
 class Waiting(NamedTuple):
@@ -103,20 +103,15 @@ def release(blocks: list[np.ndarray]) -> None:
     good, and every later grammar would take fresh pages.
     """
     while blocks:
-        _keep(blocks, len(blocks[-1]), len(blocks[-1]), None)
+        release_room(blocks, len(blocks[-1]), len(blocks[-1]), None)
 
 
 def release_room(blocks: list[np.ndarray], kind: Hashable, nbytes: int, note: Any) -> None:
-    """The same for the one block of the list, from :func:`acquire_room`: ``nbytes`` of it have been in use."""
-    _keep(blocks, kind, nbytes, note)
-
-
-def _keep(blocks: list[np.ndarray], key: Hashable, nbytes: int, note: Any) -> None:
-    """Keep the last block of the list, if nothing else refers to it."""
+    """The same for the last block of the list, from :func:`acquire_room`: ``nbytes`` of it have been in use."""
     global _kept
     with _lock:
-        if sys.getrefcount(blocks[-1]) <= _REFERENCES and _has_room(key, nbytes):
-            _free.setdefault(key, []).append(Waiting(blocks[-1], nbytes, note))
+        if sys.getrefcount(blocks[-1]) <= _REFERENCES and _has_room(kind, nbytes):
+            _free.setdefault(kind, []).append(Waiting(blocks[-1], nbytes, note))
             _kept += nbytes
         blocks.pop()
 

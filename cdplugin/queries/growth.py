@@ -247,7 +247,10 @@ class Growth(Costs):
         each = 0
         if self._round:
             each = self._round * self._levels_of(_ANY, _COMMA).most
-            room -= self._round * self._count_values(tokens) + each
+            # a lexeme may be kept from so many values at most: one comes after another with a comma
+            known = self._arena.vocab.tokens
+            n_values = 1 + b"".join([known[token] or b"" for token in tokens]).count(_COMMA)
+            room -= self._round * n_values + each
         slack = -1
         if seen is not None and seen[0] == self.number and seen[1] <= len(tokens):
             worst = seen[2]
@@ -265,11 +268,6 @@ class Growth(Costs):
         if slack < 0 or seen is None:
             return None
         return slack // (1 + seen[2].level * self._most + each), seen
-
-    def _count_values(self, tokens: list[int]) -> int:
-        """How many values a lexeme may be kept from at most, after some tokens: one comes after another with a comma."""
-        known = self._arena.vocab.tokens
-        return 1 + b"".join([known[token] or b"" for token in tokens]).count(_COMMA)
 
     def _levels_of(self, first: bytes, wanted: bytes | None = None) -> _Levels:
         """How many levels tokens have, after the first byte of ``first``, or how many of other bytes that are ``wanted``."""

@@ -16,6 +16,7 @@ from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.regex.measures import FAR, LONG
 from cdplugin.kernels.store import layout
 from cdplugin.queries.measures import Measures, total
+from cdplugin.walks import fold
 
 _PLACE_BYTES = 150  # measured: an entry of a table
 _PRINTABLE = 0x20, 0x7F
@@ -98,8 +99,7 @@ class ShortestMatches:
             if kind in (layout.K_CAT, layout.K_ALT, layout.K_REPEAT):
                 around.append(e)
                 self._known.pop(e, None)
-                words = self._arena.sequence(e)
-                pending += words[:1] if kind == layout.K_REPEAT else words
+                pending += self._parts(e)
             else:
                 self._known[e] = self._derived(e, self.bound(e))
         for e in around:
@@ -113,36 +113,29 @@ class ShortestMatches:
         if arena.is_pure(root):
             return self._measures.least(root)
         bounds: dict[int, int] = {}
-        pending = [root]
-        while pending:
-            e = pending[-1]
-            if e in bounds:
-                pending.pop()
-                continue
-            kind = arena.kind(e)
-            words = arena.sequence(e)
-            parts: list[int] = []
-            if kind in (layout.K_CAT, layout.K_ALT, layout.K_AND, layout.K_REPEAT):
-                parts = words[:1] if kind == layout.K_REPEAT else words
-            costs: list[int] = []
-            missing: list[int] = []
-            for part in parts:
-                cost = known.get(part, bounds.get(part))
-                if cost is not None or arena.is_pure(part):
-                    costs.append(self._measures.least(part) if cost is None else cost)
-                else:
-                    missing.append(part)
-            if missing:
-                pending += missing
-                continue
-            bounds[e] = self._joined(e, kind, words, costs)
-            pending.pop()
+
+        def waiting(e: int) -> list[int]:
+            return [part for part in self._parts(e) if part not in known and not arena.is_pure(part)]
+
+        def cost(part: int) -> int:
+            return known[part] if part in known else bounds[part] if part in bounds else self._measures.least(part)
+
+        fold(root, waiting, lambda e, _: self._joined(e, [cost(part) for part in self._parts(e)]), bounds)
         known.update(bounds)
         arena.spend(_NODE_WORK * len(bounds))
         return bounds[root]
 
-    def _joined(self, e: int, kind: int, words: list[int], costs: list[int]) -> int:
-        """The bound of an expression with these words, from those of its parts."""
+    def _parts(self, e: int) -> list[int]:
+        """The parts that a bound is made of."""
+        kind = self._arena.kind(e)
+        if kind not in (layout.K_CAT, layout.K_ALT, layout.K_AND, layout.K_REPEAT):
+            return []
+        words = self._arena.sequence(e)
+        return words[:1] if kind == layout.K_REPEAT else words
+
+    def _joined(self, e: int, costs: list[int]) -> int:
+        """The bound of an expression from those of its parts."""
+        kind = self._arena.kind(e)
         if kind == layout.K_CAT:
             return total(costs)
         if kind == layout.K_ALT:
@@ -150,7 +143,8 @@ class ShortestMatches:
         if kind == layout.K_AND:
             return max(costs)
         if kind == layout.K_REPEAT:
-            return min(costs[0] * words[1], LONG) if costs[0] < FAR or not words[1] else FAR
+            least = self._arena.sequence(e)[1]
+            return min(costs[0] * least, LONG) if costs[0] < FAR or not least else FAR
         if kind == layout.K_NOT:
             return 0 if self._arena.has_flag(e, expressions.NULLABLE) else 1
         return 0 if kind == layout.K_EPSILON else FAR

@@ -63,6 +63,13 @@ def key_of(*parts: Any) -> Hashable | None:
     return None if None in parts else parts
 
 
+class PlainSpec(Spec):
+    """A spec that its attributes tell all of."""
+
+    def key(self) -> Hashable | None:
+        return key_of(type(self), *vars(self).values())
+
+
 _DEFAULT = json_schema.USUAL
 _USUAL = (_DEFAULT.whitespace, _DEFAULT.property_order, _DEFAULT.formats, _DEFAULT.unknown_formats, _DEFAULT.on_unsupported)
 
@@ -149,14 +156,11 @@ class JsonSchema(Spec):
         return written(schema), rules
 
 
-class JsonObject(Spec):
+class JsonObject(PlainSpec):
     """Any JSON object."""
 
     def __init__(self, *, whitespace: str = "flexible") -> None:
         self.options = Options(whitespace=whitespace)
-
-    def key(self) -> Hashable | None:
-        return key_of(JsonObject, self.options)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         return json_schema.compile_json_object(self.options, limits, ir)
@@ -168,7 +172,7 @@ class JsonObject(Spec):
 
 
 @dataclass(frozen=True)
-class Regex(Spec):
+class Regex(PlainSpec):
     """Text that matches a regular expression from its beginning to its end.
 
     ``dialect``: ``"rust"`` (default), ``"python"`` or ``"ecma"``. Look-behind is refused, and so are back-references to groups
@@ -178,23 +182,17 @@ class Regex(Spec):
     pattern: str
     dialect: str = "rust"
 
-    def key(self) -> Hashable | None:
-        return key_of(Regex, self.pattern, self.dialect)
-
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         return literals.compile_regex(self.pattern, limits, self.dialect, ir)
 
 
-class Choice(Spec):
+class Choice(PlainSpec):
     """One of some texts."""
 
     def __init__(self, choices: Sequence[str]) -> None:
         if isinstance(choices, str) or not isinstance(choices, Sequence):
             raise GrammarError("wrong type of choices", expected="a sequence of str", found=type(choices).__name__)
         self.choices = tuple(choices)
-
-    def key(self) -> Hashable | None:
-        return key_of(Choice, self.choices)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         return literals.compile_choice(self.choices, limits, ir)

@@ -12,7 +12,7 @@ from cdplugin.frontends.free_text import without
 from cdplugin.frontends.spelling import spell, utf8
 from cdplugin.ir import GrammarIR, Symbol
 from cdplugin.limits import Limits
-from cdplugin.specs.base import Choice, JsonSchema, Regex, Spec, key_of
+from cdplugin.specs.base import Choice, JsonSchema, PlainSpec, Regex, Spec, key_of
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
@@ -115,7 +115,7 @@ class Template(Spec):
         return ir.adopt(inner)
 
 
-class _Free(Spec):
+class _Free(PlainSpec):
     """Text that does not hold ``stop``."""
 
     def __init__(self, stop: str, max_chars: int | None) -> None:
@@ -125,9 +125,6 @@ class _Free(Spec):
             raise GrammarError("bad max_chars of a hole", expected="a whole number", found=shown(max_chars))
         self.stop = _fixed(stop)
         self.max_chars = max_chars
-
-    def key(self) -> Hashable | None:
-        return key_of(_Free, self.stop, self.max_chars)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         ir = ir or GrammarIR()

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
 from importlib import import_module
 
 from cdplugin.errors import GrammarError, UnsupportedError, shown
 from cdplugin.frontends.bnf import compile_bnf
 from cdplugin.ir import GrammarIR
 from cdplugin.limits import Limits
-from cdplugin.specs.base import Spec, key_of
+from cdplugin.specs.base import PlainSpec, Spec
 
 _SYNTAXES = {"gbnf": "gbnf", "xgrammar": "xgrammar", "ebnf": "xgrammar", "lark": "lark", "auto": "auto"}
 _RULE = re.compile(r"^[ \t]*[?!]?[A-Za-z_][\w.-]*(?:\[[^\]\n]*\])?[^\n\"'/#:=]*(::=|:|=)", re.MULTILINE)
 
 
-class Gbnf(Spec):
+class Gbnf(PlainSpec):
     """Text that a GBNF grammar derives, as llama.cpp defines the format.
 
     Rules over characters: there is no lexer, so every text is matched exactly. Left recursion, cycles and empty rules are fine.
@@ -32,14 +31,11 @@ class Gbnf(Spec):
         self.grammar = grammar
         self.root = root
 
-    def key(self) -> Hashable | None:
-        return key_of(Gbnf, self.grammar, self.root)
-
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         return compile_bnf(self.grammar, "gbnf", self.root, limits, ir)
 
 
-class Ebnf(Spec):
+class Ebnf(PlainSpec):
     """Text that a grammar in one of several notations derives.
 
     ``syntax``: ``"xgrammar"`` (also called ``"ebnf"``; what xgrammar's and vLLM's users write), ``"gbnf"`` (llama.cpp),
@@ -67,9 +63,6 @@ class Ebnf(Spec):
         if not self._syntax:
             self._syntax = _recognise(self.grammar, self.root)
         return self._syntax
-
-    def key(self) -> Hashable | None:
-        return key_of(Ebnf, self.grammar, self.syntax, self.root)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         syntax = self.resolved_syntax()

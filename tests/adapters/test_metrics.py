@@ -17,8 +17,8 @@ from word_choice import CHOICE, VOCAB
 
 import cdplugin as cd
 from cdplugin.adapters.serving import metrics
+from cdplugin.adapters.serving.engine import Asked
 from cdplugin.adapters.serving.requests import ServerOptions
-from cdplugin.adapters.serving.slow import Asked
 from cdplugin.adapters.vllm.budget import FixedBudget
 from cdplugin.adapters.vllm.grammar import Engine
 

@@ -11,7 +11,7 @@ from engine_tools import cases, mask_bits, vocabulary
 from lark_cases import CASES
 
 import cdplugin as cd
-from cdplugin.frontends.lark import unfold
+from cdplugin.frontends.lark import corners
 from cdplugin.ir import GrammarIR
 
 COMPILER = cd.Compiler(vocabulary([b"ab", b"ba", b"abc", b"cc", b"!!", b";;", b"a;", b" a", b"a b"]))
@@ -37,7 +37,7 @@ def random_grammar(rng: random.Random) -> str:
 def both_ways(text: str) -> tuple[cd.Grammar, cd.Grammar]:
     """The grammar with its members written out, and with rules that are made late."""
     out = COMPILER.compile_ir(ir_of(text))
-    with patch.object(unfold, "MOST_MEMBERS", 0):
+    with patch.object(corners, "MOST_MEMBERS", 0):
         return out, COMPILER.compile_ir(ir_of(text))
 
 
@@ -70,7 +70,7 @@ def test_random_grammars_give_the_same_masks() -> None:
             n_written += not ir_of(text).instances
             n_masks += sum(walk(text, rng) for _ in range(3))
         except cd.GrammarError as error:  # no text can end; both ways say so alike
-            with patch.object(unfold, "MOST_MEMBERS", 0), pytest.raises(type(error), match=re.escape(str(error))):
+            with patch.object(corners, "MOST_MEMBERS", 0), pytest.raises(type(error), match=re.escape(str(error))):
                 COMPILER.compile_ir(ir_of(text))
     assert n_written > 0 and n_masks > 20
 
@@ -89,7 +89,7 @@ def test_cases_of_the_peer(name: str) -> None:
 
 
 def test_many_members_are_left_to_be_made_late() -> None:
-    most = unfold.MOST_MEMBERS
+    most = corners.MOST_MEMBERS
     for n, is_written in ((most - 1, True), (most, False)):
         ir = ir_of(f'start: x::0\nx::_: "a" x::incr(_) %if lt(_, {n}) | "!"')
         assert (not ir.instances) == is_written

@@ -23,9 +23,9 @@ import numpy as np
 from cdplugin import forking
 from cdplugin.adapters.serving import engine as serving
 from cdplugin.adapters.serving.door import taking_turns
+from cdplugin.adapters.serving.engine import Asked
 from cdplugin.adapters.serving.metrics import NUMBERS
 from cdplugin.adapters.serving.requests import ServerOptions, spec_of
-from cdplugin.adapters.serving.slow import Asked
 from cdplugin.adapters.vllm.budget import ARGUMENT, FixedBudget, RequestBudget
 from cdplugin.ahead import Ahead
 from cdplugin.bitmask import bitmask_view, bitmask_words

@@ -17,7 +17,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 from cdplugin.expr import EMPTY, Expr, cat, literal, literals
-from cdplugin.frontends.json_schema.bracketed import Bracketed
+from cdplugin.frontends.json_schema.bracketed import Bracketed, Frame
 from cdplugin.frontends.json_schema.distinct import ByteNode, common_length, with_text
 from cdplugin.frontends.json_schema.distinct_values import Hashed
 from cdplugin.frontends.json_schema.members import BitSet, Entry, Further
@@ -180,24 +180,12 @@ class ManyMembers(Bracketed[_State]):
 
     name = "members"
 
-    def __init__(
-        self,
-        ir: GrammarIR,
-        entries: Sequence[Entry],
-        further: Sequence[Further],
-        space: Expr,
-        colon: Symbol,
-        comma: Symbol,
-        closings: tuple[Symbol, Symbol],
-        *,
-        low: int,
-        high: int | None,
-    ) -> None:
-        super().__init__(ir, comma, closings, low=low, high=high)
+    def __init__(self, frame: Frame, entries: Sequence[Entry], further: Sequence[Further], space: Expr, colon: Symbol) -> None:
+        super().__init__(frame)
         kinds: dict[tuple[Symbol, bool], list[Entry]] = {}
         for entry in entries:
             kinds.setdefault((entry.values[0][0], entry.required), []).append(entry)
-        self._groups = [_Group(ir, some, space) for some in kinds.values()]
+        self._groups = [_Group(frame.ir, some, space) for some in kinds.values()]
         self._further = further
         self._colon = colon
         self._final: tuple[list[bool], list[Further]] | None = None

@@ -8,6 +8,7 @@ from typing import Any
 
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import Expr
+from cdplugin.frontends.json_schema.bracketed import Frame
 from cdplugin.frontends.json_schema.distinct import Unique, distinct_item
 from cdplugin.frontends.json_schema.distinct_items import DistinctItems
 from cdplugin.frontends.json_schema.distinct_values import VALUE, frozen
@@ -88,16 +89,15 @@ class Arrays(Writing):
         low, high = bounds_of(parts)
         if high is not None and low > high:
             return None
-        bounds: dict[str, Any] = {"low": low, "high": high}
         n_fixed = max(len(part.prefix) for part in parts)
         wanted = list(dict.fromkeys(entry for part in parts for entry in part.contains))
-        brackets = (self._here.empty_bracket, self._here.close_bracket)
+        frame = Frame(self.ir, self._comma, (self._here.empty_bracket, self._here.close_bracket), low, high)
         unique = any(part.unique for part in parts) and (high is None or high > 1)
         rest = [part.rest for part in parts if part.rest is not None]  # what all items are, where there are no others
         are_alike = not n_fixed and not wanted
         values = self._shaper.finite(rest) if unique and are_alike else None
         if values is not None:
-            return self._unique_values(values, brackets, bounds)
+            return self._unique_values(values, frame)
         is_counted = any(least > 1 or most is not None for _, least, most in wanted)
         if unique and wanted and (n_fixed or (is_counted and len(wanted) > 1)):
             for sub in alternative:
@@ -116,7 +116,7 @@ class Arrays(Writing):
             if not item.split:
                 self._shaper.split(item)
             if item.scalar is not None and not (item.arrays or item.objects or item.constants):
-                return self._unique_scalars(item.scalar, brackets, location=location, **bounds)
+                return self._unique_scalars(item.scalar, frame, location)
 
         def choice(i: int, matched: int) -> Symbol | None:
             all_of = _items_at(i, parts)
@@ -127,8 +127,7 @@ class Arrays(Writing):
                     all_of.append(self._shaper.complement(sub))
             return self._symbol(self._shaper.place(all_of))
 
-        counted = [Wanted(least, most) for _, least, most in wanted]
-        items = Items(self.ir, choice, n_fixed, self._comma, brackets, wanted=counted, **bounds)
+        items = Items(frame, choice, n_fixed, [Wanted(least, most) for _, least, most in wanted])
         if not unique:
             return items.start()
         distinct = DistinctItems(self.ir, self._signs, items, location)
@@ -146,19 +145,17 @@ class Arrays(Writing):
             most = f"at most {_MOST_STATES} combinations"
             raise LimitExceeded("the counts of several contains are too large", keyword="contains", expected=most)
 
-    def _unique_values(
-        self, values: list[tuple[Any, Expr]], brackets: tuple[Symbol, Symbol], bounds: dict[str, Any]
-    ) -> Symbol | None:
+    def _unique_values(self, values: list[tuple[Any, Expr]], frame: Frame) -> Symbol | None:
         """The body of an array of distinct items of which there are few: values and their texts."""
         symbols = []
         for value, text in values:
             symbol = self.ir.lexeme(self._inner.layout.value(text), "value")
             symbols.append(self._signs.note(symbol, (VALUE, frozen(value))))
-        return Distinct(self.ir, symbols, self._comma, brackets, **bounds).start()
+        return Distinct(frame, symbols).start()
 
-    def _unique_scalars(self, item: Expr, brackets: tuple[Symbol, Symbol], **bounds: Any) -> Symbol:
+    def _unique_scalars(self, item: Expr, frame: Frame, location: str) -> Symbol:
         """The body of an array of distinct scalars."""
         signs = self._signs
-        scalars = Unique(self.ir, distinct_item(item), signs.spaces(self._inner.layout), self._comma, brackets, **bounds)
+        scalars = Unique(frame, distinct_item(item), signs.spaces(self._inner.layout), location)
         signs.note_tracked(*scalars.lexemes, is_key=False)
         return scalars.start()

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from cdplugin.ir import Family, GrammarIR, Symbol, Value
+
+
+class Frame(NamedTuple):
+    """What is around members or items.
+
+    ``closings``: the bracket of an empty object or array, and of one that is not. ``low``, ``high``: the least and the most
+    that there are (``high`` None: no bound).
+    """
+
+    ir: GrammarIR
+    comma: Symbol
+    closings: tuple[Symbol, Symbol]
+    low: int
+    high: int | None
 
 
 class Bracketed(Family[Value]):
     """The members of an object or the items of an array, and the closing bracket after them.
 
-    ``closings``: the bracket of an empty object or array, and of one that is not. ``low``, ``high``: the least and the most
-    that there are (``high`` None: no bound). From ``most`` on, how many there are makes no difference. ``first``, which
-    subclasses set: the parameter right after the opening bracket.
+    From ``most`` on, how many there are makes no difference. ``first``, which subclasses set: the parameter right after the
+    opening bracket.
     """
 
     first: Value
 
-    def __init__(self, ir: GrammarIR, comma: Symbol, closings: tuple[Symbol, Symbol], *, low: int, high: int | None) -> None:
-        self._ir = ir
-        self._comma = comma
-        self._closings = closings
-        self._low = low
-        self._high = high
-        self._most = max(low, 0 if high is None else high)
+    def __init__(self, frame: Frame) -> None:
+        self._ir, self._comma, self._closings, self._low, self._high = frame
+        self._most = max(self._low, 0 if self._high is None else self._high)
 
     def start(self) -> Symbol:
         """What follows the opening bracket."""

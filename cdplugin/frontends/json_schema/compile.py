@@ -14,14 +14,13 @@ from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.frontends.json_schema.arrays import Arrays
 from cdplugin.frontends.json_schema.barren import drop_barren
 from cdplugin.frontends.json_schema.distinct_values import OPEN_LIST, OPEN_OBJECT
-from cdplugin.frontends.json_schema.effort import Effort, MultipliesError, located
 from cdplugin.frontends.json_schema.layout import layout_of
 from cdplugin.frontends.json_schema.objects import Objects
 from cdplugin.frontends.json_schema.options import USUAL, Options
 from cdplugin.frontends.json_schema.reader import Reader, check_loops
 from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.shapes import Alternative, Place
-from cdplugin.frontends.json_schema.sharing import share_equal_parts
+from cdplugin.frontends.json_schema.sharing import Effort, MultipliesError, located, share_equal_parts
 from cdplugin.frontends.json_schema.source import Survey, load_schema
 from cdplugin.frontends.json_schema.usual import write_usual
 from cdplugin.frontends.json_schema.usual_reader import UNUSUAL

@@ -27,47 +27,19 @@ TYPE_BITS = {
 }
 
 _GROUPS = {
-    "type": TYPE,
-    "enum": VALUES,
-    "const": VALUES,
-    "minimum": NUMBER,
-    "maximum": NUMBER,
-    "exclusiveMinimum": NUMBER,
-    "exclusiveMaximum": NUMBER,
-    "multipleOf": NUMBER,
-    "minLength": STRING,
-    "maxLength": STRING,
-    "pattern": STRING,
-    "format": STRING,
-    "contentEncoding": STRING,
-    "items": ARRAY,
-    "prefixItems": ARRAY,
-    "additionalItems": ARRAY,
-    "minItems": ARRAY,
-    "maxItems": ARRAY,
-    "properties": OBJECT,
-    "required": OBJECT,
-    "additionalProperties": OBJECT,
-    "allOf": IN_PLACE,
-    "anyOf": IN_PLACE,
-    "$ref": IN_PLACE,
-    "oneOf": IN_PLACE,
-    "not": IN_PLACE,
-    "if": IN_PLACE,
-    "$dynamicRef": IN_PLACE,
-    "$recursiveRef": IN_PLACE,
-    "contains": ARRAY,
-    "uniqueItems": ARRAY,
-    "unevaluatedItems": IN_PLACE,
-    "patternProperties": OBJECT,
-    "propertyNames": OBJECT,
-    "minProperties": OBJECT,
-    "maxProperties": OBJECT,
-    "dependentRequired": IN_PLACE,
-    "dependentSchemas": IN_PLACE,
-    "dependencies": IN_PLACE,
-    "unevaluatedProperties": IN_PLACE,
-    "$id": IDENTITY,
+    keyword: group
+    for group, keywords in {
+        TYPE: "type",
+        VALUES: "enum const",
+        NUMBER: "minimum maximum exclusiveMinimum exclusiveMaximum multipleOf",
+        STRING: "minLength maxLength pattern format contentEncoding",
+        ARRAY: "items prefixItems additionalItems minItems maxItems contains uniqueItems",
+        OBJECT: "properties required additionalProperties patternProperties propertyNames minProperties maxProperties",
+        IN_PLACE: "allOf anyOf oneOf not if $ref $dynamicRef $recursiveRef unevaluatedItems unevaluatedProperties"
+        " dependentRequired dependentSchemas dependencies",
+        IDENTITY: "$id",
+    }.items()
+    for keyword in keywords.split()
 }
 
 _SINCE_6 = ("const", "contains", "propertyNames", "$id")

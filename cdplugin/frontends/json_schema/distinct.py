@@ -34,10 +34,10 @@ from cdplugin.expr import (
     optional,
     repeat,
 )
-from cdplugin.frontends.json_schema.bracketed import Bracketed
+from cdplugin.frontends.json_schema.bracketed import Bracketed, Frame
 from cdplugin.frontends.json_schema.numbers import BEYOND_DOUBLES, CONTEXT, DIGIT, MINUS, NONZERO, POINT, magnitudes_between
 from cdplugin.frontends.json_schema.strings import QUOTE
-from cdplugin.ir import GrammarIR, Part, Productive, Symbol, TrackedLexeme, ValueReader, Whole
+from cdplugin.ir import Part, Productive, Symbol, TrackedLexeme, ValueReader, Whole
 from cdplugin.memory import fixed_cache
 from cdplugin.regex.alphabet import JSON_STRING
 
@@ -268,21 +268,10 @@ class Unique(Bracketed[_Place]):
     name = "distinct items"
     first = (False, 0, NOTHING_SEEN)
 
-    def __init__(
-        self,
-        ir: GrammarIR,
-        item: Expr,
-        space: Sequence[Symbol],
-        comma: Symbol,
-        closings: tuple[Symbol, Symbol],
-        *,
-        low: int,
-        high: int | None,
-        location: str,
-    ) -> None:
-        super().__init__(ir, comma, closings, low=low, high=high)
-        self._reader = ValueReader(read_value, PLAIN_TEXTS, low, "uniqueItems", location)
-        self.lexemes = self._lexeme, self._twin = ir.track(item, self._reader, "value")
+    def __init__(self, frame: Frame, item: Expr, space: Sequence[Symbol], location: str) -> None:
+        super().__init__(frame)
+        self._reader = ValueReader(read_value, PLAIN_TEXTS, frame.low, "uniqueItems", location)
+        self.lexemes = self._lexeme, self._twin = frame.ir.track(item, self._reader, "value")
         self._space = tuple(space)
 
     def uses(self) -> Iterable[Symbol]:

@@ -12,7 +12,7 @@ formats, and by ``jsonschema``'s format checkers. Some valid text is left out, s
   ``\/``; runs of more than 100 digits;
 - *date, date-time*: the year 0000 (*). *date-time, time*: leap seconds (*);
 - *hostname*: labels that begin with ``xn--`` (the official suite asks for valid Punycode), but for those among the first
-  three with one letter that is not ASCII, from à to ÿ (:mod:`formats_punycode`); a fourth label of more than 19 characters or a
+  three with one letter that is not ASCII, from à to ÿ (:mod:`formats_data`); a fourth label of more than 19 characters or a
   seventh one, unless all have at most 14, and there are at most 16; RFC 1123 has 253 in all;
 - *email, idn-email*: the like after the ``@`` (:data:`formats_data.DOMAIN_SIZES`), where ``xn--`` may stand; general address
   literals; of domain names that are not ASCII what idn-hostname leaves out (normalisation apart);

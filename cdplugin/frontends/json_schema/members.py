@@ -2,8 +2,7 @@
 
 Rules for every value of such a memory would be a factorial or a huge number; a :class:`cdplugin.ir.Family` makes the
 rules of just those values that a text leads to. A member is offered only if the object can still be closed afterwards: room
-is kept for required names, and enough names are left for ``minProperties``. ``closings`` are the closing bracket of an empty
-object or array, and of one that is not empty.
+is kept for required names, and enough names are left for ``minProperties``.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from itertools import product
 from operator import or_
 from typing import NamedTuple
 
-from cdplugin.frontends.json_schema.bracketed import Bracketed
+from cdplugin.frontends.json_schema.bracketed import Bracketed, Frame
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN, Seen
-from cdplugin.ir import GrammarIR, Part, Productive, Symbol, TrackedLexeme, ValueReader, Whole
+from cdplugin.ir import Part, Productive, Symbol, TrackedLexeme, ValueReader, Whole
 
 _MOST_COUNTED = 20_000
 """Symbols, up to which it is told what is enough for the members that bounds and conditions ask for."""
@@ -124,19 +123,9 @@ class Members(Bracketed[_Place]):
     name = "members"
 
     def __init__(
-        self,
-        ir: GrammarIR,
-        entries: Sequence[Entry],
-        further: Sequence[Further],
-        comma: Symbol,
-        closings: tuple[Symbol, Symbol],
-        *,
-        ordered: bool,
-        low: int,
-        high: int | None,
-        n_conditions: int = 0,
+        self, frame: Frame, entries: Sequence[Entry], further: Sequence[Further], *, ordered: bool, n_conditions: int
     ) -> None:
-        super().__init__(ir, comma, closings, low=low, high=high)
+        super().__init__(frame)
         self._entries = entries
         self._further = further
         self._ordered = ordered
@@ -347,18 +336,9 @@ class Items(Bracketed[ItemsPlace]):
     name = "items"
 
     def __init__(
-        self,
-        ir: GrammarIR,
-        choices: Callable[[int, int], Symbol | None],
-        n_fixed: int,
-        comma: Symbol,
-        closings: tuple[Symbol, Symbol],
-        *,
-        low: int,
-        high: int | None,
-        wanted: Sequence[Wanted],
+        self, frame: Frame, choices: Callable[[int, int], Symbol | None], n_fixed: int, wanted: Sequence[Wanted]
     ) -> None:
-        super().__init__(ir, comma, closings, low=low, high=high)
+        super().__init__(frame)
         self._n_fixed = n_fixed
         self._wanted = wanted
         self._last = max(n_fixed, self._most)  # from here on, the index does not matter
@@ -525,19 +505,10 @@ class Distinct(Bracketed[tuple[bool, int]]):
     name = "distinct items"
     first = (False, 0)
 
-    def __init__(
-        self,
-        ir: GrammarIR,
-        values: Sequence[Symbol],
-        comma: Symbol,
-        closings: tuple[Symbol, Symbol],
-        *,
-        low: int,
-        high: int | None,
-    ) -> None:
-        super().__init__(ir, comma, closings, low=low, high=high)
+    def __init__(self, frame: Frame, values: Sequence[Symbol]) -> None:
+        super().__init__(frame)
         self._values = values
-        self._room = len(values) if high is None else min(high, len(values))
+        self._room = len(values) if frame.high is None else min(frame.high, len(values))
 
     def uses(self) -> Iterable[Symbol]:
         return [*self._signs_between(), *self._values]

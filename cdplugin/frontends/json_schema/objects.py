@@ -11,17 +11,17 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
 
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import EMPTY, Expr, both, cat
 from cdplugin.frontends.json_schema.any_order import ManyMembers, are_many
+from cdplugin.frontends.json_schema.bracketed import Frame
 from cdplugin.frontends.json_schema.distinct import PLAIN_TEXTS, read_value
 from cdplugin.frontends.json_schema.distinct_values import KEY, NOTHING
 from cdplugin.frontends.json_schema.matching import matches_nothing, texts_of
 from cdplugin.frontends.json_schema.members import DistinctKey, Entry, Further, Members, are_several
 from cdplugin.frontends.json_schema.names import allowed_by_names, children_of, classes_of
-from cdplugin.frontends.json_schema.ordered import sequence
+from cdplugin.frontends.json_schema.repetition import sequence
 from cdplugin.frontends.json_schema.schema import ObjectPart, Subschema, bounds_of
 from cdplugin.frontends.json_schema.shapes import Alternative, Place
 from cdplugin.frontends.json_schema.strings import QUOTE, STRING, other_text, sizes
@@ -116,16 +116,14 @@ class Objects(Writing):
         self, entries: list[Entry], further: list[Further], low: int, high: int | None, n_conditions: int
     ) -> Symbol | None:
         """Members of which something has to be remembered: which ones there were, how many, which conditions they met."""
-        closings = (self._here.empty_brace, self._here.close_brace)
+        frame = Frame(self.ir, self._comma, (self._here.empty_brace, self._here.close_brace), low, high)
         if self._any_order and not n_conditions and are_many(entries, further):
-            space, colon = self._inner.layout.space, self._name_parts()[1]
-            many = ManyMembers(self.ir, entries, further, space, colon, self._comma, closings, low=low, high=high)
+            many = ManyMembers(frame, entries, further, self._inner.layout.space, self._name_parts()[1])
             for lead, lexeme, twin in many.lexemes():
                 self._signs.note(lead, NOTHING)
                 self._signs.note_tracked(lexeme, twin, is_key=True)
             return many.start()
-        counts: dict[str, Any] = {"low": low, "high": high, "n_conditions": n_conditions}
-        return Members(self.ir, entries, further, self._comma, closings, ordered=not self._any_order, **counts).start()
+        return Members(frame, entries, further, ordered=not self._any_order, n_conditions=n_conditions).start()
 
     def _usual_object(self, part: ObjectPart, pointer: str) -> Symbol | None:
         """:meth:`_object` in a layout where members have an order, for one subschema that says what most do."""

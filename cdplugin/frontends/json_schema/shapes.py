@@ -22,7 +22,6 @@ from cdplugin.frontends.json_schema.dialect import (
     OBJECT_BIT,
     STRING_BIT,
 )
-from cdplugin.frontends.json_schema.effort import Effort, located
 from cdplugin.frontends.json_schema.layout import Layout
 from cdplugin.frontends.json_schema.matching import share_no_text
 from cdplugin.frontends.json_schema.names import Conjunction
@@ -37,6 +36,7 @@ from cdplugin.frontends.json_schema.scalars import (
     types_of,
 )
 from cdplugin.frontends.json_schema.schema import Subschema, shortest_values
+from cdplugin.frontends.json_schema.sharing import Effort, located
 from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.frontends.json_schema.unevaluated import Unevaluated
 from cdplugin.frontends.json_schema.values import (

@@ -1,14 +1,18 @@
-"""A schema in which equal parts are one object, for schemas whose alternatives multiply.
+"""Schemas whose alternatives multiply: the work of merging them is counted, and what takes too much is written once more.
 
-The reader takes the same object, at the same base, for the same subschema. Only then is it plain that a property cannot be
-valid under one branch of a ``oneOf`` and invalid under what another branch says of it in the same words.
+Then it is a schema in which equal parts are one object. The reader takes the same object, at the same base, for the same
+subschema. Only then is it plain that a property cannot be valid under one branch of a ``oneOf`` and invalid under what another
+branch says of it in the same words.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.frontends.json_schema.refs import SCHEMA_MAPS
+from cdplugin.ir import Spent
+from cdplugin.limits import Limits
 
 _ANNOTATIONS = frozenset(("title", "description", "examples", "default", "$comment", "readOnly", "writeOnly", "deprecated"))
 _DATA = frozenset(("enum", "const"))
@@ -74,3 +78,53 @@ def _inner_first(document: dict) -> list[_Part]:
                 if isinstance(member, dict) or (isinstance(member, list) and name not in _ANNOTATIONS)
             ]
     return order
+
+
+_STEP_COST = 6
+_FIRST_ATTEMPT = 16
+"""The part of the steps after which a schema is read again with more care."""
+_FOR_THE_SECOND = 3
+"""The first attempt leaves at least twice what it takes to the second."""
+_WORK_PER_BYTE = 0.0625
+"""What is in proportion to a schema's size: no sign that alternatives multiply."""
+
+
+class MultipliesError(LimitExceeded):
+    """A first attempt takes too much work: it may be because alternatives overlap."""
+
+
+def located(error: LimitExceeded, pointer: str) -> GrammarError:
+    """The error, with the place ``pointer`` unless it names one, or only ends a first attempt."""
+    return error if error.location or isinstance(error, MultipliesError) else error.amended(location=pointer)
+
+
+class Effort:
+    """Steps of merging, counted against ``limits.max_rules``, six for a rule. ``spent``: where all schemas of a spec count.
+
+    A first attempt ends early, unless the work is but in proportion to the ``size`` of the schema. What it took counts for the
+    second one, which makes alternatives that do not overlap.
+    """
+
+    def __init__(self, limits: Limits, size: int, spent: Spent) -> None:
+        self.is_first = True
+        self._spent = spent
+        self._most = limits.max_rules
+        at_first = min(max(limits.max_rules // _FIRST_ATTEMPT, int(_WORK_PER_BYTE * size)), limits.max_rules // _FOR_THE_SECOND)
+        self._most_at_first = spent.steps + at_first
+
+    def again(self) -> Effort:
+        """The same, for a second attempt."""
+        self.is_first = False
+        return self
+
+    def count(self, steps: int) -> None:
+        """Count steps; raises ``LimitExceeded`` when they are too many."""
+        spent = self._spent
+        spent.steps += steps * _STEP_COST
+        if spent.steps > self._most:
+            raise LimitExceeded(
+                "merging allOf, anyOf and $ref takes too much work",
+                expected=f"at most {self._most // _STEP_COST} steps (Limits.max_rules = {self._most})",
+            )
+        if self.is_first and spent.steps > self._most_at_first:
+            raise MultipliesError("merging allOf, anyOf and $ref takes too much work")

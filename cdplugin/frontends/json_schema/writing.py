@@ -12,13 +12,13 @@ from typing import Any
 from cdplugin.expr import Expr
 from cdplugin.frontends.json_schema.distinct_items import DistinctItems
 from cdplugin.frontends.json_schema.distinct_values import CLOSE, NOTHING
-from cdplugin.frontends.json_schema.effort import Effort
 from cdplugin.frontends.json_schema.layout import MOST_LEVELS, Layout
 from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.repetition import Commas
 from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.shapes import Place, Shaper
+from cdplugin.frontends.json_schema.sharing import Effort
 from cdplugin.frontends.json_schema.signs import Signs
 from cdplugin.ir import GrammarIR, Symbol
 from cdplugin.limits import Limits

@@ -10,19 +10,17 @@ from cdplugin.errors import UnsupportedError, relocated
 from cdplugin.frontends.json_schema import Options, compile_schema
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.bounded import folded, is_self_delimiting
-from cdplugin.frontends.lark.corners import check_corners
+from cdplugin.frontends.lark.corners import check_corners, unfold
 from cdplugin.frontends.lark.definitions import Scope
 from cdplugin.frontends.lark.draft import Draft
-from cdplugin.frontends.lark.endings import check_endings
+from cdplugin.frontends.lark.endings import check_endings, check_productive
 from cdplugin.frontends.lark.indent import rewrite_indentation
 from cdplugin.frontends.lark.json_options import Guided, json_options
 from cdplugin.frontends.lark.options import grammar_options, indentation
 from cdplugin.frontends.lark.parse import parse
-from cdplugin.frontends.lark.productive import check_productive
 from cdplugin.frontends.lark.stops import share_stops
 from cdplugin.frontends.lark.terminals import Terminals
 from cdplugin.frontends.lark.tree import Attributes, Grammar, Node
-from cdplugin.frontends.lark.unfold import unfold
 from cdplugin.frontends.lark.write import RuleAt, Writer
 from cdplugin.frontends.source import Source
 from cdplugin.ir import GrammarIR, Symbol

@@ -1,9 +1,14 @@
-"""Rules with a parameter that begin with themselves, under another parameter each time: ``x::_ : "a" | x::incr(_)``.
+"""What is looked at, once they are written, of rules with a parameter: whether there are few, and what they begin with.
 
-Where a rule is predicted, so is all that its texts may begin with: its left corners (Rosenkrantz and Lewis, 1970). A parser
-writes all of them down before it reads a byte, so they must be few. They are found here as the parser will find them, from the
-parameters that the grammar writes as numbers. What follows after a text was read is looked at as well, but not to its end: a
-counter of 64 bits is legal. What is not looked at here is left to the budget of the parser.
+Of few members each is written out, one plain rule for each parameter that some text leads to (:func:`unfold`): a family's rules
+are made while somebody waits for a mask, member by member, in Python. To make few with the others costs no more than to look
+for what the family may need, and everything after that is kernels' work.
+
+Members may begin with themselves, under another parameter each time: ``x::_ : "a" | x::incr(_)``. Where a rule is predicted, so
+is all that its texts may begin with: its left corners (Rosenkrantz and Lewis, 1970). A parser writes all of them down before it
+reads a byte, so they must be few. They are found here as the parser will find them, from the parameters that the grammar writes
+as numbers. What follows after a text was read is looked at as well, but not to its end: a counter of 64 bits is legal. What is
+not looked at here is left to the budget of the parser.
 """
 
 from __future__ import annotations
@@ -14,7 +19,8 @@ from contextlib import suppress
 
 from cdplugin.errors import LimitExceeded
 from cdplugin.frontends.lark.draft import Draft
-from cdplugin.frontends.lark.write import Parametric, RuleAt
+from cdplugin.frontends.lark.write import Parametric, RuleAt, Writer
+from cdplugin.ir import GrammarIR, Symbol
 
 MOST_CORNERS = 2_048
 """Rules, with their parameters, that may be predicted in one place because of one of them."""
@@ -69,3 +75,34 @@ def _refuse(draft: Draft, found: list[RuleAt]) -> None:
         expected=f"at most {MOST_CORNERS}: a condition (%if lt(_, 10)), a narrow range, or a terminal before the reference",
         found=shown[:80] + " → …",
     )
+
+
+MOST_MEMBERS = 64
+"""Members, all rules with a parameter together, up to which they are written out. 0: never."""
+
+
+def unfold(ir: GrammarIR, writer: Writer, most_rules: int) -> None:
+    """Write the rules of all members of the writer's family, if they are few and ``ir`` knows of no other family; then it knows
+    of none. The texts are the same. Left alone are grammars that capture something: of several derivations, which one is
+    taken depends on the order in which rules were made.
+    """
+    family: Parametric = writer.family
+    if writer.is_indented or ir.captures or ir.stops:
+        return
+    pending = [value for of, value in ir.instances.values() if of is family and isinstance(value, RuleAt)]
+    if len(pending) < len(ir.instances) or len(pending) > MOST_MEMBERS:
+        return
+    met = set(pending)
+    rules: list[tuple[RuleAt, list[Symbol | RuleAt]]] = []
+    for member in pending:  # grows while it is walked
+        for side in writer.sides(member):
+            rules.append((member, side))
+            for part in side:
+                if isinstance(part, RuleAt) and part.parameter is not None and part not in met:
+                    met.add(part)
+                    pending.append(part)
+        if len(pending) > MOST_MEMBERS or len(ir.rules) + len(rules) > most_rules:
+            return
+    for member, side in rules:
+        ir.rule(writer.symbol(member), [writer.symbol(part) if isinstance(part, RuleAt) else part for part in side])
+    ir.instances.clear()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from operator import is_
 
 from cdplugin.frontends.lark import tree
-from cdplugin.frontends.lark.common import PRIVATE, library
 from cdplugin.frontends.lark.options import Indentation
 from cdplugin.frontends.lark.parameters import needs_parameter
+from cdplugin.frontends.lark.parse import parse
 from cdplugin.frontends.lark.tree import Definition, Grammar, Node, children, walk
 from cdplugin.frontends.source import Source, suggestion
+from cdplugin.limits import Limits
 from cdplugin.walks import fold
 
 _MOST_INSTANCES = 10_000
@@ -315,3 +317,48 @@ def signature(root: Node) -> str:
             for child in reversed(below):
                 stack += [",", child]
     return "".join(out)
+
+
+_TEXT = r"""
+DIGIT: "0".."9"
+HEXDIGIT: DIGIT | "a".."f" | "A".."F"
+INT: DIGIT+
+SIGNED_INT: ("+" | "-")? INT
+DECIMAL: INT "." INT? | "." INT
+_EXP: "e"i SIGNED_INT
+FLOAT: INT _EXP | DECIMAL _EXP?
+SIGNED_FLOAT: ("+" | "-")? FLOAT
+NUMBER: FLOAT | INT
+SIGNED_NUMBER: ("+" | "-")? NUMBER
+
+_STRING_INNER: /[^"\\]/ | /\\./
+ESCAPED_STRING: "\"" _STRING_INNER* "\""
+
+LCASE_LETTER: "a".."z"
+UCASE_LETTER: "A".."Z"
+LETTER: LCASE_LETTER | UCASE_LETTER
+WORD: LETTER+
+CNAME: ("_" | LETTER) ("_" | LETTER | DIGIT)*
+
+WS_INLINE: (" " | "\t")+
+WS: /[ \t\f\r\n]/+
+CR: "\r"
+LF: "\n"
+NEWLINE: (CR? LF)+
+
+SH_COMMENT: "#" /[^\n]/*
+CPP_COMMENT: "//" /[^\n]/*
+SQL_COMMENT: "--" /[^\n]/*
+C_COMMENT: "/*" (/[^*]/ | "*"+ /[^*\/]/)* "*"+ "/"
+"""
+
+
+@lru_cache(maxsize=1)
+def library() -> dict[str, Definition]:
+    """The terminals by name."""
+    source = Source(_TEXT, "common")
+    return {definition.name: definition for definition in parse(source, Limits()).definitions}
+
+
+PRIVATE = ("_STRING_INNER",)
+"""Helpers that cannot be imported."""

@@ -1,7 +1,9 @@
-"""Places from which longest match reaches no end, as after ``/[a-z]+/ "x"``: the terminal takes every character that could
-follow it.
+"""Rules that never end: because they derive nothing, or because of longest match.
 
-A lexeme *eats* a byte if, after every text that it matches, it can go on with that byte. One that eats every byte that may
+Both are refused by name before anything is written, so that the message can say which and why.
+
+Longest match reaches no end after ``/[a-z]+/ "x"``: the terminal takes every character that could follow it. A lexeme *eats* a
+byte if, after every text that it matches, it can go on with that byte. One that eats every byte that may
 come next never ends there, since longest match gives it all of them; nor does one that, by ``%word``, never ends before those
 that it does not eat. That is refused
 
@@ -16,11 +18,12 @@ is computed as for predictive parsers (Aho, Sethi, Ullman 1986, 4.4) and may be 
 from __future__ import annotations
 
 from collections import Counter
+from itertools import groupby
 from typing import NamedTuple, NoReturn
 
-from cdplugin.expr import ALL_BYTES, Expr
+from cdplugin.expr import ALL_BYTES, EMPTY_OP, Expr
 from cdplugin.frontends.lark.byte_sets import Bytes
-from cdplugin.frontends.lark.draft import Draft, Part
+from cdplugin.frontends.lark.draft import Draft, Part, Production
 from cdplugin.ir import LONGEST
 from cdplugin.walks import reached
 
@@ -170,3 +173,42 @@ def _shown(mask: int) -> str:
     """Some bytes of a set."""
     some = [byte for byte in range(256) if mask >> byte & 1]
     return ", ".join(repr(chr(b)) if b < 128 else f"byte {b:#x} of UTF-8" for b in some[:6]) + (", …" if len(some) > 6 else "")
+
+
+def check_productive(draft: Draft) -> None:
+    """Raise ``GrammarError`` for the first rule that derives no text, whatever its parameter is. Linear in the rules.
+
+    Whether a terminal with ``&`` or ``~`` matches anything is decided when the grammar is compiled.
+    """
+    known = draft.deriving(lambda part: not _matches_nothing(part))
+    for number, rule in enumerate(draft.rules):
+        if known[number] or rule.is_helper:
+            continue
+        path = [number]
+        while path[-1] not in path[:-1] and (blocked := _first_blocked(draft, path[-1], known)) is not None:
+            if blocked.kind == "lexeme":
+                owner = draft.rules[path[-1]].owner
+                message = f"the rule {owner.name!r} needs {blocked.value.name or 'a terminal'}, which matches nothing"
+                draft.scope.source.fail(message, owner.at)
+            path.append(blocked.value)
+        cycle = [name for name, _ in groupby(draft.rules[number].owner.name for number in path)]
+        if len(cycle) == 1:
+            cycle *= 2
+        owner = rule.owner
+        shown = " → ".join(cycle[:9])
+        is_bare = all(len(p.parts) == 1 for number in path for p in draft.rules[number].productions)
+        what = "stands for itself alone, so it is empty without end" if is_bare else "never ends"
+        draft.scope.source.fail(f"the rule {owner.name!r} derives no text: it {what}", owner.at, found=shown)
+
+
+def _matches_nothing(part: Part) -> bool:
+    return part.kind == "lexeme" and part.value.expression.op == EMPTY_OP
+
+
+def _first_blocked(draft: Draft, number: int, known: list[bool]) -> Part | None:
+    """What keeps a rule's last alternative from deriving anything (the last is most often the one meant to end)."""
+    productions: list[Production] = draft.rules[number].productions
+    for part in productions[-1].parts if productions else ():
+        if _matches_nothing(part) or (part.kind == "rule" and not known[part.value]):
+            return part
+    return None

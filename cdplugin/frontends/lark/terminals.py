@@ -13,8 +13,7 @@ from cdplugin import expr
 from cdplugin.errors import relocated
 from cdplugin.expr import ANY_TEXT, EPSILON, Expr, counted, nullable
 from cdplugin.frontends.lark import tree
-from cdplugin.frontends.lark.common import library
-from cdplugin.frontends.lark.definitions import Scope
+from cdplugin.frontends.lark.definitions import Scope, library
 from cdplugin.frontends.lark.substring import substring_expr
 from cdplugin.frontends.lark.tree import Definition, Node, children, walk
 from cdplugin.frontends.source import Source

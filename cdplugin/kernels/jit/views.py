@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import operator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -84,25 +85,10 @@ def _view_at(context: Any, builder: Any, view: Any, data: Any, length: Any) -> A
     return struct._getvalue()
 
 
-def _view_of(dtype: Any) -> Any:
-    """An intrinsic: address, length -> a view of items of this type."""
-    view = View(dtype)
-
-    @intrinsic
-    def make(typing_context, address, length):  # type: ignore[no-untyped-def]
-        def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            data = builder.inttoptr(arguments[0], context.get_data_type(dtype).as_pointer())
-            return _view_at(context, builder, view, data, arguments[1])
-
-        return view(types.int64, types.int64), codegen
-
-    return make
-
-
 if DISABLED:
-    _VIEWS: dict[tuple[int, int, type], np.ndarray] = {}
+    _VIEWS: dict[tuple[int, int, str], np.ndarray] = {}
 
-    def _view(address: int, length: int, dtype: type) -> np.ndarray:
+    def _view(address: int, length: int, dtype: str) -> np.ndarray:
         """The interpreted twin: a NumPy array on the memory, kept for the next call with the same address and length."""
         key = (int(address), int(length), dtype)
         view = _VIEWS.get(key)
@@ -115,19 +101,31 @@ if DISABLED:
             _VIEWS[key] = view
         return view
 
-    def view_i64(address: int, length: int) -> np.ndarray:
-        return _view(address, length, np.int64)
-
-    def view_i32(address: int, length: int) -> np.ndarray:
-        return _view(address, length, np.int32)
-
-    def view_u8(address: int, length: int) -> np.ndarray:
-        return _view(address, length, np.uint8)
+    def _view_of(dtype: Any) -> Any:
+        return partial(_view, dtype=dtype.name)
 
     def byte_set(word: int) -> np.ndarray:
         return np.full(4, word, np.int64)
 
 else:
+
+    def _view_of(dtype: Any) -> Any:
+        """A kernel: address, length -> a view of items of this type."""
+        view = View(dtype)
+
+        @intrinsic
+        def make(typing_context, address, length):  # type: ignore[no-untyped-def]
+            def codegen(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+                data = builder.inttoptr(arguments[0], context.get_data_type(dtype).as_pointer())
+                return _view_at(context, builder, view, data, arguments[1])
+
+            return view(types.int64, types.int64), codegen
+
+        @kernel
+        def view_at(address, length):  # type: ignore[no-untyped-def]
+            return make(address, length)
+
+        return view_at
 
     @intrinsic
     def byte_set(typing_context, word):  # type: ignore[no-untyped-def]
@@ -145,21 +143,6 @@ else:
 
         return view(types.int64), codegen
 
-    _i64 = _view_of(types.int64)
-    _i32 = _view_of(types.int32)
-    _u8 = _view_of(types.uint8)
 
-    @kernel
-    def view_i64(address: int, length: int) -> np.ndarray:
-        """int64 view of ``length`` items at ``address``."""
-        return _i64(address, length)
-
-    @kernel
-    def view_i32(address: int, length: int) -> np.ndarray:
-        """int32 view of ``length`` items at ``address``."""
-        return _i32(address, length)
-
-    @kernel
-    def view_u8(address: int, length: int) -> np.ndarray:
-        """uint8 view of ``length`` items at ``address``."""
-        return _u8(address, length)
+view_i64, view_i32, view_u8 = map(_view_of, (types.int64, types.int32, types.uint8))
+"""Views of so many int64, int32 or uint8 items at an address."""
