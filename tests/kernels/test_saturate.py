@@ -80,7 +80,7 @@ def random_lexeme(rng: random.Random) -> Expr:
     n = counts(rng)
     some = rng.choice([PLAIN, PLAIN, ESCAPED, expr.byte_class(b"ab "), expr.cat(WORD, WORD)])
     low = rng.choice([0, 0, 1, n // 2, max(n - 1, 0), n])
-    shape = rng.randrange(9)
+    shape = rng.randrange(12)
     if shape == 0:
         text = expr.repeat(some, low, n)
     elif shape in (1, 2):
@@ -95,8 +95,18 @@ def random_lexeme(rng: random.Random) -> Expr:
         text = expr.both(expr.repeat(PLAIN, 0, n), words(rng.choice([1, 3, 99])))
     elif shape == 7:
         text = expr.repeat(expr.cat(expr.repeat(some, 1, rng.choice([2, 5, n])), SPACE), 0, rng.choice([2, 3, n]))
-    else:
+    elif shape == 8:
         text = expr.cat(expr.both(expr.repeat(PLAIN, 0, n), rng.choice(PATTERNS)), expr.literal(b","), expr.repeat(PLAIN, 0, n))
+    elif shape == 9:  # what is begun of one alternative stands before its count
+        turn = expr.cat(expr.literal(b"ab"), expr.repeat(WORD, 0, counts(rng)), SPACE)
+        text = expr.alt(expr.EPSILON, words(n), expr.cat(expr.repeat(turn, low // 2, n), SPACE), expr.repeat(some, low, n))
+    elif shape == 10:  # counts behind each other, and turns of three bytes and more
+        turn = expr.cat(WORD, expr.repeat(some, 1, 2), SPACE)
+        text = expr.cat(expr.repeat(turn, low // 3, max(n // 3, 1)), expr.repeat(SPACE, 0, n), expr.repeat(some, low, n))
+    else:
+        most = expr.repeat(PLAIN, 0, rng.choice([2 * LONGEST, 5 * LONGEST, 100_000]))
+        turns = expr.repeat(expr.literal(b"ab "), low, n)
+        text = expr.both(most, expr.alt(expr.EPSILON, words(rng.choice([2, 40, 99])), turns))
     return text
 
 
@@ -236,6 +246,21 @@ def test_a_count_beside_a_pattern_is_out_of_reach() -> None:
         free = ir_of({"S": [[expr.cat(QUOTE, text, QUOTE)]]})
         read = b'"' + b"ab" * (2 * LONGEST)
         assert masks_along(bounded, read) == masks_along(free, read)
+
+
+@pytest.mark.parametrize("turns", [LONGEST // 2 + 1, 10 * LONGEST])
+@pytest.mark.parametrize("most", [None, 100_000])
+def test_counts_of_turns_are_cut_where_one_has_begun(turns: int, most: int | None) -> None:
+    """Inside a turn, its rest stands before the count; and a turn of two bytes is two bytes long."""
+    word, spaces = expr.repeat(expr.byte_class(b"ab"), 1), expr.repeat(SPACE, 1)
+    free = expr.cat(expr.repeat(expr.cat(word, spaces)), word)
+    text = expr.alt(expr.repeat(expr.literal(b"!"), 0, turns), expr.cat(expr.repeat(expr.cat(word, spaces), 0, turns), word))
+    if most is not None:
+        text = expr.both(expr.repeat(PLAIN, 0, most), text)
+    read = b'"' + b"ab " * (turns - LONGEST // 2) + b"a"
+    misses, bases = masks_along(ir_of({"S": [[expr.cat(QUOTE, free, QUOTE)]]}), read)
+    found = masks_along(ir_of({"S": [[expr.cat(QUOTE, text, QUOTE)]]}), read)
+    assert found <= (misses + 4, bases + 4)
 
 
 @pytest.mark.parametrize("text", [pattern("([^ ]+ )*.*(ab)?.*"), expr.repeat(PLAIN)], ids=["search", "structure"])

@@ -9,6 +9,9 @@ With a longest token of 8 bytes::
     .{0,100000}"    ->  .{0,}"        the bound cannot be met within a token
     .{50,60}"       ->  .{9,}"        neither can: all that shows is that 8 characters are not enough
     .{3,5}"         ->  .{3,5}"       both show
+    (..){0,5}"      ->  (..){0,}"     a token has room for four turns
+
+That holds wherever a count stands outside ``&`` and ``~``: a word of ``R{0,n} T`` less its last turns is one, too.
 """
 
 import numpy as np
@@ -16,7 +19,18 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.jit.views import byte_set
 from cdplugin.kernels.regex.derive import cover_class, derive
-from cdplugin.kernels.regex.expressions import EMPTY, PURE, make_cat, make_repeat, nullable, split
+from cdplugin.kernels.regex.expressions import (
+    EMPTY,
+    EPSILON,
+    PURE,
+    make_alt,
+    make_cat,
+    make_repeat,
+    n_parts_of,
+    nullable,
+    part_of,
+    split,
+)
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_of, memo_get, memo_put, spend, word_of
 from cdplugin.kernels.store.byte_sets import fill_bytes, has_byte
@@ -24,65 +38,134 @@ from cdplugin.kernels.store.stack import has_pair, push, push_pair
 
 FAR = (1 << 20) - 1  # a length of at least so many bytes
 _MOST_PAIRS = 64  # pairs of derivatives that one containment search may meet
+_MOST_PARTS = 4  # of a sequence whose counts are cut: later ones do not change while these are read
+_MOST_ALTERNATIVES = 16
 
 
 @kernel
 def saturate(h, e, longest):
-    """``e`` with the counts of a leading repetition cut to ``longest``, the bytes of the longest token; or a status.
+    """``e`` with the counts that it may come to soon cut to ``longest``, the bytes of the longest token; or a status.
 
-    ``R{m,n} T``: with ``n`` out of reach the bound goes; with ``m`` out of reach it becomes ``longest + 1``. ``(R{0,n} & P)
-    T``: if every word of ``P`` is one of ``R*``, and whatever was read of ``P`` it can be ended within ``n - longest`` bytes,
-    then the count decides nothing, and ``P T`` is left. Every turn of ``R`` takes at least a byte, so bytes bound turns.
+    ``(R{0,n} & P) T``: if every word of ``P`` is one of ``R*``, and whatever was read of ``P`` it can be ended within ``n -
+    longest`` bytes, then the count decides nothing, and ``P T`` is left. Everywhere else inside ``&`` and ``~`` counts stay.
     Memoised by ``e``: ``longest`` is the same for all calls of an arena.
     """
     known = memo_get(h, layout.M_SATURATE, e, 0)
     if known >= 0:
         return known
     body, tail = split(h, e)
-    result = e
-    kind = kind_of(h, body)
-    if kind == layout.K_REPEAT and not nullable(h, word_of(h, body, 0)):
-        low = word_of(h, body, 1)
-        high = word_of(h, body, 2)
-        if high > longest or low > longest + 1:
-            if high > longest:
-                high = np.int64(-1)
-            repeated = make_repeat(h, word_of(h, body, 0), min(low, longest + 1), high)
-            if repeated < 0:
-                return repeated
-            result = make_cat(h, repeated, tail)
-    elif kind == layout.K_AND and length_of(h, body) == 2:
+    result = np.int64(e)
+    if kind_of(h, body) == layout.K_AND and length_of(h, body) == 2:
         for i in range(2):
             counted, other = word_of(h, body, i), word_of(h, body, 1 - i)
-            out_of_reach = _out_of_reach(h, counted, other, longest)
-            if out_of_reach < 0:
-                return np.int64(out_of_reach)
-            if out_of_reach:
-                result = make_cat(h, other, tail)
+            left = _uncounted(h, counted, other, longest)
+            if left != EMPTY:
+                result = left if left < 0 else make_cat(h, left, tail)
                 break
+    elif kind_of(h, body) == layout.K_ALT:
+        result = _choice_cut(h, body, longest)
+        result = result if result < 0 else make_cat(h, result, tail)
+    else:
+        result = _sequence_cut(h, e, longest)
     if result < 0:
-        return result
+        return np.int64(result)
     return memo_put(h, layout.M_SATURATE, e, 0, result)
 
 
 @kernel
-def _out_of_reach(h, counted, other, longest):
-    """Whether ``counted`` is an ``R{0,n}`` that takes no word of ``other`` away within a token's reach; 1, 0 or a status.
+def _choice_cut(h, e, longest):
+    """``e`` with the counts of each of its alternatives cut, if they are few; or a status."""
+    n = n_parts_of(h, e, layout.K_ALT)
+    if n > _MOST_ALTERNATIVES:
+        return np.int64(e)
+    head = header(h)
+    base = head[layout.STACK_TOP]
+    changed = False
+    for i in range(n):
+        alternative = part_of(h, e, layout.K_ALT, i)
+        cut = _sequence_cut(h, alternative, longest)
+        if cut < 0:
+            return cut
+        changed = changed or cut != alternative
+        if push(h, cut) < 0:
+            return np.int64(statuses.GROW)
+    result = make_alt(h, base, n) if changed else np.int64(e)
+    head[layout.STACK_TOP] = base
+    return result
 
-    That holds if ``other`` is a sequence of words of ``R`` (:func:`is_contained`), and from every point of it, ``longest``
-    bytes further on, an end is still within the count (:func:`shortest`).
+
+@kernel
+def _sequence_cut(h, e, longest):
+    """``e`` with the counts of its first parts cut; or a status. What was begun of a repetition's body stands before its count:
+    ``(\\S+,){0,99}`` after a byte is ``\\S*,(\\S+,){0,98}``. A body of one byte has no beginning, so its count stays until it
+    comes first: states that differ in it later do not become more.
+    """
+    head = header(h)
+    base = head[layout.STACK_TOP]
+    rest = np.int64(e)
+    changed = False
+    while rest != EPSILON and head[layout.STACK_TOP] - base < _MOST_PARTS:
+        is_first = rest == e
+        part, rest = split(h, rest)
+        cut = part
+        if is_first or kind_of(h, part) != layout.K_REPEAT or kind_of(h, word_of(h, part, 0)) != layout.K_BYTES:
+            cut = _count_cut(h, part, longest)
+        if cut < 0:
+            return cut
+        changed = changed or cut != part
+        if push(h, cut) < 0:
+            return np.int64(statuses.GROW)
+    result = rest if changed else np.int64(e)
+    for i in range(head[layout.STACK_TOP] - 1, base - 1, -1):
+        if changed and result >= 0:
+            result = make_cat(h, i64(h, layout.STACK)[i], result)
+    head[layout.STACK_TOP] = base
+    return result
+
+
+@kernel
+def _count_cut(h, e, longest):
+    """A repetition with the counts cut that ``longest`` bytes do not reach, which have room for so many turns and the beginning
+    of another one; anything else as it is; or a status.
+    """
+    if kind_of(h, e) != layout.K_REPEAT or nullable(h, word_of(h, e, 0)):
+        return np.int64(e)
+    body, low, high = word_of(h, e, 0), word_of(h, e, 1), word_of(h, e, 2)
+    turns = longest
+    if (low > 1 or high > 1) and flags_of(h, body) & PURE:
+        least = shortest(h, body)
+        if least < 0:
+            return least
+        turns = longest // max(least >> 20, 1)
+    if high <= turns and low <= turns + 1:
+        return np.int64(e)
+    return make_repeat(h, body, min(low, turns + 1), -1 if high > turns else high)
+
+
+@kernel
+def _uncounted(h, counted, other, longest):
+    """``other`` with its counts cut, if ``counted`` is an ``R{0,n}`` that takes no word of it away within a token's reach;
+    ``EMPTY`` if it is not seen to be so, or a status.
+
+    It is so if ``other`` is a sequence of words of ``R`` (:func:`is_contained`), and from every point of it, ``longest`` bytes
+    further on, an end is still within the count (:func:`shortest`). With its counts cut it has more words, and if these are
+    sequences of words of ``R``, so are its own; it is the same as ``other`` is read, so that is found out once.
     """
     if kind_of(h, counted) != layout.K_REPEAT or word_of(h, counted, 1) != 0 or flags_of(h, other) & PURE == 0:
-        return 0
+        return np.int64(EMPTY)
     if nullable(h, word_of(h, counted, 0)):
-        return 0
+        return np.int64(EMPTY)
     lengths = shortest(h, other)
     if lengths < 0:
         return lengths
     high = word_of(h, counted, 2)
     if 0 <= high < longest + (lengths & FAR) or lengths & FAR == FAR:
-        return 0
-    return is_contained(h, other, word_of(h, counted, 0))
+        return np.int64(EMPTY)
+    cut = _choice_cut(h, other, longest)
+    if cut < 0:
+        return cut
+    contained = is_contained(h, cut, word_of(h, counted, 0))
+    return np.int64(contained) if contained < 0 else cut if contained else np.int64(EMPTY)
 
 
 @kernel
