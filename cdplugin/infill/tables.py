@@ -7,7 +7,6 @@ them); a :class:`Workspace` is what one thread works in.
 from __future__ import annotations
 
 import functools
-import operator
 import random
 import threading
 from collections import Counter
@@ -41,7 +40,8 @@ if TYPE_CHECKING:
 MOST_RULE_INSTANCES = 8192  # members of families (any property order, counts) that a grammar may have to be infilled
 MOST_CLASSES = 1 << 14
 MOST_START_STATES = 1 << 12  # that are kept
-MOST_DOTS_ALIVE = 1 << 12  # a bit for each pair of dots
+MOST_DOTS_ALIVE, MOST_WORDS_ALIVE = 1 << 16, 1 << 21  # of sets of dots, one for each lexeme
+MOST_DOTS_CHAINED = 1 << 12
 _TOKENS_AT_ONCE = 4096
 _STEP_WORK = 50  # units of work of a byte that is followed, besides what the kernels count
 PREFERRED_BYTES = np.argsort(
@@ -239,7 +239,11 @@ class InfillGrammar:
         turned = [(left, right[::-1]) for left, right in rules]
         self.workspace.set(ws.RANKS, self._ranks(rules, nullable))
         self.workspace.set(ws.LAST_RANKS, self._ranks(turned, nullable))
-        self._set_after(rules, nullable)
+        work = self.workspace
+        n_words = (self.n_lexemes + 1) * int(work.header[ws.W_TURN_SET])
+        if self.n_dots <= MOST_DOTS_ALIVE and n_words <= MOST_WORDS_ALIVE:
+            work.set(ws.AFTER, np.zeros(n_words, np.int64))
+            work.set(ws.AFTER_KNOWN, np.zeros(self.n_lexemes + 1, np.int64))
         begins = self._edge_lexemes(rules, nullable)
         self._set_chains(symbols, nullable, begins)
         ends = self._edge_lexemes(turned, nullable)
@@ -265,7 +269,7 @@ class InfillGrammar:
 
     def _set_chains(self, symbols: np.ndarray, nullable: list[int], begins: list[int]) -> None:
         """Chains of rules, and what may come next; of grammars with few dots."""
-        if self.n_dots > MOST_DOTS_ALIVE:
+        if self.n_dots > min(MOST_DOTS_CHAINED, MOST_DOTS_ALIVE):
             return
         work = self.workspace
         heads, turns = work.tables[ws.SYMBOL_HEADS], work.tables[ws.SYMBOL_DOTS]
@@ -294,63 +298,6 @@ class InfillGrammar:
         ranks[order] = np.arange(self.n_nonterminals)
         ranks[self.n_nonterminals :] = order
         return ranks
-
-    def _set_after(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> None:
-        """By lexeme: the dots that may be under way after it (:mod:`cdplugin.kernels.infill.alive`), as bit sets by turn."""
-        words = (self.n_dots + 63) // 64
-        if self.n_dots > MOST_DOTS_ALIVE:
-            self.workspace.set(ws.AFTER, np.zeros(0, np.int64))
-            return
-        symbols = self.arena.tables[layout.DOT_SYMBOL][: self.n_dots].tolist()
-        lefts = self.arena.tables[layout.DOT_LEFT][: self.n_dots].tolist()
-        n = self.n_nonterminals
-        found = [0] * (2 * n)  # by nonterminal: the dots under way where it begins; then, n further on, where it ended
-        needs: list[list[int]] = [[] for _ in range(2 * n)]
-
-        def after(dot: int) -> tuple[int, list[int]]:
-            """The dots under way at a dot: some, and whose others."""
-            dots, others = 1 << dot, []
-            while symbols[dot] >= 0:
-                others.append(symbols[dot])
-                if not nullable[symbols[dot]]:
-                    break
-                dot += 1
-                dots |= 1 << dot
-            if symbols[dot] == -1:
-                others.append(n + lefts[dot])
-            return dots, others
-
-        for dot, symbol in enumerate(symbols):
-            if dot == 0 or symbols[dot - 1] == -1:
-                dots, others = after(dot)
-                found[lefts[dot]] |= dots
-                needs[lefts[dot]] += others
-            if symbol >= 0:
-                dots, others = after(dot + 1)
-                found[n + symbol] |= dots
-                needs[n + symbol] += others
-        order = _needed_first(needs)
-        grown = True
-        while grown:
-            grown = False
-            for i in order:
-                dots = found[i]
-                for other in needs[i]:
-                    dots |= found[other]
-                if dots != found[i]:
-                    found[i] = dots
-                    grown = True
-        behind = [0] * (self.n_lexemes + 1)
-        for dot, symbol in enumerate([-2 - self.n_lexemes, *symbols]):  # the first dot is behind a text's beginning
-            if symbol < -1:
-                dots, others = after(dot)
-                behind[-2 - symbol] |= functools.reduce(operator.or_, [found[other] for other in others], dots)
-        data = np.frombuffer(b"".join(dots.to_bytes(8 * words, "little") for dots in behind), np.uint8)
-        by_dot = np.unpackbits(data.reshape(len(behind), 8 * words), axis=1, bitorder="little")
-        by_turn = np.zeros((len(behind), 64 * int(self.workspace.header[ws.W_TURN_SET])), np.uint8)
-        turns = self.workspace.tables[ws.SYMBOL_DOTS][: np.count_nonzero(np.array(symbols) != -1)]
-        by_turn[:, : len(turns)] = by_dot[:, turns]
-        self.workspace.set(ws.AFTER, np.packbits(by_turn, axis=1, bitorder="little").view(np.int64).ravel())
 
     def _edge_lexemes(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> list[int]:
         """The lexemes that each nonterminal may begin with, as bit sets (given rules reversed: end with)."""

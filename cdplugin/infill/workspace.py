@@ -73,6 +73,7 @@ _RULES = (
     ws.RANKS,
     ws.LAST_RANKS,
     ws.AFTER,
+    ws.AFTER_KNOWN,
     ws.PASSES,
     ws.SKIPPED,
     ws.CHAIN_HEADS,

@@ -5,6 +5,10 @@ rule allows next and not by which rule it is in: a rule's end is taken for the e
 alive is never asked for; what is need not be legal. In a program after ``=`` that leaves expressions, after ``int`` names.
 (What may come before *that* lexeme rules out three facts in a hundred more, in C++, and takes as long as they do.)
 
+What may be under way after a lexeme is found once, when it first ends in a text (``AFTER``): of the 500 lexemes of Python's
+grammar, a text has some dozens, and a set has a bit for each of 37,000 dots. A set is closed under what may come of its dots,
+and a union of closed sets is closed, so the set of a node is the union of those of its lexemes, in any order.
+
 In ``[a □ ]``, after ``[`` at node 1, the dots ``S -> "[" • L "]"``, ``L -> • E …`` and ``E -> • w`` are alive, and no other.
 """
 
@@ -13,18 +17,21 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
-from cdplugin.kernels.infill.workspace import charge, end_node, has_bit, room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, end_node, has_bit, room, set_bit, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
-from cdplugin.kernels.store import statuses
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import i64
+
+KNOWN_AT_ONCE = 8  # lexemes after which what is under way is looked for by itself
 
 
 @kernel
-def find_alive(w):
+def find_alive(h, w):
     """Fill ``NEXT_ALIVE`` for all nodes; 0 or ``W_GROW``. Needs ``ENDS_SETS``.
 
     ``W_ALIVE`` says afterwards whether it is there. It is not where a mask is asked for whose *no* counts, as its tokens may
-    lead where no way through the lattice does (:func:`_is_whole`); nor if there are many dots. Cost: a set of dots for each
-    pair (lexeme, node at which it ends).
+    lead where no way through the lattice does (:func:`_is_whole`). Cost: a set of dots for each pair (lexeme, node at which
+    it ends), and where ``AFTER`` does not know a lexeme yet, what :func:`_find_missing` costs.
     """
     head = whead(w)
     words = head[ws.W_TURN_SET]
@@ -35,32 +42,169 @@ def find_alive(w):
     if not _is_whole(w) or after.shape[0] < (n_lexemes + 1) * words:
         return np.int64(0)
     nodes = 64 * width
-    if not room(w, ws.ALIVE, nodes * words) or not room(w, ws.NEXT_ALIVE, nodes * words):
+    if (
+        not room(w, ws.ALIVE, nodes * words)
+        or not room(w, ws.NEXT_ALIVE, nodes * words)
+        or not room(w, ws.AFTER_MARK, 2 * head[ws.W_N_SYMBOLS_NT])
+        or not room(w, ws.DOT_QUEUE, 3 * head[ws.W_N_DOTS])
+        or not room(w, ws.MISSING, n_lexemes)
+    ):
         return np.int64(statuses.W_GROW)
     head[ws.W_ALIVE] = 1
     charge(w, (nodes * words) >> 2)
     alive = tab(w, ws.NEXT_ALIVE)
     first = head[ws.W_FIRST]
-    last = end_node(w)
     for i in range(first * words, nodes * words):
         alive[i] = 0
+    if not _know_after(h, w, n_lexemes):
+        return np.int64(statuses.W_GROW)
     for i in range(words):
         alive[first * words + i] = after[n_lexemes * words + i]
     sets = tab(w, ws.ENDS_SETS)
-    has_twins = head[ws.W_HAS_TWINS] != 0
+    known = tab(w, ws.AFTER_KNOWN)
+    missing = tab(w, ws.MISSING)
+    n_missing = np.int64(0)
     for lexeme in range(n_lexemes):
+        some = np.int64(0)
         for k in range(width):
             word = sets[lexeme * width + k]
-            while word:
-                end = 64 * k + low_bit(word)
+            some |= word
+            while word and known[lexeme]:
+                node = _alive_node(w, 64 * k + low_bit(word))
                 word &= word - 1
                 if not charge(w, 2 + (words >> 1)):
                     return np.int64(statuses.W_GROW)
-                if end < last:
-                    end = first + (tab(w, ws.TWIN_OF)[end] if has_twins else end)
                 for i in range(words):
-                    alive[end * words + i] |= after[lexeme * words + i]
+                    alive[node * words + i] |= after[lexeme * words + i]
+        if some and not known[lexeme]:
+            missing[n_missing] = lexeme
+            n_missing += 1
+    if n_missing and not _find_missing(h, w, n_missing):
+        return np.int64(statuses.W_GROW)
     return np.int64(0)
+
+
+@kernel
+def _alive_node(w, end):
+    """The number, among the nodes of facts, of a node of the lattice."""
+    head = whead(w)
+    if end >= end_node(w):
+        return np.int64(end)
+    return head[ws.W_FIRST] + (tab(w, ws.TWIN_OF)[end] if head[ws.W_HAS_TWINS] != 0 else end)
+
+
+@kernel
+def _find_missing(h, w, n_missing):
+    """Add to ``NEXT_ALIVE`` what may be under way after the lexemes in ``MISSING``, which ``AFTER`` does not know; whether that
+    could be done.
+
+    A few of them are looked at by themselves, and so known from now on, and so are those that end alone. Behind a gap many end
+    at once: then one search finds what may be under way after any of them.
+    """
+    head = whead(w)
+    words = head[ws.W_TURN_SET]
+    width = head[ws.W_WIDTH]
+    missing = tab(w, ws.MISSING)
+    sets = tab(w, ws.ENDS_SETS)
+    after = tab(w, ws.AFTER)
+    alive = tab(w, ws.NEXT_ALIVE)
+    for j in range(min(n_missing, KNOWN_AT_ONCE)):
+        if not _know_after(h, w, missing[j]):
+            return False
+    for end in range(64 * width):
+        count = np.int64(0)
+        if not charge(w, n_missing):
+            return False
+        for j in range(n_missing):
+            count += has_bit(sets, missing[j] * width, end)
+        if count == 0:
+            continue
+        at = _alive_node(w, np.int64(end)) * words
+        for j in range(n_missing):
+            if not has_bit(sets, missing[j] * width, end):
+                continue
+            if count <= KNOWN_AT_ONCE and not _know_after(h, w, missing[j]):
+                return False
+            if tab(w, ws.AFTER_KNOWN)[missing[j]]:
+                charge(w, words)
+                for i in range(words):
+                    alive[at + i] |= after[missing[j] * words + i]
+            elif not _search(h, w, alive, at, missing[j]):
+                return False
+    return True
+
+
+@kernel
+def _know_after(h, w, lexeme):
+    """Have ``AFTER`` know what may be under way after a lexeme, or where a text begins; whether that could be done."""
+    known = tab(w, ws.AFTER_KNOWN)
+    words = whead(w)[ws.W_TURN_SET]
+    if known[lexeme]:
+        return True
+    after = tab(w, ws.AFTER)
+    for i in range(lexeme * words, (lexeme + 1) * words):
+        after[i] = 0
+    if not _search(h, w, after, lexeme * words, lexeme):
+        return False
+    known[lexeme] = 1
+    return True
+
+
+@kernel
+def _search(h, w, into, at, lexeme):
+    """Add to the set by turn at ``into[at:]`` the dots that may be under way behind a lexeme (after the last one: where a text
+    begins); whether that could be done. What the set has in it already is not followed: all that comes of it is there, too.
+
+    A breadth-first search over dots. Where a nonterminal is expected, its rules begin; where a rule ends, all dots behind its
+    nonterminal are under way.
+    """
+    head = whead(w)
+    n_nonterminals = head[ws.W_N_SYMBOLS_NT]
+    symbols = i64(h, layout.DOT_SYMBOL)
+    nullable = i64(h, layout.NULLABLE)
+    lefts = i64(h, layout.DOT_LEFT)
+    heads = tab(w, ws.SYMBOL_HEADS)
+    dots = tab(w, ws.SYMBOL_DOTS)
+    first_heads = tab(w, ws.FIRST_HEADS)
+    first_dots = tab(w, ws.FIRST_DOTS)
+    turn_of = tab(w, ws.TURN_OF)
+    marks = tab(w, ws.AFTER_MARK)
+    queue = tab(w, ws.DOT_QUEUE)
+    head[ws.W_STAMP] += 1
+    stamp = head[ws.W_STAMP]
+    count = np.int64(0)
+    if lexeme == head[ws.W_N_LEXEMES]:
+        queue[0] = 0
+        count += 1
+    else:
+        for j in range(heads[n_nonterminals + lexeme], heads[n_nonterminals + lexeme + 1]):
+            queue[count] = dots[j] + 1
+            count += 1
+    begin = np.int64(0)
+    while begin < count:
+        dot = queue[begin]
+        begin += 1
+        while True:
+            symbol = symbols[dot]
+            if symbol == layout.END_OF_RULE:
+                left = lefts[dot]
+                if marks[n_nonterminals + left] != stamp:
+                    marks[n_nonterminals + left] = stamp
+                    for j in range(heads[left], heads[left + 1]):
+                        queue[count] = dots[j] + 1
+                        count += 1
+                break
+            if not set_bit(into, at, turn_of[dot]) or symbol < 0:
+                break
+            if marks[symbol] != stamp:
+                marks[symbol] = stamp
+                for j in range(first_heads[symbol], first_heads[symbol + 1]):
+                    queue[count] = first_dots[j]
+                    count += 1
+            if not nullable[symbol]:
+                break
+            dot += 1
+    return charge(w, 4 * count)
 
 
 @kernel

@@ -114,7 +114,7 @@ def build_rests(h, w):
         or not room(w, ws.CHAINED_AT, 2 * nodes)
         or not room(w, ws.END_LIST, nodes)
         or not room(w, ws.ACTIVE, head[ws.W_DOT_SET])
-        or find_alive(w) < 0
+        or find_alive(h, w) < 0
     ):
         return np.int64(statuses.W_GROW)
     # where slots are open, symbols have many ends, and what is known is taken over from node to node

@@ -74,7 +74,7 @@ from __future__ import annotations
     WAYS,
     DONE,  # per symbol: the nodes at which it was followed last; per dot: the last one, and the row of the origins that were
     INSIDE_OF,  # lexer state -> stamp << 1 | whether a token may end in it, in one walk
-    AFTER,  # lexeme (last: a text's beginning) -> set by turn of the dots that may be under way after it; empty where many
+    AFTER,  # lexeme (last: a text's beginning) -> set by turn of the dots that may be under way after it; see AFTER_KNOWN
     ALIVE,  # node -> set by turn of the dots that may be under way there, W_TURN_SET words
     REST_NODES,  # dot -> set of the nodes at which it has a row in REST
     PENDING,  # set of nonterminals, by rank: their ends at a node are not all followed yet; then the set of its words in use
@@ -172,8 +172,12 @@ from __future__ import annotations
     TWINS,  # set of the nodes that are the same as another; then two more sets, of one gap
     GAP_OWN,  # node in a gap -> set of the dots from which a rest right of the gap is led to
     GAP_STAYING,  # set by turn of the dots before a symbol that may lie in the gap
+    AFTER_KNOWN,  # lexeme (last: a text's beginning) -> 1 if AFTER has what may be under way after it
+    AFTER_MARK,  # nonterminals: a stamp where they were expected, then one where they had ended (kernels/infill/alive.py)
+    DOT_QUEUE,  # dots that such a search has found
+    MISSING,  # lexemes that end in the text and are not in AFTER
     N_WORKSPACE,
-) = range(154)
+) = range(158)
 
 _S = 2 * N_WORKSPACE
 (
