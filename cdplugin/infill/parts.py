@@ -66,6 +66,16 @@ def filled(parts: Sequence[Part], fillings: Sequence[bytes]) -> bytes:
     return b"".join(part.text + (next(remaining) if part.is_open else b"") for part in parts)
 
 
+def between(parts: Sequence[Part]) -> tuple[bytes, ...]:
+    """The text before the first open part, between open parts, and after the last one."""
+    texts = [b""]
+    for part in parts:
+        texts[-1] += part.text
+        if part.is_open:
+            texts.append(b"")
+    return tuple(texts)
+
+
 def with_token(parts: Sequence[Part], at: int, token: int, text: bytes) -> list[Part]:
     """The parts with a token in a slot, or appended at the left edge of a gap."""
     part = parts[at]

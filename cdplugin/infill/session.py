@@ -27,6 +27,7 @@ import numpy as np
 
 from cdplugin import forking
 from cdplugin.bits import bit_members
+from cdplugin.collector import gc_paused
 from cdplugin.errors import LimitExceeded
 from cdplugin.infill.answers import Answers
 from cdplugin.infill.parts import Gap, Part, Slots, filled, with_token
@@ -322,7 +323,7 @@ class InfillSession:
             work = QUESTION_STEPS * arena.limits.max_step_work
             if self._work_left is not None:
                 work = min(work, self._work_left)
-            with arena.one_budget(work):
+            with arena.one_budget(work), gc_paused():
                 try:
                     yield
                 finally:

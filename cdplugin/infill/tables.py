@@ -18,6 +18,8 @@ import numpy as np
 
 from cdplugin import forking
 from cdplugin.bits import bit_flags, bit_members, members
+from cdplugin.collector import gc_paused
+from cdplugin.engine.blocks import address_of
 from cdplugin.engine.expander import Expander
 from cdplugin.errors import CdpluginError, EngineError, LimitExceeded, UnsupportedError
 from cdplugin.infill.chains import chains, near_first, next_of
@@ -43,7 +45,7 @@ MOST_START_STATES = 1 << 12  # that are kept
 MOST_DOTS_ALIVE, MOST_WORDS_ALIVE = 1 << 16, 1 << 21  # of sets of dots, one for each lexeme
 MOST_DOTS_CHAINED = 1 << 12
 _TOKENS_AT_ONCE = 4096
-_STEP_WORK = 50  # units of work of a byte that is followed, besides what the kernels count
+_STEP_WORK, _BYTE_WORK = 50, 5  # units of work of a text that is followed, and of each of its bytes, besides what kernels count
 PREFERRED_BYTES = np.argsort(
     np.array(
         [
@@ -98,7 +100,7 @@ class InfillGrammar:
     def _make(self) -> None:
         grammar = self.grammar
         self.arena = grammar._base_arena.clone()
-        with self.arena.one_budget(grammar._arena.limits.max_compile_work, "max_compile_work"):
+        with self.arena.one_budget(grammar._arena.limits.max_compile_work, "max_compile_work"), gc_paused():
             self._make_tables(grammar)
 
     def _make_tables(self, grammar: Grammar) -> None:
@@ -336,12 +338,12 @@ class InfillGrammar:
 
     def step(self, cursor: int, text: bytes) -> int:
         """The matcher's cursor after a text; 0 if nothing legal begins so."""
-        self.arena.spend(_STEP_WORK * len(text))
-        for byte in text:
-            cursor = self.arena.call(engine.OP_STEP, cursor, byte)
-            if cursor == 0:
-                break
-        return cursor
+        if len(text) == 1:
+            self.arena.spend(_STEP_WORK)
+            return self.arena.call(engine.OP_STEP, cursor, text[0])
+        self.arena.spend(_STEP_WORK + _BYTE_WORK * len(text))
+        data = np.frombuffer(text, np.uint8)
+        return self.arena.call(engine.OP_RUN, cursor, address_of(data), len(data)) if text else cursor
 
     def accepts_at(self, cursor: int) -> bool:
         """Whether the text may end at a cursor."""
@@ -354,13 +356,19 @@ class InfillGrammar:
 
     def right_until(self, text: bytes) -> int:
         """How many bytes of a text the matcher reads; -1 if it accepts the text."""
+        cursor = self.step(self.start, text)
+        if cursor:
+            return -1 if self.accepts_at(cursor) else len(text)
+        right, wrong = 0, len(text)  # bytes that are read, and that are not
         cursor = self.start
-        self.arena.spend(_STEP_WORK * len(text))
-        for i, byte in enumerate(text):
-            cursor = self.arena.call(engine.OP_STEP, cursor, byte)
-            if cursor == 0:
-                return i
-        return -1 if self.accepts_at(cursor) else len(text)
+        while wrong - right > 1:
+            middle = (right + wrong) // 2
+            further = self.step(cursor, text[right:middle])
+            if further:
+                cursor, right = further, middle
+            else:
+                wrong = middle
+        return right
 
     def successors(self, cursor: int) -> list[tuple[int, int]]:
         """The cursors that one byte leads to, each with the byte that a filling prefers."""

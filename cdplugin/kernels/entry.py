@@ -16,13 +16,13 @@ from __future__ import annotations
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import compiled, entry_kernel, kernel
-from cdplugin.kernels.jit.views import view_i32, view_i64
+from cdplugin.kernels.jit.views import view_i32, view_i64, view_u8
 from cdplugin.kernels.lexer.rows import known_transition
 from cdplugin.kernels.masks.masks import add_terminals, fill
 from cdplugin.kernels.masks.shared import learn
 from cdplugin.kernels.masks.spelling import spell
 from cdplugin.kernels.masks.successors import successors
-from cdplugin.kernels.parser.cursors import accepts_at, start_of, step
+from cdplugin.kernels.parser.cursors import accepts_at, start_of, step, step_bytes
 from cdplugin.kernels.parser.earley import advance, complete, make_row
 from cdplugin.kernels.parser.rules import prepare
 from cdplugin.kernels.parser.tokens import accept
@@ -76,7 +76,8 @@ from cdplugin.kernels.store.stack import intern_words, push_pair
     OP_TRANSITIONS,  # a: address of int64 (n,) lexer states, b: address of int32 (n, 256) for their transitions, c: n -> 0
     OP_LEARN,  # a: base, b: address of the shared store's header -> 0, 1 if that has no room (masks/shared.py: learn)
     OP_CLASSES,  # a: expression -> its classes of bytes, noted as a value (regex/derive.py: note_classes)
-) = range(27)
+    OP_RUN,  # a: cursor, b: address of uint8 text, c: its bytes -> cursor after them (0: dead)
+) = range(28)
 
 MATCHES_SOMETHING, MATCHES_EMPTY = 1, 2  # what OP_STATUS answers
 JOB_WORDS = 5
@@ -311,6 +312,8 @@ def engine(h, op, a, b, c):
         return note_classes(h, a)
     if op == OP_LEARN:
         return np.int64(learn(h, a, b))
+    if op == OP_RUN:
+        return np.int64(step_bytes(h, a, view_u8(b, c), 0, c))
     if op == OP_REINDEX:
         return np.int64(reindex(h))
     return np.int64(rememo(h))
