@@ -119,7 +119,7 @@ def _write_groups(h, group, first):
     nothing are left out.
 
     The ends are sorted by what ends, then by place, as words ``scanned << 32 | number``: each run of equal ``scanned`` is a
-    group.
+    group. Each end is in it once.
     """
     head = header(h)
     count = (head[layout.STACK_TOP] - first) // mask_layout.END_WORDS
@@ -139,17 +139,28 @@ def _write_groups(h, group, first):
     i = 0
     while i < count:
         scanned = words[order + i] >> 32
-        size = 0
-        below = np.int64(0)
+        n_pairs = 0
+        ascend = True
         while i < count and words[order + i] >> 32 == scanned:
             source = first + mask_layout.END_WORDS * (words[order + i] & layout.LOW_32)
-            node = words[source + mask_layout.E_NODE]
-            words[pairs + size] = node
-            words[pairs + size + 1] = words[source + mask_layout.E_BEGUN]
+            pair = (words[source + mask_layout.E_NODE] + 1) << 32 | words[source + mask_layout.E_BEGUN]
+            ascend = ascend and (n_pairs == 0 or words[pairs + n_pairs - 1] < pair)
+            words[pairs + n_pairs] = pair
+            n_pairs += 1
+            i += 1
+        # walks below nodes of which one is above the other come to the same end each: kept, they would multiply
+        if not ascend:
+            head[layout.WORK_LEFT] -= n_pairs
+            n_pairs = sort_unique(words, pairs, n_pairs)
+        size = 2 * n_pairs
+        below = np.int64(0)
+        for k in range(n_pairs - 1, -1, -1):
+            pair = words[pairs + k]
+            node = (pair >> 32) - 1
+            words[pairs + 2 * k] = node
+            words[pairs + 2 * k + 1] = pair & layout.LOW_32
             # what a walk below the group would cost decides whether a row walks it or follows a base
             below += skips[node] if node >= 0 else head[layout.N_NODES]
-            size += 2
-            i += 1
         if scanned:
             value = intern(h, layout.K_ENDS, pairs, size)
             if value < 0:

@@ -61,6 +61,7 @@ _OFTEN = 8  # a mask that is written so often is kept as a row: then it is a cop
 _MANY_BITS = 300  # if it has more tokens than are written as fast
 _BITS_OF_ROW = 250
 _MOST_ROWS = 32  # that an arena keeps
+_LOOKED_AT = 64  # pairs, for one that is there already
 SMALL = 48  # nodes below the ends of a group up to which they are walked for each row
 
 
@@ -137,12 +138,12 @@ def _length(length):
 def _reach(h, row, base):
     """Push the pairs (row, base) that a token's lexemes may lead to, ``(row, base)`` first; 0 or a status.
 
-    The stack is worklist and result in one. Each pair comes once per group that leads to it: bases below ends lie deeper in
-    the trie than the ends, so the search ends. Groups of at most ``SMALL`` nodes are left to :func:`_delta`, and so are rows
-    at which a tracked value matters.
+    The stack is worklist and result in one. Bases below ends lie deeper in the trie than the ends, so the search ends. A pair
+    to which several groups lead comes once, unless many others come between: else all ways to it would be followed. Groups of
+    at most ``SMALL`` nodes are left to :func:`_delta`, and so are rows at which a tracked value matters.
     """
     head = header(h)
-    at = head[layout.STACK_TOP]
+    bottom = at = head[layout.STACK_TOP]
     if push_pair(h, row, base) < 0:
         return np.int64(statuses.GROW)
     while at < head[layout.STACK_TOP]:
@@ -159,7 +160,9 @@ def _reach(h, row, base):
                 # bases are shared by all rows, but what a shadow allows depends on a text
                 if next_row > 0 and _has_shadow(h, next_row):
                     continue  # walked instead
-                status = next_row if next_row < 0 else _push_after(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS])
+                if next_row < 0:
+                    return next_row
+                status = _push_after(h, bottom, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS])
                 if status < 0:
                     return status
     return np.int64(0)
@@ -254,9 +257,9 @@ def _doubts(h, bottom, row, state):
 
 
 @kernel
-def _push_after(h, row, ends):
-    """Push ``row`` with each base of what it starts with (EXACT, and LONGEST or LAZY lexemes), below the ends of a group; 0 or
-    a status.
+def _push_after(h, bottom, row, ends):
+    """Push ``row`` with each base of what it starts with (EXACT, and LONGEST or LAZY lexemes), below the ends of a group, where
+    the pairs ``STACK[bottom:top]`` do not have it; 0 or a status.
     """
     for field in (parser_layout.R_START, parser_layout.R_LONGEST):
         state = i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + field]
@@ -266,9 +269,20 @@ def _push_after(h, row, ends):
         after = state if state < 0 else base_of(h, state, ends)
         if after < 0:
             return after
-        if push_pair(h, row, after) < 0:
+        if not _is_pushed(h, bottom, row, after) and push_pair(h, row, after) < 0:
             return np.int64(statuses.GROW)
     return np.int64(0)
+
+
+@kernel
+def _is_pushed(h, bottom, row, base):
+    """Whether the pair (row, base) is among the last ``_LOOKED_AT`` of ``STACK[bottom:top]``."""
+    words = i64(h, layout.STACK)
+    top = header(h)[layout.STACK_TOP]
+    for at in range(max(bottom, top - 2 * _LOOKED_AT), top, 2):
+        if words[at + 1] == base and words[at] == row:
+            return True
+    return False
 
 
 @kernel
