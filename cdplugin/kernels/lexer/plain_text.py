@@ -93,7 +93,7 @@ def _after_char(h, state):
     keep_firsts(h, base + 2, np.int64(0))
     result = intern_set(h, layout.K_AFTER, base + 2)
     head[layout.STACK_TOP] = base
-    return result if result < 0 else memo_put(h, layout.M_AFTER_CHAR, state, 0, result)
+    return memo_put(h, layout.M_AFTER_CHAR, state, 0, result)
 
 
 @kernel

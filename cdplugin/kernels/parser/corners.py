@@ -90,12 +90,10 @@ def left_corners(h, nonterminal):
             if symbols[dot] < layout.END_OF_RULE and push(h, pack(-2 - symbols[dot], dot)) < 0:
                 return statuses.GROW
     # sorted by lexeme, so that a lexeme's dots are found by bisection (first_at)
-    first = intern_set(h, layout.K_FIRST, end)
-    if first < 0 or memo_put(h, layout.M_FIRST, nonterminal, 0, first) < 0:
-        return statuses.GROW
+    first = memo_put(h, layout.M_FIRST, nonterminal, 0, intern_set(h, layout.K_FIRST, end))
+    if first < 0:
+        return first
     corners = intern_set(h, layout.K_CORNERS, base)
-    if corners < 0:
-        return statuses.GROW
     return memo_put(h, layout.M_CORNERS, nonterminal, 0, corners)
 
 
@@ -194,8 +192,6 @@ def restrict(h, origin, nonterminal):
     if head[layout.STACK_TOP] - base < count:
         result = intern(h, layout.K_ORIGIN, base, head[layout.STACK_TOP] - base)
     head[layout.STACK_TOP] = base
-    if result < 0:
-        return result
     return memo_put(h, layout.M_RESTRICT, origin, nonterminal, result)
 
 
@@ -230,10 +226,9 @@ def _restrict_to_each(h, origin):
             pair += 1
         result = intern(h, layout.K_ORIGIN, end, head[layout.STACK_TOP] - end)
         head[layout.STACK_TOP] = end
-        if result < 0:
-            return result
-        if memo_put(h, layout.M_RESTRICT, origin, corner, result) < 0:
-            return statuses.GROW
+        status = memo_put(h, layout.M_RESTRICT, origin, corner, result)
+        if status < 0:
+            return status
     head[layout.STACK_TOP] = base
     set_aux(h, origin, 1)
     return 0

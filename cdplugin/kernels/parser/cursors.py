@@ -260,8 +260,6 @@ def step_set(h, state, byte):
                 return status
             accepts |= status
     result = cursor_of(h, base, accepts)
-    if result < 0:
-        return result
     return memo_put(h, layout.M_STEP, state, byte, result)
 
 

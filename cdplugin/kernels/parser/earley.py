@@ -178,8 +178,6 @@ def complete(h, nonterminal, origin):
     # the worklist below the items is dropped with them; only the items are the value
     items = intern_set(h, layout.K_ITEMS, end)
     head[layout.STACK_TOP] = base
-    if items < 0:
-        return items
     return memo_put(h, layout.M_COMPLETE, origin, nonterminal, items)
 
 
@@ -492,8 +490,7 @@ def advance(h, row, accepted):
             return statuses.LIMIT_WORK
         if is_skip(h, lexeme):
             head[layout.STACK_TOP] = base
-            same = _after_skip(h, row, accepted)
-            return same if same < 0 else memo_put(h, layout.M_ADVANCE, row, accepted, same)
+            return memo_put(h, layout.M_ADVANCE, row, accepted, _after_skip(h, row, accepted))
         role = role_of(h, lexeme)
         if role == layout.TRACKS or role == layout.VALUE:
             status = scan_tracked(h, items, origin, lexeme)
@@ -535,8 +532,6 @@ def advance(h, row, accepted):
     # the moves stay below: they are the work list, not items
     after = make_row(h, base + moves)
     head[layout.STACK_TOP] = base
-    if after < 0:
-        return after
     return memo_put(h, layout.M_ADVANCE, row, accepted, after)
 
 

@@ -207,7 +207,7 @@ def note_classes(h, e):
                 return np.int64(statuses.GROW)
     classes = intern(h, layout.K_CLASSES, base, head[layout.STACK_TOP] - base)
     head[layout.STACK_TOP] = base
-    return np.int64(classes if classes < 0 else memo_put(h, layout.M_CLASSES, e, 0, classes))
+    return np.int64(memo_put(h, layout.M_CLASSES, e, 0, classes))
 
 
 @kernel

@@ -236,7 +236,7 @@ def _next(h, node, body):
                 return status
     keep_firsts(h, base, np.int64(EPSILON))
     result = intern_set(h, layout.K_NEXT, base)
-    return result if result < 0 else memo_put(h, layout.M_NEXT, node, body, result)
+    return memo_put(h, layout.M_NEXT, node, body, result)
 
 
 @kernel

@@ -67,8 +67,6 @@ def saturate(h, e, longest):
         result = result if result < 0 else make_cat(h, result, tail)
     else:
         result = _sequence_cut(h, e, longest)
-    if result < 0:
-        return np.int64(result)
     return memo_put(h, layout.M_SATURATE, e, 0, result)
 
 

@@ -164,8 +164,6 @@ def plain_run_bound(h, e):
             answer = max(answer, part & ~np.int64(1))
     elif kind == layout.K_AND:
         answer = _plain_run_less_finite(h, body)
-    if answer < 0:
-        return answer
     return memo_put(h, layout.M_PLAIN_RUN, e, 0, answer)
 
 

@@ -415,10 +415,12 @@ def memo_get(h, kind, a, b):
 
 @kernel
 def memo_put(h, kind, a, b, result):
-    """Memoise ``result`` (at least 0) of function ``kind`` at ``(a, b)``; returns it, or ``GROW``.
+    """Memoise ``result`` of function ``kind`` at ``(a, b)``; returns it, or ``GROW``. A status is not stored, only returned.
 
     Only finished results are stored: an entry never changes, so readers need no check.
     """
+    if result < 0:
+        return result
     head = header(h)
     keys = i64(h, layout.MEMO_KEYS)
     # keys and results grow together: the owner knows them as a pair
