@@ -45,7 +45,7 @@ import numpy as np
 from cdplugin import forking
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.blocks import address_of
-from cdplugin.engine.capacities import HASHED
+from cdplugin.engine.owned_tables import HASHED
 from cdplugin.errors import CdpluginError
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import JOB_WORDS

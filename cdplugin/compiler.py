@@ -18,9 +18,9 @@ from cdplugin import expr
 from cdplugin.collector import gc_paused
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.base_arena import BaseArena, base_arena_of, evaluate
+from cdplugin.engine.expander import StaticTables
 from cdplugin.engine.lexemes import TokenRanges, lexeme_table, plain_table, resolve_tokens
 from cdplugin.engine.rules import SEARCH_BYTES, Lexemes, RuleSet, build_rules, prepare_rules
-from cdplugin.engine.static_tables import StaticTables
 from cdplugin.engine.tracked import count_words
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
 from cdplugin.ir import EXACT, LAZY, GrammarIR, Symbol

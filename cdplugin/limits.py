@@ -62,3 +62,6 @@ class Limits:
             if not 1 <= value < _MOST:
                 found = str(value) if value.bit_length() < 100 else f"a number of {value.bit_length()} bits"
                 raise ValueError(f"Limits.{field.name}: expected 1 to 2**62 - 1, found {found}")
+
+
+DEFAULT_LIMITS = Limits()

@@ -12,7 +12,7 @@ from engine_tools import TINY, cases, mask, vocabulary
 
 import cdplugin as cd
 from cdplugin.engine import arena as owner
-from cdplugin.engine import capacities, owned_tables, pages
+from cdplugin.engine import owned_tables, pages
 from cdplugin.engine.arena import Arena
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.store import layout
@@ -234,7 +234,7 @@ def test_a_table_grows_where_it_is_while_it_has_room(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(pages, "_kept", 0)
     arena = cd.Compiler(VOCAB).compile(SPECS[0])._arena
     monkeypatch.setattr(Arena, "_install", lambda *_: pytest.fail("it was copied"))
-    for table in capacities.ROOM:
+    for table in owned_tables.ROOM:
         before, nbytes = arena.tables[table], arena.nbytes
         before[:] = 7
         arena.reserve(table, len(before) + 1)
@@ -242,7 +242,7 @@ def test_a_table_grows_where_it_is_while_it_has_room(monkeypatch: pytest.MonkeyP
         assert after.ctypes.data == before.ctypes.data and len(after) > len(before)
         assert arena.nbytes - nbytes == after.nbytes - before.nbytes
         assert (after[: len(before)] == 7).all()
-        assert table in capacities.IN_USE or not after[len(before) :].any()
+        assert table in owned_tables.IN_USE or not after[len(before) :].any()
 
 
 def test_memory_that_tables_grew_in_is_handed_on_as_large_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,15 +251,15 @@ def test_memory_that_tables_grew_in_is_handed_on_as_large_as_it_is(monkeypatch: 
     monkeypatch.setattr(pages, "_kept", 0)
     compiler = cd.Compiler(VOCAB)
     arena = compiler.compile_ir(SPECS[0].to_ir(compiler.limits))._arena
-    for table in capacities.ROOM:
+    for table in owned_tables.ROOM:
         arena.reserve(table, 2 * len(arena.tables[table]))
         arena.tables[table][-1] = 7
-    sizes, address = {table: len(arena.tables[table]) for table in capacities.ROOM}, arena._block.memory.ctypes.data
+    sizes, address = {table: len(arena.tables[table]) for table in owned_tables.ROOM}, arena._block.memory.ctypes.data
     del arena
     taken = compiler.compile_ir(SPECS[0].to_ir(compiler.limits))._arena
     assert taken._block.memory.ctypes.data == address
-    assert {table: len(taken.tables[table]) for table in capacities.ROOM} == sizes
-    assert all(not taken.tables[table][-1] for table in capacities.ROOM if table not in capacities.IN_USE)
+    assert {table: len(taken.tables[table]) for table in owned_tables.ROOM} == sizes
+    assert all(not taken.tables[table][-1] for table in owned_tables.ROOM if table not in owned_tables.IN_USE)
     assert taken.nbytes == bytes_of_tables(taken, compiler._base.arena) + owned_tables._OBJECT_BYTES + taken.header.nbytes
     small = cd.Compiler(VOCAB, cd.Limits(max_cache_bytes=8 << 20))
     del taken

@@ -16,7 +16,7 @@ from test_lexing import random_lexing
 import cdplugin as cd
 from cdplugin import expr
 from cdplugin.ir import EXACT, LAZY, LONGEST, GrammarIR
-from cdplugin.queries import capture_names
+from cdplugin.queries import captures
 
 VOCAB = vocabulary([b"ab", b'"}', b", "])
 COMPILER = cd.Compiler(VOCAB)
@@ -117,13 +117,13 @@ def _ids(matcher: cd.Matcher, word: bytes) -> list[int]:
 def test_other_lexing_parses(kinds: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the engine accepts is parsed, lexed as the engine does; the start symbol's capture is the whole text."""
     fallbacks = []
-    original = capture_names.Lexing
+    original = captures.Lexing
 
     def lexing(*arguments: object, **options: object) -> object:
         fallbacks.append(bool(options))
         return original(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(capture_names, "Lexing", lexing)
+    monkeypatch.setattr(captures, "Lexing", lexing)
     parsed = 0
     for seed in range(cases(100, 8)):
         rng = random.Random(seed)
@@ -279,13 +279,13 @@ def test_steps_grow_with_the_text(name: str, monkeypatch: pytest.MonkeyPatch) ->
     """Twice the text, twice the steps; a depth of thousands recurses nowhere."""
     grammar, text = LONG[name]
     made = []
-    original = capture_names.Lexing
+    original = captures.Lexing
 
     def lexing(*arguments: object, **options: object) -> object:
         made.append(original(*arguments, **options))  # type: ignore[arg-type]
         return made[-1]
 
-    monkeypatch.setattr(capture_names, "Lexing", lexing)
+    monkeypatch.setattr(captures, "Lexing", lexing)
     for n in cases(1, 0) * [1_500, 3_000] or [150, 300]:
         assert captured(grammar, text(n))
     assert len(made) == 2

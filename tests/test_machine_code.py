@@ -18,7 +18,7 @@ from llvmlite import binding
 from cdplugin.kernels.jit import cache_files, machine_code
 from cdplugin.kernels.jit import decorators as jit
 from cdplugin.kernels.jit.cache_files import CacheWarning, Folders
-from cdplugin.kernels.jit.targets import TARGETS, host_targets
+from cdplugin.kernels.jit.machine_code import TARGETS, host_targets
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = """

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from cdplugin.cli.main import OK, CommandError
-from cdplugin.kernels.jit.targets import TARGETS, host_targets
+from cdplugin.kernels.jit.machine_code import TARGETS, host_targets
 
 
 def carry(args: argparse.Namespace) -> int:

@@ -74,7 +74,7 @@ def table(found: Trace) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    from cdplugin.queries.trace_text import step_rows
+    from cdplugin.queries.trace import step_rows
 
     out = Table(box=None, pad_edge=False, header_style="bold")
     out.add_column("step", justify="right", style="dim")

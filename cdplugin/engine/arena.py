@@ -13,8 +13,7 @@ import numpy as np
 from cdplugin.collector import gc_paused
 from cdplugin.engine import pages
 from cdplugin.engine.blocks import DTYPES, Block, Span, Tables, address_of, dtype_of
-from cdplugin.engine.capacities import AT_ONCE, IN_USE, INITIAL, ROOM
-from cdplugin.engine.owned_tables import OwnedTables
+from cdplugin.engine.owned_tables import AT_ONCE, IN_USE, INITIAL, ROOM, OwnedTables
 from cdplugin.engine.shared_bases import SharedBases, Store
 from cdplugin.errors import CdpluginError, LimitExceeded
 from cdplugin.kernels import entry as kernels

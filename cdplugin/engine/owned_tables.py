@@ -12,18 +12,92 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from typing import NamedTuple
 
 import numpy as np
 
 from cdplugin.engine import pages
 from cdplugin.engine.blocks import DTYPES, Block, address_of, dtype_of
-from cdplugin.engine.capacities import FOR_WALKS, HASHED, IN_USE, MEMO, Room
 from cdplugin.engine.values import Values
 from cdplugin.errors import LimitExceeded
 from cdplugin.kernels import entry as kernels
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits
 from cdplugin.memory import Account
+
+
+class _Sizes(NamedTuple):
+    """How large a table is, in items.
+
+    ``initial``: at the beginning, zeros; enough for a small schema, so that most grammars never grow. Record 0 ("none") of
+    values, lexer states, their transitions, and rows is among them: kernels read it without asking.
+
+    ``room``: how many times as large the table of a clone may become where it is: addresses that take no memory until they are
+    used. Most grammars grow, and a copy would take fresh pages for what is there already.
+
+    ``at_once``: how many times as large such a table may be used from the beginning, where arenas may be large: an operation
+    that runs out of room begins again. Only tables that fill from the front, so that what is not used is not touched.
+
+    ``for_walks``: what walks of much of the trie need.
+
+    ``counter``: of a table that fills from the front, the word of the header that counts its records, each of ``words`` items.
+    """
+
+    initial: int
+    room: int = 0
+    at_once: int = 0
+    for_walks: int = 0
+    counter: int = -1
+    words: int = 1
+
+
+_VALUE, _STATE, _BASE = layout.VALUE_WORDS, lexer_layout.LEXER_WORDS, mask_layout.BASE_WORDS
+_SIZES = {
+    layout.DATA: _Sizes(6144, 8, 2, 1 << 15, layout.DATA_USED),
+    layout.VALUES: _Sizes(1792 * _VALUE, 4, 2, (1 << 12) * _VALUE, layout.N_VALUES, _VALUE),
+    layout.INDEX: _Sizes(8192),
+    layout.MEMO_KEYS: _Sizes(2048),
+    layout.MEMO_RESULTS: _Sizes(2048),
+    layout.STACK: _Sizes(4608, 8, 0, 1 << 15, layout.STACK_TOP),
+    layout.TRANSITIONS: _Sizes(32 * 256, 64, 4, 128 * 256, layout.TRANSITIONS_USED),
+    layout.LEXER_STATES: _Sizes(128 * _STATE, 16, 4, 256 * _STATE, layout.N_LEXER_STATES, _STATE),
+    layout.ROWS: _Sizes(1024, 4),
+    layout.BASES: _Sizes(128 * _BASE, 4),
+    layout.MASKS: _Sizes(512, 4),
+    layout.TOKEN_LISTS: _Sizes(8192, 16, 2, 1 << 17, layout.TOKENS_USED),
+    layout.ENDS: _Sizes(2048, 16, 2, 1 << 15, layout.ENDS_USED),
+}
+INITIAL = {table: sizes.initial for table, sizes in _SIZES.items()}
+ROOM = {table: sizes.room for table, sizes in _SIZES.items() if sizes.room}
+AT_ONCE = {table: sizes.at_once for table, sizes in _SIZES.items() if sizes.at_once}
+FOR_WALKS = {table: sizes.for_walks for table, sizes in _SIZES.items() if sizes.for_walks}
+IN_USE = {table: (sizes.counter, sizes.words) for table, sizes in _SIZES.items() if sizes.counter >= 0}
+
+MEMO = (layout.MEMO_KEYS, layout.MEMO_RESULTS)
+HASHED = (layout.INDEX, *MEMO)  # their numbers of items are powers of two
+
+
+class Room(NamedTuple):
+    """Memory for a table: zeros, unless a word of the header says how much of the table is in use (``IN_USE``)."""
+
+    array: np.ndarray
+    page: np.ndarray | None
+
+    @classmethod
+    def of(cls, table: int, items: int) -> Room:
+        """Room for so many items of a table, or for all that its pages hold. Raises ``MemoryError``."""
+        dtype = DTYPES[table]
+        size = items * dtype.itemsize
+        if size < pages.LARGE:
+            return cls((np.empty if table in IN_USE else np.zeros)(items, dtype), None)
+        page, is_zero = pages.acquire(size)
+        part = page[:size] if table in HASHED else page
+        if not is_zero and table not in IN_USE:
+            part[:] = 0
+        return cls(part.view(dtype), page)
+
 
 _GROWTH_SMALL, _GROWTH_LARGE = 4.0, 2.0  # factors for tables below and above a MiB: a kernel that ran out of room starts again
 _MANY_GROWTHS = 3  # in one operation: from then on large tables grow as fast as small ones

@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from cdplugin.errors import GrammarError, LimitExceeded, shown
 from cdplugin.expr import EMPTY, Expr, literals
 from cdplugin.ir import GrammarIR
-from cdplugin.limits import Limits
+from cdplugin.limits import DEFAULT_LIMITS, Limits
 from cdplugin.regex.alphabet import UTF8
 from cdplugin.regex.pattern import parse
 from cdplugin.regex.syntax import DIALECTS
 
-_DEFAULT_LIMITS = Limits()
-
 
 def compile_regex(
-    pattern: str, limits: Limits = _DEFAULT_LIMITS, dialect: str = "rust", ir: GrammarIR | None = None
+    pattern: str, limits: Limits = DEFAULT_LIMITS, dialect: str = "rust", ir: GrammarIR | None = None
 ) -> GrammarIR:
     """Text that ``pattern`` matches from end to end, as one lexeme. Raises ``GrammarError``, also where nothing matches."""
     if not isinstance(pattern, str):
@@ -33,7 +31,7 @@ def compile_regex(
     return _single(expression, "regex", ir)
 
 
-def compile_choice(choices: Sequence[str], limits: Limits = _DEFAULT_LIMITS, ir: GrammarIR | None = None) -> GrammarIR:
+def compile_choice(choices: Sequence[str], limits: Limits = DEFAULT_LIMITS, ir: GrammarIR | None = None) -> GrammarIR:
     """Exactly one of ``choices``, as one set of literals. Duplicates count once. Linear in the total length.
 
     Raises ``GrammarError`` for an empty list, and, with its index, for an item that is not a string or holds a lone surrogate.

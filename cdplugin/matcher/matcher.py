@@ -19,13 +19,13 @@ from cdplugin import forking
 from cdplugin.bitmask import integer, row_address
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.blocks import address_of
-from cdplugin.engine.static_tables import StaticTables
+from cdplugin.engine.expander import StaticTables
 from cdplugin.errors import BudgetError, EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
 from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
-from cdplugin.queries import budgets, capture_names, completion, explain, forced, trace
+from cdplugin.queries import budgets, captures, completion, explain, forced, trace
 from cdplugin.queries.partial_json import PartialJson
 from cdplugin.queries.successors import after_stop
 from cdplugin.vocab.vocabulary import Vocabulary
@@ -508,7 +508,7 @@ class Matcher:
             before.rollback(1)
             if before.is_accepting():  # else the token that ended the text is one that the grammar names
                 tokens.pop()
-        return capture_names.all_captures(self._grammar._base_arena, self._grammar._tables, tokens)
+        return captures.all_captures(self._grammar._base_arena, self._grammar._tables, tokens)
 
     def explain(self, token_id: int) -> str:
         """Why a token is not allowed: which bytes of it are legal, what was expected after them, in which lexemes."""

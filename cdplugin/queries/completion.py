@@ -26,8 +26,7 @@ from cdplugin.kernels.store import layout
 from cdplugin.queries.costs import Costs
 from cdplugin.queries.measures import Measures
 from cdplugin.queries.successors import leave_out, successors
-from cdplugin.vocab.derived import once_for_a_vocabulary
-from cdplugin.vocab.vocabulary import Vocabulary
+from cdplugin.vocab.vocabulary import Vocabulary, once_for_a_vocabulary
 
 _MOST_KEPT = 50_000  # cursors whose endings are kept
 _PLACE_BYTES = 400  # of such a cursor: two places in tables

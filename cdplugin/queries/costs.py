@@ -24,8 +24,7 @@ from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.regex.measures import FAR, LONG
 from cdplugin.kernels.store import layout
-from cdplugin.queries.measures import Measures, total
-from cdplugin.queries.shortest_matches import Budget, ShortestMatches
+from cdplugin.queries.measures import Budget, Measures, ShortestMatches, total
 
 _PLACE_BYTES, _RULE_BYTES = 150, 450  # measured: an entry of a table; a rule or a nonterminal with its lists
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from cdplugin.engine.arena import Arena
-from cdplugin.engine.static_tables import StaticTables
+from cdplugin.engine.expander import StaticTables
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
 from cdplugin.kernels.parser import layout as parser_layout

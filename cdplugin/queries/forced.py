@@ -5,16 +5,36 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
 from cdplugin.bits import bit_members
 from cdplugin.engine.arena import Arena
+from cdplugin.engine.expander import StaticTables
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
 from cdplugin.kernels.store import layout
 from cdplugin.queries.completion import Endings
-from cdplugin.queries.followed import Followed
+
+
+class Followed(Protocol):
+    """What a query may ask of a matcher (:class:`cdplugin.Matcher`) that it follows: queries stand below them."""
+
+    @property
+    def tokens(self) -> tuple[int, ...]: ...
+    @property
+    def stop_token_ids(self) -> tuple[int, ...]: ...
+    def fork(self) -> Followed: ...
+    def is_accepting(self) -> bool: ...
+    def is_terminated(self) -> bool: ...
+    def accept_token(self, token_id: int) -> bool: ...
+    def fill_next_token_bitmask(self, bitmask: Any, index: int = 0) -> None: ...
+    def forced_tokens(self, canonical: bool = False, *, limit: int = 256) -> list[int]: ...
+    def shortest_completion(self) -> list[int]: ...
+    def explain(self, token_id: int) -> str: ...
+    def _here(self) -> tuple[Arena, StaticTables, int]: ...
+
 
 CONTEXT = 8  # tokens before the place that the tokenizer is shown
 _MOST_LOOKED_AT = 2_000  # allowed tokens among which continuations are chosen

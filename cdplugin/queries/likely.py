@@ -21,8 +21,7 @@ from cdplugin.engine.blocks import address_of
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.store import layout
-from cdplugin.vocab.derived import once_for_a_vocabulary
-from cdplugin.vocab.vocabulary import Vocabulary
+from cdplugin.vocab.vocabulary import Vocabulary, once_for_a_vocabulary
 
 _SYNTAX, _SPACE, _DIGIT, _LETTER, _SIGN, _OTHER = (1 << i for i in range(6))
 _TAKEN = {"syntax": 40, "space": 4, "digits": 8, "signs": 16, "words": 12}  # tokens of each kind at one place

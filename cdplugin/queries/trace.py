@@ -13,11 +13,113 @@ from typing import Any
 import numpy as np
 
 from cdplugin.bits import bit_flags
+from cdplugin.engine.arena import Arena
+from cdplugin.engine.expander import StaticTables
 from cdplugin.errors import EngineError, LimitExceeded
+from cdplugin.ir import PLACES_PER_LEXEME
+from cdplugin.kernels.store import layout
 from cdplugin.queries import explain
-from cdplugin.queries.followed import Followed
-from cdplugin.queries.places import Place, PlaceFinder
+from cdplugin.queries.captures import Rules
+from cdplugin.queries.forced import Followed
 from cdplugin.vocab.vocabulary import Vocabulary
+
+MOST_PLACES = 8
+"""Places that are told of one position of a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One way to read on: an open lexeme inside a rule.
+
+    Attributes
+    ----------
+    lexeme : the name of the lexeme: a terminal, a literal, ``key`` or ``value`` of a JSON Schema.
+    rule : the name of the rule that the lexeme stands in, ``""`` where it has none.
+    where : where the spec says so: JSON Pointers into a schema (``""`` is its root), or ``line 3, column 1`` of a grammar.
+        Several where one lexeme stands for several subschemas and the text does not tell which one it is in.
+    """
+
+    lexeme: str
+    rule: str
+    where: tuple[str, ...]
+
+    @property
+    def address(self) -> str:
+        """``where`` for a person."""
+        return " or ".join(f"#{place}" if not place.startswith("line ") else place for place in self.where)
+
+
+class PlaceFinder:
+    """Finds the places of a matcher's cursors. The rules that it has read are kept from one question to the next."""
+
+    def __init__(self, tables: StaticTables) -> None:
+        self._tables = tables
+        self._rules: Rules | None = None
+        self._known = (0, -1)
+
+    def find(self, arena: Arena, cursor: int) -> tuple[Place, ...]:
+        """The places at a cursor, at most :data:`MOST_PLACES`. The caller holds the arena's lock."""
+        rules = self._current(arena)
+        found: dict[Place, None] = {}
+        for row, state in [*arena.pairs(cursor), *explain.after_longest(arena, cursor)]:
+            dots, open_lexemes = explain.open_lexemes(arena, rules, row, state)
+            for lexeme, at in open_lexemes:
+                for place in self._of_lexeme(arena, rules, lexeme, at, dots):
+                    found[place] = None
+                    if len(found) == MOST_PLACES:
+                        return tuple(found)
+        return tuple(found)
+
+    def _current(self, arena: Arena) -> Rules:
+        """The arena's rules, read again if there are more."""
+        expander: Any = arena.expand
+        known = (id(arena), getattr(expander, "n_dots", 0))
+        if self._rules is None or known != self._known:
+            self._rules, self._known = Rules(arena), known
+        return self._rules
+
+    def _of_lexeme(self, arena: Arena, rules: Rules, lexeme: int, at: list[int], around: list[int]) -> list[Place]:
+        """The places of an open lexeme that stands at some dots; where none is known, those of the rules ``around`` it."""
+        name = explain.lexeme_name(arena, self._tables, lexeme)
+        table = self._tables
+        own = table.lexemes.places[lexeme] if lexeme < len(table.lexemes.places) else ()
+        out = []
+        for dot in at[:MOST_PLACES]:
+            left = rules.lefts[dot]
+            key = self._key_before(rules, dot)
+            where = _narrowed(own or key, key, self._rule_places(left))
+            where = where or self._rule_places(left) or self._around(rules, around)
+            out.append(Place(name, explain.rule_name(arena, table, left), where))
+        return out or [Place(name, "", own or self._around(rules, around))]
+
+    def _key_before(self, rules: Rules, dot: int) -> tuple[str, ...]:
+        """The places of the nearest lexeme before a dot in its rule that has any: a property's name, before its value."""
+        places = self._tables.lexemes.places
+        at = dot - 1
+        while at >= 0 and rules.symbols[at] != layout.END_OF_RULE and dot - at <= 4:
+            lexeme = -2 - rules.symbols[at]
+            if 0 <= lexeme < len(places) and places[lexeme]:
+                return places[lexeme]
+            at -= 1
+        return ()
+
+    def _rule_places(self, left: int) -> tuple[str, ...]:
+        places = self._tables.rules.places
+        return places[left] if left < len(places) else ()
+
+    def _around(self, rules: Rules, dots: list[int]) -> tuple[str, ...]:
+        return next(filter(None, (self._rule_places(rules.lefts[dot]) for dot in dots)), ())
+
+
+def _narrowed(places: tuple[str, ...], key: tuple[str, ...], rule: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of a lexeme's places that agree with the property's name before it, and that lie inside the rule's."""
+    if len(places) > 1 and key:
+        agreed = tuple(place for place in places if place in key)
+        places = agreed or (key if len(places) == PLACES_PER_LEXEME else places)
+    if len(places) > 1:
+        places = tuple(place for place in places if any(place.startswith(f"{outer}/") for outer in rule)) or places
+    return places
+
 
 MOST_STEPS = 1_000
 """Steps of a trace, unless the caller says otherwise."""
@@ -121,8 +223,6 @@ class Trace:
 
     def text(self, width: int = 120) -> str:
         """The trace as lines of text, each at most ``width`` characters."""
-        from cdplugin.queries.trace_text import trace_text
-
         return trace_text(self, width)
 
     def html(self, title: str = "cdplugin trace", *, max_bytes: int = 8 << 20) -> str:
@@ -272,3 +372,67 @@ def _step_dict(trace: Trace, step: Step) -> dict[str, Any]:
             ],
         }
     return out
+
+
+_HEAD = ("step", "token", "allowed", "where", "what")
+_WIDTHS = (5, 16, 8, 34)
+
+
+def trace_text(trace: Trace, width: int) -> str:
+    """The answer of :meth:`cdplugin.queries.trace.Trace.text`."""
+    lines = [_line(_HEAD, width)]
+    for number, step in enumerate(trace.steps):
+        lines += [_line(row, width) for row in step_rows(trace, number, step)]
+    if trace.stopped:
+        lines.append(_fit(f"stopped: {trace.stopped}", width))
+    return "\n".join(lines) + "\n"
+
+
+def step_rows(trace: Trace, number: int, step: Step) -> list[tuple[str, str, str, str, str]]:
+    """A step as rows of number, token, tokens allowed, place, remark; the first row has all, further ones only a remark."""
+    token = "(end)" if step.token_id is None else step.label
+    where = "; ".join(dict.fromkeys(_place(p.address, p.rule, p.lexeme) for p in step.places))
+    remarks = _remarks(trace, step)
+    first = (str(number), token, f"{step.allowed:,}", where, remarks[0] if remarks else "")
+    return [first, *(("", "", "", "", remark) for remark in remarks[1:])]
+
+
+def _place(address: str, rule: str, lexeme: str) -> str:
+    inside = f" in {rule}" if rule and not rule.startswith("/") else ""
+    return f"{address or '-'} {lexeme}{inside}"
+
+
+def _remarks(trace: Trace, step: Step) -> list[str]:
+    out = []
+    if not step.accepted:
+        out.append(f"REFUSED: {step.reason}")
+    if step.token_id is None or not step.accepted:
+        out.append(f"expected {step.expected}")
+    ahead = [f"forced: {explain.show(trace.decode(step.forced))}"] if step.forced else []
+    if step.may_end:
+        ahead.append("the text may end here")
+    elif step.ending:
+        ahead.append(f"shortest ending: {explain.show(trace.decode(step.ending))}")
+    if ahead:
+        out.append("; ".join(ahead))
+    if step.preference is not None:
+        out.append(preference_text(trace, step.preference))
+    return out
+
+
+def preference_text(trace: Trace, preference: Preference) -> str:
+    """What the model wanted, as a sentence."""
+    wanted = preference.wanted
+    verdict = "allowed" if wanted.allowed else f"refused: {preference.reason}"
+    removed = f"the mask removed {preference.removed:.1%} of the probability"
+    return f"the model wanted {trace.label(wanted.token_id)} ({wanted.probability:.1%}), {verdict}; {removed}"
+
+
+def _line(cells: tuple[str, ...], width: int) -> str:
+    out = "  ".join(_fit(cell, size).ljust(size) for cell, size in zip(cells, _WIDTHS, strict=False))
+    return _fit(f"{out}  {cells[-1]}".rstrip(), width)
+
+
+def _fit(text: str, width: int) -> str:
+    text = " ".join(text.splitlines())
+    return text if len(text) <= width else text[: max(width - 1, 0)] + "…"

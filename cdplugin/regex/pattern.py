@@ -23,7 +23,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from cdplugin.expr import CAT_OP, EMPTY, EPSILON, REPEAT_OP, Expr, alt, cat, literals, nullable, repeat
-from cdplugin.limits import Limits
+from cdplugin.limits import DEFAULT_LIMITS, Limits
 from cdplugin.regex.alphabet import Alphabet
 from cdplugin.regex.scanner import error_at
 from cdplugin.regex.syntax import parse_tree
@@ -33,10 +33,9 @@ from cdplugin.walks import fold, trie
 
 IsNull = Callable[[Expr], bool]
 """Whether words hold the empty one."""
-_DEFAULT_LIMITS = Limits()
 
 
-def parse(pattern: str, dialect: str = "ecma", flags: str = "", limits: Limits = _DEFAULT_LIMITS) -> Pattern:
+def parse(pattern: str, dialect: str = "ecma", flags: str = "", limits: Limits = DEFAULT_LIMITS) -> Pattern:
     """Parse ``pattern`` (``"ecma"``, ``"rust"`` or ``"python"`` syntax; see :mod:`cdplugin.regex.syntax`).
 
     Raises ``GrammarError`` for bad syntax, ``UnsupportedError`` for what is refused by name (look-behind, back-references to

@@ -58,16 +58,21 @@ def _tables() -> dict[str, Any]:
     return json.loads(resources.files("cdplugin").joinpath("unicode_data.json").read_text(encoding="utf-8"))
 
 
-@bounded_cache
-def _decoded(table: str, name: str) -> Ranges:
-    """The set stored as ``gap-length`` pairs in base 32 under ``name``."""
+def ranges_of(text: str) -> Ranges:
+    """Ranges written as ``gap-length`` pairs in base 32, as in ``unicode_data.json``."""
     out, end = [], 0
-    for item in _tables()[table][name].split():
+    for item in text.split():
         gap, _, length = item.partition("-")
         low = end + int(gap, 32)
         end = low + (int(length, 32) if length else 0) + 1
         out.append((low, end - 1))
-    return normalise_ranges(out)  # cuts where a set runs across the surrogates
+    return tuple(out)
+
+
+@bounded_cache
+def _decoded(table: str, name: str) -> Ranges:
+    """The set stored under ``name``, cut where it runs across the surrogates."""
+    return normalise_ranges(ranges_of(_tables()[table][name]))
 
 
 @bounded_cache

@@ -13,15 +13,17 @@ b'aab'
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import warnings
+import weakref
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -394,3 +396,20 @@ def load_arrays(name: str) -> dict[str, np.ndarray] | None:
         size = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         arrays[array_name] = content[base + offset : base + offset + size].view(dtype).reshape(shape)
     return arrays if tuple(arrays) == _ARRAYS else None
+
+
+T = TypeVar("T")
+
+
+def once_for_a_vocabulary(make: Callable[[Vocabulary], T]) -> Callable[[Vocabulary], T]:
+    """Decorator: a function of a vocabulary whose result is kept beside it. The result may not refer to the vocabulary."""
+    kept: weakref.WeakKeyDictionary[Vocabulary, T] = weakref.WeakKeyDictionary()
+
+    @functools.wraps(make)
+    def find(vocab: Vocabulary) -> T:
+        found = kept.get(vocab)
+        if found is None:
+            found = kept[vocab] = make(vocab)
+        return found
+
+    return find

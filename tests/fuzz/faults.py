@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 
 import cdplugin as cd
-from cdplugin.engine import arena, blocks, capacities, owned_tables, pages, rules
+from cdplugin.engine import arena, blocks, owned_tables, pages, rules
 from cdplugin.engine import base_arena as template
 from cdplugin.engine import tracked as keeping
 from cdplugin.engine.arena import Arena
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.parser import layout as parser_layout
 
-OWNERS = (arena, blocks, capacities, keeping, owned_tables, pages, rules, template)
+OWNERS = (arena, blocks, keeping, owned_tables, pages, rules, template)
 """Modules that allocate and grow what the kernels read."""
 KINDS = ("memory", "pages", "limit", "interrupt")
 

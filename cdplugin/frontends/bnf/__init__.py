@@ -1,7 +1,7 @@
 """Backus-Naur grammars over characters: GBNF as llama.cpp defines it, EBNF as xgrammar does.
 
-``scan`` reads characters, ``parse`` makes a tree per rule (``tree``), ``check`` finds what is undefined or matches nothing,
-``fold`` turns rules that are regular into expressions, ``write`` writes rules over lexemes.
+``scan`` reads characters, ``parse`` makes a tree per rule (``tree``), ``fold`` turns rules that are regular into expressions,
+``write`` writes rules over lexemes, and finds what is undefined or matches nothing.
 """
 
 from cdplugin.frontends.bnf.compile import compile_bnf

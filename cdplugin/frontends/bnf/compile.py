@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from cdplugin.errors import GrammarError, LimitExceeded
-from cdplugin.frontends.bnf.check import check_references
 from cdplugin.frontends.bnf.fold import fold_rules
 from cdplugin.frontends.bnf.parse import parse
-from cdplugin.frontends.bnf.write import Writer
+from cdplugin.frontends.bnf.write import Writer, check_references
 from cdplugin.frontends.source import Source
 from cdplugin.ir import GrammarIR
-from cdplugin.limits import Limits
-
-_DEFAULT_LIMITS = Limits()
+from cdplugin.limits import DEFAULT_LIMITS, Limits
 
 
 def compile_bnf(
     text: str,
     syntax: str,
     root: str = "root",
-    limits: Limits = _DEFAULT_LIMITS,
+    limits: Limits = DEFAULT_LIMITS,
     ir: GrammarIR | None = None,
     *,
     fold: bool = True,

@@ -6,19 +6,20 @@ the regular alternatives of a choice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
-from cdplugin.errors import LimitExceeded
+from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.expr import ALL_BYTES, EPSILON, Expr, byte_mask, repeat
-from cdplugin.frontends.bnf.check import fail_unproductive, unproductive
 from cdplugin.frontends.bnf.fold import Folded, Regular, combine, join_alternatives, join_sequence, regular, repeated
 from cdplugin.frontends.bnf.rule_options import RuleOptions
-from cdplugin.frontends.bnf.tree import ALT, DISPATCH, REF, REPEAT, SEQ, TOKENS, Dispatch, Grammar, Node
+from cdplugin.frontends.bnf.tree import ALT, DISPATCH, REF, REPEAT, SEQ, TOKENS, Dispatch, Grammar, Node, references
 from cdplugin.frontends.free_text import dispatch_text, dispatch_tokens
+from cdplugin.frontends.productive import Productive
 from cdplugin.frontends.repeats import SymbolRepeats
 from cdplugin.ir import GrammarIR, Symbol, TokenSet
 from cdplugin.limits import Limits
-from cdplugin.walks import fold
+from cdplugin.walks import fold, reached
 
 Part = Regular | Symbol
 """What a node became: an expression, or a nonterminal (or token)."""
@@ -201,3 +202,69 @@ class Writer:
         free = TokenSet(ranges=tuple((i, i) for i in others), negated=True, ends=False)
         by_token = [(TokenSet(ranges=((tag, tag),)), follow) for tag, follow in tags]
         return dispatch_tokens(self.ir, by_token, free, loop=dispatch.loop)
+
+
+_MOST_NAMES = 2_000
+
+
+def check_references(grammar: Grammar, root: str) -> dict[str, set[str]]:
+    """The rules within reach of ``root``, it first, each with the rules that it mentions.
+
+    Raises :class:`GrammarError` for a missing root and for undefined rules. Rules that are out of reach may be unused on
+    purpose; only their references are looked at.
+    """
+    rules = grammar.rules
+    if not rules:
+        raise GrammarError(
+            "the grammar has no rules", expected=f"{root} ::= …", found="no text" if not grammar.source.text else "none"
+        )
+    if root not in rules:
+        raise GrammarError(f"no rule is named {root!r}{_similar(grammar, root)}", expected=f"a rule {root!r}, or root=…")
+    mentioned: dict[str, set[str]] = {}
+    undefined: dict[str, int] = {}
+    for rule in rules.values():
+        names = mentioned[rule.name] = set()
+        for name, at in references(rule.body):
+            names.add(name)
+            if name not in rules:
+                undefined.setdefault(name, at)
+    if undefined:
+        used = set().union(*mentioned.values())
+        name, at = next(iter(undefined.items()))
+        more = f" (and {len(undefined) - 1} more)" if len(undefined) > 1 else ""
+        grammar.source.fail(f"rule {name!r} is not defined{more}{_similar(grammar, name, used)}", at)
+    needed = reached([root], lambda name: sorted(mentioned[name], key=lambda other: rules[other].at))
+    return {name: mentioned[name] for name in needed}
+
+
+def _similar(grammar: Grammar, name: str, used: set[str] | None = None) -> str:
+    """``: did you mean 'x'?``, rules that nothing uses first."""
+    names = [n for n in grammar.rules if abs(len(n) - len(name)) <= 3][:_MOST_NAMES]
+    folded = {n.lower().replace("_", "-"): n for n in names}
+    match = get_close_matches(name.lower().replace("_", "-"), folded, 3, 0.6)
+    if not match:
+        return ""
+    unused = [m for m in match if used is not None and folded[m] not in used]
+    best = folded[(unused or match)[0]]
+    return f": did you mean {best!r}{', which no rule uses' if unused else ''}?"
+
+
+def unproductive(rules: Iterable[tuple[Symbol, tuple[Symbol, ...]]], wanted: Iterable[Symbol]) -> set[Symbol]:
+    """Which nonterminals of ``wanted`` derive no text. Lexemes and tokens derive some."""
+    return set(wanted) - Productive((left, (s for s in right if s >= 0)) for left, right in rules).known
+
+
+def fail_unproductive(grammar: Grammar, mentioned: dict[str, set[str]], dead: set[str]) -> None:
+    """Raise for the first cycle of rules none of which can end. Each dead rule needs another one, so there is a cycle."""
+    name = next(name for name in mentioned if name in dead)
+    path: dict[str, None] = {}
+    while name not in path:
+        path[name] = None
+        name = min(mentioned[name] & dead)
+    cycle = list(path)[list(path).index(name) :]
+    through = f" (through {', '.join(repr(n) for n in cycle[1:4])})" if len(cycle) > 1 else ""
+    grammar.source.fail(
+        f"rule {name!r} matches nothing: every derivation of it contains {name!r} again{through}",
+        grammar.rules[name].at,
+        expected="an alternative that ends",
+    )

@@ -139,24 +139,7 @@ def _date_time(alphabet: Alphabet, portable: bool) -> Expr:
     return cat(_format("date", alphabet, portable), match("[tT]", alphabet), _format("time", alphabet, portable))
 
 
-def _duration(alphabet: Alphabet, portable: bool) -> Expr:
-    """RFC 3339, appendix A: no fractions, no signs, no gaps between units, weeks alone."""
-    n = rf"\d{{1,{DIGITS}}}"
-    time = rf"T{n}(?:H(?:{n}M(?:{n}S)?)?|M(?:{n}S)?|S)"
-    return match(rf"P(?:{n}(?:W|(?:Y(?:{n}M(?:{n}D)?)?|M(?:{n}D)?|D)(?:{time})?)|{time})", alphabet)
-
-
-def _uuid(alphabet: Alphabet, portable: bool) -> Expr:
-    """RFC 4122: any version and variant, digits in either case."""
-    return match(rf"{_HEX}{{8}}-(?:{_HEX}{{4}}-){{3}}{_HEX}{{12}}", alphabet)
-
-
 # --- pointers, templates, patterns ------------------------------------------------------------------------------------------
-
-
-def _json_pointer(alphabet: Alphabet, portable: bool) -> Expr:
-    """RFC 6901."""
-    return match(r"(?:/(?:[^/~]|~[01])*)*", alphabet)
 
 
 def _relative_json_pointer(alphabet: Alphabet, portable: bool) -> Expr:
@@ -214,15 +197,20 @@ def _ascending() -> str:
     return "|".join(parts)
 
 
+_COUNT = rf"\d{{1,{DIGITS}}}"
+_FROM_HOURS = f"T{_COUNT}(?:H(?:{_COUNT}M(?:{_COUNT}S)?)?|M(?:{_COUNT}S)?|S)"
+_FROM_DAYS = f"(?:Y(?:{_COUNT}M(?:{_COUNT}D)?)?|M(?:{_COUNT}D)?|D)"
 _BUILDERS: dict[str, Callable[[Alphabet, bool], Expr]] = {
     "date": _date,
     "time": _time,
     "date-time": _date_time,
-    "duration": _duration,
+    # RFC 3339, appendix A: no fractions, no signs, no gaps between units, weeks alone
+    "duration": lambda alphabet, _: match(f"P(?:{_COUNT}(?:W|{_FROM_DAYS}(?:{_FROM_HOURS})?)|{_FROM_HOURS})", alphabet),
     "ipv4": lambda alphabet, _: formats_uri.ipv4(alphabet),
     "ipv6": lambda alphabet, _: formats_uri.ipv6(alphabet, 7),
-    "uuid": _uuid,
-    "json-pointer": _json_pointer,
+    # RFC 4122: any version and variant, digits in either case
+    "uuid": lambda alphabet, _: match(f"{_HEX}{{8}}-(?:{_HEX}{{4}}-){{3}}{_HEX}{{12}}", alphabet),
+    "json-pointer": lambda alphabet, _: match("(?:/(?:[^/~]|~[01])*)*", alphabet),  # RFC 6901
     "relative-json-pointer": _relative_json_pointer,
     "uri-template": _uri_template,
     "regex": _regex,

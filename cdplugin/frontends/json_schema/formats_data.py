@@ -21,7 +21,7 @@ from cdplugin.expr import ALL_BYTES, EMPTY, EPSILON, Expr, alt, both, byte_mask,
 from cdplugin.frontends.json_schema.formats_uri import ipv4, ipv6, match
 from cdplugin.memory import bounded_cache
 from cdplugin.regex.alphabet import Alphabet
-from cdplugin.regex.unicode import Ranges, intersection, union
+from cdplugin.regex.unicode import Ranges, intersection, ranges_of, union
 
 LABEL_SIZES = ((11, 0xD7FF), (14, 0xFFF), (16, 0x2FF))
 """Labels may have ``(code points, highest code point)``; then the A-label has at most 62 octets.
@@ -73,18 +73,7 @@ _RIGHT_TO_LEFT = "1eg-q 5-2 1e-p 6-9 13-1 1-3 4-2q 1 f-1 j-4 h 1-q 2j-15 b"
 """Letters of the classes R and AL."""
 
 
-@bounded_cache
-def table(text: str) -> Ranges:
-    """Ranges written as ``gap-length`` pairs in base 32, as in ``unicode_data.json``."""
-    out, end = [], 0
-    for item in text.split():
-        gap, _, length = item.partition("-")
-        low = end + int(gap, 32)
-        end = low + (int(length, 32) if length else 0) + 1
-        out.append((low, end - 1))
-    return tuple(out)
-
-
+table = bounded_cache(ranges_of)
 NAME_SIZES = ((63, 63, 63, 19, 19, 19), (14,) * 16)
 """Longest labels of a name, first to last: 251 or 239 characters. A count of all beside the counts of labels (``&``) would be
 exact (253), but squares the states, so that a name beside another pattern takes too long to decide."""

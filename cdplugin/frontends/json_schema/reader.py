@@ -15,7 +15,6 @@ from typing import Any
 
 from cdplugin.errors import GrammarError, LimitExceeded, shown
 from cdplugin.frontends.json_schema import strings
-from cdplugin.frontends.json_schema.counts import count_bounds
 from cdplugin.frontends.json_schema.dialect import (
     ALL_TYPES,
     ARRAY,
@@ -37,7 +36,16 @@ from cdplugin.frontends.json_schema.multiples import is_supported
 from cdplugin.frontends.json_schema.numbers import Bound
 from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.refs import Documents, Resource, Target
-from cdplugin.frontends.json_schema.schema import ArrayPart, Logic, ObjectPart, Refused, Scope, Subschema, describe
+from cdplugin.frontends.json_schema.schema import (
+    ArrayPart,
+    Logic,
+    ObjectPart,
+    Refused,
+    Scope,
+    Subschema,
+    count_bounds,
+    describe,
+)
 from cdplugin.frontends.json_schema.source import escape_token
 from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import UTF8

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from cdplugin.errors import shown
+from cdplugin.errors import GrammarError, LimitExceeded, shown
 from cdplugin.frontends.json_schema import strings
 from cdplugin.frontends.json_schema.dialect import ALL_TYPES
 from cdplugin.frontends.json_schema.numbers import Bound
 from cdplugin.frontends.json_schema.refs import Resource
+from cdplugin.limits import BEYOND_TEXT, Limits
 
 Scope = tuple[tuple[str, int], ...]
 """Dynamic anchors in scope, and the numbers of the outermost resources that have them; empty unless one is referred to."""
@@ -193,3 +194,32 @@ def describe(value: Any) -> str:
     """A value for the ``found`` of a message."""
     text = shown(value)
     return f"{type_name(value)} {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def count_bounds(schema: dict, low: str, high: str, at: str, limits: Limits) -> tuple[int, int | None]:
+    """The values of two keywords as ``x{low,high}``: 0 and None where they are absent.
+
+    An upper bound that no text reaches is none. Raises ``LimitExceeded`` for a count above ``limits.max_repeat`` that matters,
+    and ``GrammarError`` for what is no count, with the keyword and a JSON Pointer.
+    """
+    least = _count(schema[low], low, at) if low in schema else 0
+    most = _count(schema[high], high, at) if high in schema else None
+    if most is not None and most > max(BEYOND_TEXT, limits.max_repeat):
+        most = None
+    for keyword, count in ((low, least), (high, most)):
+        if count is not None and count > limits.max_repeat:
+            expected = f"at most Limits.max_repeat = {limits.max_repeat}"
+            found = describe(schema[keyword])
+            raise LimitExceeded(
+                f"{keyword} is too large", location=f"{at}/{keyword}", keyword=keyword, expected=expected, found=found
+            )
+    return least, most
+
+
+def _count(value: Any, keyword: str, at: str) -> int:
+    """A non-negative integer (Validation, section 6.3.1); 2.0 is one."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0 or value != int(value):
+        location = f"{at}/{keyword}"
+        expected, found = "a non-negative integer", describe(value)
+        raise GrammarError(f"keyword {keyword!r}", location=location, keyword=keyword, expected=expected, found=found)
+    return int(value)

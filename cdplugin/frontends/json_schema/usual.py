@@ -17,11 +17,11 @@ from cdplugin import tally
 from cdplugin.errors import GrammarError
 from cdplugin.expr import Expr, alt, cat, literals
 from cdplugin.frontends.json_schema.barren import drop_barren
-from cdplugin.frontends.json_schema.counts import count_bounds
 from cdplugin.frontends.json_schema.dialect import ARRAY, ARRAY_BIT, NUMBER, OBJECT, OBJECT_BIT, STRING, TYPE, VALUES
 from cdplugin.frontends.json_schema.names import key_text
 from cdplugin.frontends.json_schema.repetition import Commas, Declared, sequence
 from cdplugin.frontends.json_schema.scalars import merged_scalars, typed_scalar
+from cdplugin.frontends.json_schema.schema import count_bounds
 from cdplugin.frontends.json_schema.source import escape_token
 from cdplugin.frontends.json_schema.strings import QUOTE, other_text
 from cdplugin.frontends.json_schema.usual_reader import ANY_OF, ONE_OF, ONLY_STR, REF, Node, UnusualError, UsualReader

@@ -24,18 +24,16 @@ from cdplugin.frontends.lark.tree import Attributes, Grammar, Node
 from cdplugin.frontends.lark.write import RuleAt, Writer
 from cdplugin.frontends.source import Source
 from cdplugin.ir import GrammarIR, Symbol
-from cdplugin.limits import BEYOND_TEXT, Limits
+from cdplugin.limits import BEYOND_TEXT, DEFAULT_LIMITS, Limits
 
 Front = Callable[[Limits, GrammarIR], GrammarIR]
 """What writes another grammar into an IR: ``spec.to_ir``."""
-
-_DEFAULT_LIMITS = Limits()
 
 
 def compile_lark(
     text: str,
     grammars: Mapping[str, Front] | None = None,
-    limits: Limits = _DEFAULT_LIMITS,
+    limits: Limits = DEFAULT_LIMITS,
     ir: GrammarIR | None = None,
     relaxes: bool = False,
 ) -> GrammarIR:

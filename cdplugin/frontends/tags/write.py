@@ -21,8 +21,7 @@ from cdplugin.frontends.literals import compile_regex
 from cdplugin.frontends.repeats import SymbolRepeats, either
 from cdplugin.frontends.spelling import may_hold_tokens, pieces, spell, spell_with_token, token_set, utf8
 from cdplugin.frontends.tags.read import Format, fail, read_tag
-from cdplugin.frontends.tags.xml import Layout, Parameters, SchemaWriter
-from cdplugin.frontends.tags.xml_styles import STYLES
+from cdplugin.frontends.tags.xml import STYLES, Layout, Parameters, SchemaWriter
 from cdplugin.ir import GrammarIR, Symbol, TokenSet
 from cdplugin.limits import Limits
 

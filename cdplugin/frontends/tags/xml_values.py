@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, shown
 from cdplugin.expr import ANY_CHAR, Expr, alt, both, literals, repeat
-from cdplugin.frontends.json_schema.counts import count_bounds
+from cdplugin.frontends.json_schema.schema import count_bounds
 from cdplugin.frontends.spelling import utf8
 from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import UTF8

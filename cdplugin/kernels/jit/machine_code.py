@@ -5,7 +5,11 @@ kernel calls, loads unchecked code under ``NUMBA_BOUNDSCHECK=1``, and raises for
 code is one file for each kernel and signature, named by the kernel, a hash of all kernel sources with the versions and flags
 that matter, and the machine. So all installations of one version share it, and one file is whole or is made again
 (:mod:`cdplugin.kernels.jit.cache_files`). Code that an image or a wheel carries, compiled for a level of the instruction set
-(:mod:`cdplugin.kernels.jit.targets`), has the same form, and is taken where there is none for the machine itself.
+(:data:`TARGETS`), has the same form, and is taken where there is none for the machine itself.
+
+A level (psABI x86-64 microarchitecture levels; AArch64's base) runs on every processor that has the level's instructions.
+``cdplugin warmup --target LEVEL --out FOLDER`` compiles for one, an image or a wheel carries the folder, and a process looks
+there before it compiles.
 """
 
 from __future__ import annotations
@@ -15,21 +19,52 @@ import hashlib
 import inspect
 import os
 import pickle
+import platform
 import sys
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
 from numba.core.caching import NullCache
+from numba.core.codegen import get_host_cpu_features
 from numba.core.compiler import CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.serialize import dumps
 
 from cdplugin.kernels.jit import cache_files
-from cdplugin.kernels.jit.targets import TARGETS, host_targets
+
+
+class Target(NamedTuple):
+    """``cpu``: LLVM's name. ``machines``: as ``platform.machine()`` has them. ``features``: LLVM's names of what it needs."""
+
+    cpu: str
+    machines: tuple[str, ...]
+    features: frozenset[str]
+
+
+_X86 = ("x86_64", "AMD64", "amd64")
+_V2 = frozenset(("cmov", "cx8", "fxsr", "mmx", "sse", "sse2", "cx16", "sahf", "popcnt", "sse3", "sse4.1", "sse4.2", "ssse3"))
+_V3 = _V2 | {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"}
+_V4 = _V3 | {"avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"}
+
+TARGETS = {
+    "x86-64-v4": Target("x86-64-v4", _X86, _V4),
+    "x86-64-v3": Target("x86-64-v3", _X86, _V3),
+    "x86-64-v2": Target("x86-64-v2", _X86, _V2),
+    "armv8": Target("generic", ("aarch64", "arm64", "ARM64"), frozenset(("neon",))),
+}
+"""The levels by name, the one with most instructions first."""
+
+
+@lru_cache(maxsize=1)
+def host_targets() -> tuple[str, ...]:
+    """The levels whose code this machine runs, the one with most instructions first; none where LLVM cannot tell."""
+    features = {flag[1:] for flag in get_host_cpu_features().split(",") if flag.startswith("+")}
+    machine = platform.machine()
+    return tuple(name for name, target in TARGETS.items() if machine in target.machines and target.features <= features)
 
 
 @lru_cache(maxsize=1)
