@@ -27,7 +27,7 @@ from cdplugin.ir import EXACT, LAZY, GrammarIR, Symbol
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.store import layout
-from cdplugin.limits import Limits
+from cdplugin.limits import Limits, at_most
 from cdplugin.matcher import Grammar
 from cdplugin.memory import ByteLru, fixed_cache, short_key, size_of
 from cdplugin.specs.base import JsonObject, JsonSchema, Spec
@@ -160,7 +160,7 @@ def _build(ir: GrammarIR, base: BaseArena, arena: Arena, limits: Limits) -> Stat
     """Evaluate the lexemes, clean the rules, number what is left."""
     for name, found, most in (("rules", len(ir.rules), limits.max_rules), ("lexemes", len(ir.lexemes), limits.max_lexemes)):
         if found > most:
-            raise LimitExceeded(f"too many {name}", expected=f"at most Limits.max_{name} = {most}", found=str(found))
+            raise LimitExceeded(f"too many {name}", expected=at_most(limits, f"max_{name}"), found=str(found))
     lexemes = _factor_prefixes(ir)
     tokens = resolve_tokens(ir, base.arena.vocab)
     used: Sequence[int] = range(len(ir.lexemes))

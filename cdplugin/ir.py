@@ -22,7 +22,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, Union
 
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import EMPTY, Expr, both, literals
-from cdplugin.limits import BEYOND_TEXT, Limits
+from cdplugin.limits import BEYOND_TEXT, Limits, at_most
 
 Symbol = int
 Productive = Callable[[Symbol], bool]
@@ -395,11 +395,8 @@ class GrammarIR:
         """Count the bytes of a grammar's text. Raises ``LimitExceeded`` where those inside each other have too many."""
         self.spent.text += size
         if self.spent.text > limits.max_spec_bytes:
-            raise LimitExceeded(
-                "the spec is too long, nested specs included",
-                expected=f"at most Limits.max_spec_bytes = {limits.max_spec_bytes}",
-                found=str(self.spent.text),
-            )
+            expected, found = at_most(limits, "max_spec_bytes"), str(self.spent.text)
+            raise LimitExceeded("the spec is too long, nested specs included", expected=expected, found=found)
 
     def token(self, tokens: TokenSet, name: str = "", *, skip: Symbol | None = None) -> Symbol:
         """The terminal that one token out of ``tokens`` matches."""

@@ -65,3 +65,8 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+
+
+def at_most(limits: Limits, name: str) -> str:
+    """What the message of a limit that was crossed expects."""
+    return f"at most Limits.{name} = {getattr(limits, name)}"

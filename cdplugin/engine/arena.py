@@ -19,7 +19,7 @@ from cdplugin.errors import CdpluginError, LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.jit.decorators import Notice
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.limits import Limits
+from cdplugin.limits import Limits, at_most
 from cdplugin.vocab.vocabulary import Vocabulary
 
 _LIMIT_MESSAGES = {
@@ -360,7 +360,7 @@ class Arena(OwnedTables):
             raise CdpluginError("an exception interrupted this grammar's engine during a change: compile it again")
         else:
             message, limit = _LIMIT_MESSAGES[status]
-            raise LimitExceeded(message, expected=f"at most Limits.{limit} = {getattr(self.limits, limit)}")
+            raise LimitExceeded(message, expected=at_most(self.limits, limit))
 
     def _make_late(self, status: int, first: int, second: int) -> None:
         """Make the rules that are predicted for the first time, or note what a lexeme's text means."""

@@ -19,7 +19,7 @@ from cdplugin.errors import LimitExceeded
 from cdplugin.expr import Automaton, Expr, Names
 from cdplugin.kernels.regex.programs import AUTOMATON, CHARACTERS, CONSTANT, FIRST_CHARACTER, KEEP, KEYS, LOAD, NAMES
 from cdplugin.kernels.store import layout
-from cdplugin.limits import Limits
+from cdplugin.limits import Limits, at_most
 from cdplugin.memory import fixed_cache
 
 KINDS = {expr.CAT_OP: layout.K_CAT, expr.ALT_OP: layout.K_ALT, expr.AND_OP: layout.K_AND}
@@ -264,12 +264,9 @@ class Program:
                 words += (*bytes_words(self._allowed), layout.K_REPEAT, 0, -1, layout.K_AND, 2)
         else:
             _, low, high = node.args
-            if max(low, high or 0) > self._limits.max_repeat:
-                raise LimitExceeded(
-                    "repetition count too large",
-                    expected=f"at most Limits.max_repeat = {self._limits.max_repeat}",
-                    found=str(max(low, high or 0)),
-                )
+            if (most := max(low, high or 0)) > self._limits.max_repeat:
+                expected = at_most(self._limits, "max_repeat")
+                raise LimitExceeded("repetition count too large", expected=expected, found=str(most))
             words += (layout.K_REPEAT, low, -1 if high is None else high)
 
     def _literals_words(self, texts: tuple[bytes, ...], positive: bool) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from cdplugin.frontends.free_text import dispatch_text, dispatch_tokens
 from cdplugin.frontends.productive import Productive
 from cdplugin.frontends.repeats import SymbolRepeats
 from cdplugin.ir import GrammarIR, Symbol, TokenSet
-from cdplugin.limits import Limits
+from cdplugin.limits import Limits, at_most
 from cdplugin.walks import fold, reached
 
 Part = Regular | Symbol
@@ -51,7 +51,7 @@ class Writer:
         for name in self.symbols:
             self._named(name)
             if len(ir.rules) - first > self.limits.max_rules:
-                raise LimitExceeded("too many rules", expected=f"at most Limits.max_rules = {self.limits.max_rules}")
+                raise LimitExceeded("too many rules", expected=at_most(self.limits, "max_rules"))
         dead = unproductive(ir.rules[first:], self.symbols.values())
         if dead:
             fail_unproductive(self.grammar, mentioned, {name for name, symbol in self.symbols.items() if symbol in dead})

@@ -11,7 +11,7 @@ from cdplugin.frontends.json_schema import strings
 from cdplugin.frontends.json_schema.dialect import ALL_TYPES
 from cdplugin.frontends.json_schema.numbers import Bound
 from cdplugin.frontends.json_schema.refs import Resource
-from cdplugin.limits import BEYOND_TEXT, Limits
+from cdplugin.limits import BEYOND_TEXT, Limits, at_most
 
 Scope = tuple[tuple[str, int], ...]
 """Dynamic anchors in scope, and the numbers of the outermost resources that have them; empty unless one is referred to."""
@@ -208,8 +208,7 @@ def count_bounds(schema: dict, low: str, high: str, at: str, limits: Limits) -> 
         most = None
     for keyword, count in ((low, least), (high, most)):
         if count is not None and count > limits.max_repeat:
-            expected = f"at most Limits.max_repeat = {limits.max_repeat}"
-            found = describe(schema[keyword])
+            expected, found = at_most(limits, "max_repeat"), describe(schema[keyword])
             raise LimitExceeded(
                 f"{keyword} is too large", location=f"{at}/{keyword}", keyword=keyword, expected=expected, found=found
             )

@@ -13,7 +13,7 @@ import re
 from typing import Any, NamedTuple
 
 from cdplugin.errors import GrammarError, LimitExceeded, shown
-from cdplugin.limits import Limits
+from cdplugin.limits import Limits, at_most
 
 MAX_INTEGER_BITS = 8_192
 """Integers of a schema beyond this size are refused: Python converts no integer of over 4,300 digits to text by default."""
@@ -109,8 +109,7 @@ def _name(value: Any) -> str:
 
 def _parse_text(text: str | bytes, limits: Limits) -> Any:
     if len(text) > limits.max_spec_bytes:
-        most = f"at most Limits.max_spec_bytes = {limits.max_spec_bytes}"
-        raise LimitExceeded("schema text too long", expected=most, found=str(len(text)))
+        raise LimitExceeded("schema text too long", expected=at_most(limits, "max_spec_bytes"), found=str(len(text)))
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
@@ -142,8 +141,7 @@ def _reject_constant(name: str) -> Any:
 
 
 def _too_deep(limits: Limits) -> LimitExceeded:
-    most = f"at most Limits.max_spec_depth = {limits.max_spec_depth}"
-    return LimitExceeded("schema nested too deeply", expected=most, found="more")
+    return LimitExceeded("schema nested too deeply", expected=at_most(limits, "max_spec_depth"), found="more")
 
 
 def check_value(root: Any, limits: Limits, names: set[str] | None = None) -> int:
@@ -180,8 +178,7 @@ def check_value(root: Any, limits: Limits, names: set[str] | None = None) -> int
         texts = [member for member in members if type(member) is str]
         budget -= 2 * (len(level) + len(keys) + len(members) + len(texts)) + sum(map(len, keys)) + sum(map(len, texts))
         if budget < 0:
-            most = f"at most Limits.max_spec_bytes = {limits.max_spec_bytes}"
-            raise LimitExceeded("schema too large", expected=most, found="more")
+            raise LimitExceeded("schema too large", expected=at_most(limits, "max_spec_bytes"), found="more")
         members += converted
         level = [member for member in members if type(member) not in _SMALL]
         if len(level) > _MOST_ON_A_LEVEL:

@@ -12,7 +12,7 @@ from cdplugin.frontends.lark.scan import Symbol, scan, token_set
 from cdplugin.frontends.lark.substring import chunks_of
 from cdplugin.frontends.lark.tree import Attributes, Definition, Grammar, Import, Node
 from cdplugin.frontends.source import Source
-from cdplugin.limits import Limits
+from cdplugin.limits import Limits, at_most
 
 _MAX_NESTED_GRAMMARS = 32
 _MAX_CONDITION_DEPTH = 64
@@ -25,8 +25,7 @@ _VALUES = "a name, a string, a regular expression, a special token, '(' or '['"
 def parse(source: Source, limits: Limits) -> Grammar:
     """The tree of a whole grammar."""
     if len(source.text.encode("utf-8", "surrogatepass")) > limits.max_spec_bytes:
-        most = f"at most Limits.max_spec_bytes = {limits.max_spec_bytes}"
-        raise LimitExceeded("grammar text too long", expected=most, found=str(len(source.text)))
+        raise LimitExceeded("grammar text too long", expected=at_most(limits, "max_spec_bytes"), found=str(len(source.text)))
     return _Parser(source, limits).grammar()
 
 
@@ -320,8 +319,7 @@ class _Parser:
 
     def open(self, stack: list[_Frame], symbol: Symbol) -> None:
         if len(stack) > self.limits.max_spec_depth:
-            most = f"at most Limits.max_spec_depth = {self.limits.max_spec_depth}"
-            self.source.exceed("grammar nested too deeply", symbol.at, expected=most)
+            self.source.exceed("grammar nested too deeply", symbol.at, expected=at_most(self.limits, "max_spec_depth"))
         self.pos += 1
         stack.append(_Frame(symbol))
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from cdplugin.errors import GrammarError
 from cdplugin.frontends.source import Source
-from cdplugin.limits import Limits
+from cdplugin.limits import Limits, at_most
 
 
 class Symbol(NamedTuple):
@@ -178,7 +178,7 @@ def _json(source: Source, keyword: str, at: int, limits: Limits) -> tuple[Any, i
         what = f"what follows {keyword} is not JSON ({error.msg})"
         source.fail(what, min(error.pos, len(text)), expected="a JSON value")
     except RecursionError:
-        source.exceed(f"{keyword} nested too deeply", at, expected=f"at most Limits.max_spec_depth = {limits.max_spec_depth}")
+        source.exceed(f"{keyword} nested too deeply", at, expected=at_most(limits, "max_spec_depth"))
     except GrammarError:
         raise
     except ValueError as error:  # an integer of more digits than Python converts

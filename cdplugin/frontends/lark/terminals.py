@@ -17,7 +17,7 @@ from cdplugin.frontends.lark.definitions import Scope, library
 from cdplugin.frontends.lark.substring import substring_expr
 from cdplugin.frontends.lark.tree import Definition, Node, children, walk
 from cdplugin.frontends.source import Source
-from cdplugin.limits import BEYOND_TEXT, Limits
+from cdplugin.limits import BEYOND_TEXT, Limits, at_most
 from cdplugin.memory import fixed_cache
 from cdplugin.regex.alphabet import UTF8
 from cdplugin.regex.pattern import parse as parse_regex
@@ -91,8 +91,7 @@ class Terminals:
             return self.cat(*parts)
         _, low, high = node.args
         if max(low, high or 0) > self.limits.max_repeat:
-            most = f"at most Limits.max_repeat = {self.limits.max_repeat}"
-            source.exceed("a repetition", node.at, expected=most, found=str(high or low))
+            source.exceed("a repetition", node.at, expected=at_most(self.limits, "max_repeat"), found=str(high or low))
         return self._shared((expr.REPEAT_OP, id(parts[0]), low, high), expr.repeat, parts[0], low, high)
 
     def nullable(self, part: Expr) -> bool:
@@ -108,8 +107,7 @@ class Terminals:
         if most > max(BEYOND_TEXT, self.limits.max_repeat):
             return part
         if most > self.limits.max_repeat:
-            expected = f"at most Limits.max_repeat = {self.limits.max_repeat}"
-            source.exceed("max_chars=", at, expected=expected, found=str(most))
+            source.exceed("max_chars=", at, expected=at_most(self.limits, "max_repeat"), found=str(most))
         free = self._shared(("characters", most), expr.repeat, expr.ANY_CHAR, 0, most)
         return self._shared((expr.AND_OP, id(part), id(free)), expr.both, part, free)
 
