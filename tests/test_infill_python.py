@@ -8,6 +8,7 @@ lattice knows little of them (:mod:`cdplugin.infill.answers`): what the loose on
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
 import random
@@ -173,3 +174,75 @@ def test_what_is_written_token_by_token(python_over_tokens: cd.Infill) -> None:
             assert session.undecided == 0
             assert session.insert(0, int(rng.choice(tokens)))
         assert infill.accepts(session.complete().encode())
+
+
+SMALL = [b"x", b" ", b"\n", b"(", b")", b":", b"if ", b"=", b"\n  ", b'"']
+
+
+@pytest.fixture(scope="module")
+def python_over_few_tokens() -> cd.Infill:
+    tokens = [*SMALL, *(byte for byte in ALL_BYTES if byte not in SMALL), b"</s>"]
+    vocab = cd.Vocabulary.from_bytes(tokens, eos_token_ids=len(tokens) - 1)
+    return cd.Infill(cd.Compiler(vocab).compile(cd.grammars.python(max_width=4)))
+
+
+@pytest.mark.parametrize("seed", range(cases(12, 1, 3)))
+def test_slots_beside_all_fillings(python_over_few_tokens: cd.Infill, seed: int) -> None:
+    """Up to three slots, one after the other or apart; filled with all tokens out of a few, the matcher tells what is legal."""
+    infill, rng = python_over_few_tokens, random.Random(seed)
+    decided = 0
+    for _ in range(cases(10, 1, 4)):
+        text = rng.choice(["if x:\n  x\nx\n", "x = (x)\n", 'x("")\n', "if x: x\n", "x=x\n"])
+        counts = rng.choice([(1,), (2,), (3,), (1, 1), (2, 1)])
+        cuts = sorted(rng.sample(range(len(text) + 1), 2 * len(counts)))
+        pieces: list[Any] = [text[: cuts[0]]]
+        for i, count in enumerate(counts):
+            pieces += [cd.Slots(count), text[cuts[2 * i + 1] : cuts[2 * i + 2] if i + 1 < len(counts) else len(text)]]
+        legal = []
+        for chosen in itertools.product(range(len(SMALL)), repeat=sum(counts)):
+            rest = iter(chosen)
+            parts = [[SMALL[next(rest)] for _ in range(p.count)] if isinstance(p, cd.Slots) else [p.encode()] for p in pieces]
+            if infill.accepts(b"".join(itertools.chain(*parts))):
+                legal.append(chosen)
+        session = infill.new(pieces)
+        try:
+            answer = session.completable()
+        except cd.LimitExceeded:
+            continue
+        assert answer or not legal, pieces  # other tokens may do, too
+        if not answer:
+            continue
+        for place in rng.sample(range(sum(counts)), min(2, sum(counts))):
+            row = session.mask(place)
+            for token in range(len(SMALL)):
+                is_set = bool(row[token >> 5] >> (token & 31) & 1)
+                if any(chosen[place] == token for chosen in legal):
+                    assert is_set or session.undecided, (pieces, place, SMALL[token])
+                    decided += is_set
+                if is_set:  # what is set can be gone on with, until the text is legal
+                    assert session.set(place, token), (pieces, place, SMALL[token])
+                    if sum(counts) == 1:
+                        assert (token,) in legal
+                    session.undo()
+    assert decided or not legal
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ["def f(x):\n    ", cd.Slots(6), " x\n"],
+        ["x = [", cd.Slots(3), "]\n"],
+        ["def f(", cd.Slots(2), "):\n    return ", cd.Slots(4), "\n"],
+        ['def f():\n    """', cd.Slots(8), '"""\n    return 1\n', cd.GAP],
+    ],
+)
+def test_slots_over_a_hundred_thousand_tokens(python_over_tokens: cd.Infill, pieces: list[Any]) -> None:
+    """Filled in any order with tokens of the masks: the text is legal, and as long as it should be."""
+    infill, rng = python_over_tokens, random.Random(4)
+    session = infill.new(pieces)
+    assert session.completable()
+    for place in rng.sample(session.open_slots(), len(session.open_slots())):
+        tokens = np.flatnonzero(np.unpackbits(session.mask(place).view(np.uint8), bitorder="little"))
+        assert len(tokens) > 0
+        assert session.set(place, int(rng.choice(tokens)))
+    assert infill.accepts(session.complete().encode())

@@ -14,16 +14,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from cdplugin.infill.complete import Completions
-from cdplugin.infill.parts import MOST_COMPETING, MOST_PLANNED, Part, between, filled, planned
+from cdplugin.infill.parts import MOST_COMPETING, MOST_PLANNED, Part, filled, laid_out, planned, with_gaps
 from cdplugin.infill.proofs import Proofs
-from cdplugin.infill.search import Search
+from cdplugin.infill.rests import MOST_ELEMENTS
+from cdplugin.infill.search import Search, unknown
 from cdplugin.infill.tables import InfillGrammar
 from cdplugin.infill.workspace import Workspace
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
 
 BRIEF = 16  # bytes
-MOST_TRIES = 500  # texts that are tried before a lattice is asked
+MOST_TRIES, MOST_TRIES_OF_SLOTS = 500, 5000  # texts that are tried before a lattice is asked
 WORK_OF_A_NODE = 600  # units of work of spelling that count as a node of a lattice
 
 
@@ -122,7 +123,17 @@ class Answers:
         if not self.tables.is_exact and not any(part.is_open for part in parts):
             return self.length(parts) is not None and self.tables.accepts(b"".join(part.text for part in parts))
         if self.tables.has_families:  # the strict lattice knows little of these, and takes long to be there at all
-            if self._is_witnessed(parts) or self._is_completed_briefly(parts):
+            if not self.tables.is_exact and self._is_witnessed(parts):
+                return True
+            if not self.tables.is_exact and any(part.slot and part.is_open for part in parts):
+                free, _ = with_gaps(parts[: self.length(parts)])
+                if not self._is_completed_briefly(free) and not self.build(free, loose=True):
+                    return False
+                if self._is_witnessed(parts):
+                    return True
+                if search is not None:  # one of many questions: what slots do to the lattices takes seconds to find
+                    raise unknown("texts of so many tokens")
+            elif self._is_completed_briefly(parts):
                 return True
             if not self.build(parts, loose=True):
                 return False
@@ -142,15 +153,19 @@ class Answers:
         Returns how many tokens are left out because the search for a filling was given up.
         """
         tables = self.tables
-        if tables.is_exact or not tables.has_families or parts[hole].slot:  # else the strict lattice knows little
+        is_only_slot = parts[hole].slot and sum(part.is_open for part in parts) == 1  # then the matcher tells all
+        if tables.is_exact or not (tables.has_families or is_only_slot):  # of families the strict lattice knows little
             self._add_mask(parts, hole, row, False)
-        if tables.is_exact:
+        last = self.length(parts)
+        if tables.is_exact or last is None or hole >= last:  # the last: behind the first end token
             return 0
         return Proofs(self, parts, hole, row).decide()
 
     def possible(self, parts: Sequence[Part], hole: int, tokens: np.ndarray) -> np.ndarray:
         """Those of some tokens that the loose lattice does not rule out at an open part."""
         row = np.zeros((self.tables.vocab.size + 31) // 32, np.int32)
+        if self.tables.has_families:
+            parts, hole = with_gaps(parts[: self.length(parts)], hole)
         self._add_mask(parts, hole, row, True)
         return tokens[row[tokens >> 5] >> (tokens & 31) & 1 != 0]
 
@@ -199,16 +214,18 @@ class Answers:
         """Whether texts that ended other gaps end those of some parts (:class:`cdplugin.infill.proofs.Rests`): the matcher
         tells that in a tenth of the time of a lattice.
         """
-        if self.padded or not all(part.gap for part in parts if part.is_open):
+        before, elements, _ = laid_out(parts[: self.length(parts)], self.padded)
+        if not elements or len(elements) > MOST_ELEMENTS or self.length(parts) is None:
             return False
-        before, *texts = between(parts)
         rests = self.tables.rests
-        with rests.trying(MOST_TRIES):
+        has_slots = any(count is not None for count, _ in elements)
+        with rests.trying(MOST_TRIES_OF_SLOTS if has_slots else MOST_TRIES):
             cursor = self.tables.step(self.tables.start, before)
-            tail = rests.tail(tuple(texts))
+            tail = rests.tail(elements)
             if cursor == 0 or rests.find(cursor, tail, False) is None:
                 return False
-            self._witness = list(parts), tail.fillings(cursor)
+            if not has_slots:
+                self._witness = list(parts), tail.fillings(cursor)
         return True
 
     def _is_completed_briefly(self, parts: Sequence[Part]) -> bool:

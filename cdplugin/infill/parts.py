@@ -66,14 +66,49 @@ def filled(parts: Sequence[Part], fillings: Sequence[bytes]) -> bytes:
     return b"".join(part.text + (next(remaining) if part.is_open else b"") for part in parts)
 
 
-def between(parts: Sequence[Part]) -> tuple[bytes, ...]:
-    """The text before the first open part, between open parts, and after the last one."""
-    texts = [b""]
-    for part in parts:
-        texts[-1] += part.text
-        if part.is_open:
-            texts.append(b"")
-    return tuple(texts)
+def laid_out(parts: Sequence[Part], padded: bool = False, hole: int = -1) -> tuple[bytes, list[tuple[int | None, bytes]], int]:
+    """The text before the first open place; the open places, each with the text after it; and which of them a part is.
+
+    Slots side by side are one place, but for the part ``hole``. A place takes any text (None), so many tokens or, as
+    ``-1 - n``, at most n of them: if end tokens may fill the rest (``padded``), as many slots as come last.
+    """
+    before = b""
+    found: list[tuple[int | None, bytes]] = []
+    at = -1
+    for i, part in enumerate(parts):
+        if not (part.slot and part.is_open):
+            if found:
+                found[-1] = found[-1][0], found[-1][1] + part.text
+            else:
+                before += part.text
+        if not part.is_open:
+            continue
+        last = found[-1][0] if found and found[-1][1] == b"" else None
+        if part.slot and last is not None and hole not in (i, i - 1):
+            found[-1] = last + 1, b""
+        else:
+            found.append((1 if part.slot else None, b""))
+        if i == hole:
+            at = len(found) - 1
+    if padded and found and at != len(found) - 1 and found[-1][1] == b"" and (last := found[-1][0]) is not None:
+        found[-1] = -1 - last, b""
+    return before, found, at
+
+
+def with_gaps(parts: Sequence[Part], hole: int = -1) -> tuple[list[Part], int]:
+    """Parts with gaps instead of open slots, one for those side by side, and where the part ``hole`` is among them: what can be
+    completed can be completed so.
+    """
+    out: list[Part] = []
+    at = -1
+    for i, part in enumerate(parts):
+        is_slot = part.slot and part.is_open
+        if is_slot and out and out[-1].slot is False and out[-1].gap and parts[i - 1].slot and hole not in (i, i - 1):
+            continue
+        out.append(Part(gap=True) if is_slot else part)
+        if i == hole:
+            at = len(out) - 1
+    return out, at
 
 
 def with_token(parts: Sequence[Part], at: int, token: int, text: bytes) -> list[Part]:

@@ -3,8 +3,7 @@
 A hundred thousand tokens lead the matcher to few cursors (:mod:`cdplugin.kernels.masks.successors`): inside a string to 20, at
 the beginning of a Python statement to 600. Texts with the same cursor have the same future, so one completion decides all that
 lead there. And completions are alike: ``)`` and the end of the line, ``)]`` and the end of the line. So for each cursor
-some texts are tried that may end the gap (:class:`Rests`), up to where what comes after it (:class:`Tail`) is known to follow;
-a lattice is asked only for what is left.
+some texts are tried that may end the gap (:mod:`cdplugin.infill.rests`); a lattice is asked only for what is left.
 
 ``["x = f(", GAP, "\\ny = 1\\n"]``: the token ``[a`` leads to a cursor from which ``])`` ends the gap, and so do ``[b`` and
 ``[ab``; that of ``[[a`` comes by ``]`` to one that is known.
@@ -12,225 +11,29 @@ a lattice is asked only for what is left.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cdplugin.bits import bit_members
-from cdplugin.collector import gc_paused
-from cdplugin.errors import EngineError, LimitExceeded
-from cdplugin.infill.parts import Part, between, filled, with_token
+from cdplugin.errors import LimitExceeded
+from cdplugin.infill.parts import Part, laid_out, with_gaps, with_token
+from cdplugin.infill.rests import MOST_ELEMENTS
 from cdplugin.infill.search import Search, SearchGivenUp
 from cdplugin.queries.successors import successors
 
 if TYPE_CHECKING:
     from cdplugin.infill.answers import Answers
-    from cdplugin.infill.tables import InfillGrammar
 
 FEW_CLASSES = 8  # in doubt
 MOST_TRIES = 100_000  # texts that are tried, for one mask
 MOST_WORK_OF_MASK = 1 << 18  # of the lattices for the tokens of a mask that are in doubt
-_MOST_RESTS, _MOST_JOINTS, _MOST_CLOSERS = 64, 32, 20
-_MOST_ENDINGS = 200  # that are looked for, for one mask
-_FEW_ENDINGS = 6  # that are not looked for: the first one of a grammar takes as long as some lattices
-_ENDING_STEPS = 400  # of Limits.max_completion_steps
+_MOST_ASKED = 16  # tokens in slots
 _MOST_MISSES = 2  # classes one after the other that are not proven, before a lattice is asked
-_MOST_FAILURES = 3  # to find an ending
-_MOST_TAILS = 16
-_MOST_KNOWN = 10_000
 
 Class = tuple[int, np.ndarray]
 """A cursor, and the tokens that lead to it."""
-
-
-class Tail:
-    """What comes after a gap, and what is known to lead up to it. There may be gaps in it, too.
-
-    ``known``: by cursor in the gap, a text with which the gap may end there. ``after``: what comes after the next gap, if one
-    comes after ``text``.
-    """
-
-    def __init__(self, rests: Rests, text: bytes, after: Tail | None) -> None:
-        self._rests = rests
-        self._tables = rests.tables
-        self._text = text
-        self._after = after
-        self._follows: dict[int, bool] = {}
-        self._missed: dict[int, int] = {}
-        self.known: dict[int, bytes] = {}
-
-    @property
-    def is_large(self) -> bool:
-        """Whether it knows more than is kept."""
-        return max(len(self.known), len(self._follows), len(self._missed)) > _MOST_KNOWN
-
-    def follows(self, cursor: int) -> bool:
-        """Whether the text may go on, and end, with the tail from here, as far as texts are known that end its gaps."""
-        known = self._follows.get(cursor)
-        if known is None and self._missed.get(cursor) == self._rests.version:
-            return False
-        if known is None:
-            end = self._tables.step(cursor, self._text)
-            if self._after is None or not end:
-                known = end != 0 and self._tables.accepts_at(end)
-            else:
-                known = self._rests.find(end, self._after, False) is not None
-            if known or self._after is None:
-                self._follows[cursor] = known
-            else:  # more may be known next time
-                self._missed[cursor] = self._rests.version
-        return known
-
-    def fillings(self, cursor: int) -> list[bytes]:
-        """Texts that end the gap and those of the tail, from a cursor of ``known``."""
-        rest = self.known[cursor]
-        if self._after is None:
-            return [rest]
-        return [rest, *self._after.fillings(self._tables.step(cursor, rest + self._text))]
-
-    def reached(self, cursor: int, text: bytes) -> bytes | None:
-        """A text that may end the gap from a cursor: ``text``, or its beginning and what is known from there; else None."""
-        known = self.known
-        for i in range(len(text)):
-            cursor = self._tables.step(cursor, text[i : i + 1])
-            if cursor == 0:
-                return None
-            if cursor in known:
-                return text[: i + 1] + known[cursor]
-        return text if self.follows(cursor) else None
-
-    def note(self, cursor: int, rest: bytes) -> None:
-        """Note a text that ends the gap, for all cursors that it passes."""
-        self.known[cursor] = rest
-        for i in range(len(rest)):
-            cursor = self._tables.step(cursor, rest[i : i + 1])
-            self.known.setdefault(cursor, rest[i + 1 :])
-
-
-class Rests:
-    """Texts that may end a gap, those first that did so last.
-
-    ``_joints``: what came between the end of what was begun in a gap and the text after it, as a new line and its indentation.
-    """
-
-    def __init__(self, tables: InfillGrammar) -> None:
-        self.tables = tables
-        self._rests: list[bytes] = [b""]
-        self._joints: list[bytes] = [b""]
-        self._closers = [bytes([byte]) for byte in b"0)]}\"'a: \n\x80\x90\xa0"]
-        self._tails: dict[tuple[bytes, ...], Tail] = {}
-        self._left = (0, 0, 0)
-        self._has_costs = False  # whether endings were looked for
-        self._wanted = 0  # how many would have been, in a question
-        self.version = 0
-        """How many texts it has learned."""
-
-    @contextmanager
-    def trying(self, most: int) -> Iterator[None]:
-        """A context for one question, for which so many texts are tried."""
-        before = self._left
-        self._left = most, _MOST_ENDINGS, _MOST_FAILURES
-        self._wanted = 0
-        try:
-            yield
-        finally:
-            self._left = before
-
-    def tail(self, texts: tuple[bytes, ...]) -> Tail:
-        """What is known of what comes after a gap: some texts with gaps between them. Of the last ones, since gaps mostly stay
-        where they are.
-        """
-        after = self.tail(texts[1:]) if len(texts) > 1 else None
-        known = self._tails.pop(texts, None)
-        if known is None or known.is_large:
-            known = Tail(self, texts[0], after)
-        self._tails[texts] = known
-        if len(self._tails) > _MOST_TAILS:
-            del self._tails[next(iter(self._tails))]
-        return known
-
-    def find(self, cursor: int, tail: Tail, by_ending: bool = True) -> bytes | None:
-        """A text that may end the gap from a cursor before a tail; None if none was found.
-
-        ``by_ending``: whether short endings of the whole text are looked for, which takes longest.
-        """
-        found = tail.known.get(cursor)
-        if found is not None:
-            return found
-        found = self._first_of(self._rests, cursor, tail)
-        if found is None:
-            found = self._by_closers(cursor, tail)
-        if found is None and by_ending:
-            found = self._by_ending(cursor, tail)
-        if found is not None:
-            tail.note(cursor, found)
-            self._learn(self._rests, found, _MOST_RESTS)
-        return found
-
-    def learn(self, fillings: Sequence[bytes]) -> None:
-        """Take in texts that ended gaps."""
-        for rest in fillings:
-            for i in range(min(len(rest), _MOST_JOINTS // 2), -1, -1):
-                self._learn(self._joints, rest[len(rest) - i :], _MOST_JOINTS)
-            self._learn(self._rests, rest, _MOST_RESTS)
-
-    def _learn(self, texts: list[bytes], text: bytes, most: int) -> None:
-        """Move a text to the front of a list that holds so many."""
-        if text in texts:
-            texts.remove(text)
-        else:
-            self.version += 1
-        texts.insert(0, text)
-        del texts[most:]
-
-    def _first_of(self, texts: Iterable[bytes], cursor: int, tail: Tail) -> bytes | None:
-        """What the first text, of those that are tried, comes to that may end the gap."""
-        for text in texts:
-            tries, endings, failures = self._left
-            if tries <= 0:
-                break
-            self._left = tries - 1, endings, failures
-            found = tail.reached(cursor, text)
-            if found is not None:
-                return found
-        return None
-
-    def _by_closers(self, cursor: int, tail: Tail) -> bytes | None:
-        """By one byte or two of those that endings are made of, to a cursor that is known."""
-        step, known = self.tables.step, tail.known
-        after = [(byte, step(cursor, byte)) for byte in self._closers]
-        for byte, place in after:
-            if place in known:
-                return byte + known[place]
-        for byte, place in after:
-            for second in self._closers if place else ():
-                further = step(place, second)
-                if further in known:
-                    return byte + second + known[further]
-        return None
-
-    def _by_ending(self, cursor: int, tail: Tail) -> bytes | None:
-        """By what ends the whole text soonest, or as much of it as it takes to get to the tail by a joint."""
-        tries, endings, failures = self._left
-        self._wanted += 1
-        if min(self._left) <= 0 or (not self._has_costs and self._wanted <= _FEW_ENDINGS):
-            return None
-        self._left = tries, endings - 1, failures
-        self._has_costs = True
-        try:
-            with gc_paused():  # the first time, costs of all rules are found
-                ending = bytes(self.tables.endings.find(cursor, _ENDING_STEPS))
-        except (LimitExceeded, EngineError):
-            if self.tables.work_left < 0:
-                raise
-            self._left = tries, endings - 1, failures - 1
-            return None
-        for i in range(len(ending)):
-            self._learn(self._closers, ending[i : i + 1], _MOST_CLOSERS)
-        texts = [ending, *(ending[:i] + joint for i in range(len(ending) + 1) for joint in self._joints)]
-        return self._first_of(texts, cursor, tail)
 
 
 class Proofs:
@@ -242,31 +45,40 @@ class Proofs:
     def __init__(self, answers: Answers, parts: Sequence[Part], hole: int, row: np.ndarray) -> None:
         self._answers = answers
         self._tables = answers.tables
-        self._parts = parts
+        self._parts = parts = parts[: answers.length(parts)]
         self._hole = hole
         self._row = row
-        self._rests = answers.tables.rests
-        self._serves = not answers.padded and all(part.gap for i, part in enumerate(parts) if part.is_open and i != hole)
-        self._tail = self._rests.tail(between(parts[hole + 1 :])) if self._serves else None
+        self._rests = rests = answers.tables.rests
+        self._before, self._elements, self._at = laid_out(parts, answers.padded, hole)
+        self._has_slots = any(part.slot for part in parts if part.is_open)
+        self._serves = len(self._elements) <= MOST_ELEMENTS
+        self._tail = (
+            rests.tail([(None, self._elements[self._at][1]), *self._elements[self._at + 1 :]]) if self._serves else None
+        )
+        # where rules are made on demand, what slots do to the lattices takes seconds to find, so they are hardly asked
+        self._is_brief = self._has_slots and self._tables.has_families
+        self._n_asked, self._most_asked = 0, _MOST_ASKED if self._is_brief else len(row) * 32
         self._found: list[bytes] | None = None
-        """What the parts were last completed with."""
+        """What the open places were last filled with."""
 
     def decide(self) -> int:
         """Decide the tokens; returns how many are left out because the search for a filling was given up."""
-        parts, hole = self._parts, self._hole
         search = Search(self._answers, MOST_WORK_OF_MASK)
         with self._rests.trying(MOST_TRIES):
-            if any(part.is_open for part in parts[:hole]):
-                return self._decide_one_by_one(search)
-            before = b"".join(part.text for part in parts[: hole + 1])
-            return self._decide_classes(self._classes(self._tables.step(self._tables.start, before)), search)
+            cursor = self._tables.step(self._tables.start, self._before)
+            return self._decide_one_by_one(cursor, search) if self._at else self._decide_classes(cursor, search)
 
-    def _begin(self) -> None:
-        """Learn from a completion of the parts."""
-        if self._serves and self._parts[self._hole].gap:
-            found = self._answers.some_fillings(self._parts)
-            if found is not None:
-                self._learn(found)
+    def _begin(self, start: int) -> None:
+        """Learn from a completion. ``start``: the cursor before the first open place."""
+        if not self._serves:
+            return
+        found = self._answers.some_fillings(with_gaps(self._parts)[0] if self._has_slots else self._parts)
+        if found is not None:
+            self._rests.learn(found)
+            self._found = found
+        if self._has_slots:  # with so many tokens
+            whole = self._rests.tail(self._elements)
+            self._found = whole.fillings(start) if self._rests.find(start, whole) is not None else None
 
     def _classes(self, cursor: int) -> list[Class]:
         """The tokens in doubt that the matcher allows at a cursor, by the cursors after them, large classes first."""
@@ -281,8 +93,14 @@ class Proofs:
         found = [(after, order[heads[i] : heads[i + 1]]) for i, after in enumerate(cursors)]
         return sorted(found, key=lambda item: -len(item[1]))
 
-    def _decide_classes(self, classes: list[Class], search: Search) -> int:
+    def _decide_classes(self, start: int, search: Search) -> int:
         """Decide classes, at a place before which nothing is open: then what holds for a token holds for its class."""
+        classes = self._classes(start)
+        if len(self._elements) == 1 and self._parts[self._hole].slot and self._tail:  # the matcher knows the whole text
+            for cursor, tokens in classes:
+                if self._tail.follows(cursor):
+                    self._allow(tokens)
+            return 0
         classes.reverse()
         left: list[Class] = []  # not proven when they were met
         misses = undecided = 0
@@ -290,7 +108,7 @@ class Proofs:
         is_ruled = is_retried = False
         try:
             if classes:
-                self._begin()
+                self._begin(start)
             while classes or left:
                 if not classes and not is_retried:
                     is_retried = True
@@ -306,7 +124,7 @@ class Proofs:
                 elif queue is classes and misses < _MOST_MISSES:  # another one may teach what proves it
                     misses += 1
                     left.append(queue[-1])
-                elif self._answers.work >= search.until:
+                elif self._answers.work >= search.until or self._n_asked >= self._most_asked:
                     break
                 else:
                     misses = 0
@@ -325,7 +143,7 @@ class Proofs:
             pass
         return undecided + sum(len(tokens) for _, tokens in [*classes, *left])
 
-    def _decide_one_by_one(self, search: Search) -> int:
+    def _decide_one_by_one(self, start: int, search: Search) -> int:
         """Decide tokens at a place before which something is open. What is filled in there leads to a cursor, and a class that
         is proven at one is legal; what is not may be legal after other fillings.
         """
@@ -333,15 +151,19 @@ class Proofs:
         undecided = 0
         seen: set[int] = set()
         try:
-            doubtful = self._answers.possible(self._parts, self._hole, doubtful)
+            if self._is_brief:
+                texts, eos = self._tables.vocab.tokens, self._answers.eos
+                doubtful = np.array([t for t in doubtful.tolist() if t < len(texts) and texts[t] and t not in eos], np.int64)
+            else:
+                doubtful = self._answers.possible(self._parts, self._hole, doubtful)
             if len(doubtful):
-                self._begin()
+                self._begin(start)
             while len(doubtful):
                 if self._found is not None:
                     doubtful = self._spread(self._found, seen, doubtful)
                     self._found = None
                     continue
-                if self._answers.work >= search.until:
+                if self._answers.work >= search.until or self._n_asked >= self._most_asked:
                     break
                 token = int(doubtful[0])
                 try:
@@ -359,8 +181,9 @@ class Proofs:
 
         ``seen``: the cursors before the place that are no news.
         """
-        parts, hole = self._parts, self._hole
-        cursor = self._tables.step(self._tables.start, filled(parts[:hole], fillings) + parts[hole].text)
+        places = zip(fillings, self._elements[: self._at], strict=False)
+        before = b"".join(filling + text for filling, (_, text) in places)
+        cursor = self._tables.step(self._tables.start, self._before + before)
         if cursor in seen:
             return doubtful
         seen.add(cursor)
@@ -399,17 +222,21 @@ class Proofs:
         """Whether a text with a token can be completed; what it is completed with is learned."""
         after = with_token(self._parts, self._hole, token, self._tables.vocab.tokens[token] or b"")
         self._found = None
+        self._n_asked += 1
         if not self._answers.completable(after, search):
             return False
+        if self._serves and self._has_slots:
+            before, elements, _ = laid_out(after, self._answers.padded)
+            if elements:
+                start = self._tables.step(self._tables.start, before)
+                tail = self._rests.tail(elements)
+                self._found = tail.fillings(start) if start in tail.known else None
+            return True
         found = self._answers.some_fillings(after) if self._serves else None
         if found is not None:
-            self._learn(found)
+            self._rests.learn(found)
+            self._found = found
         return True
-
-    def _learn(self, fillings: list[bytes]) -> None:
-        """Take in a completion of the parts, or of the parts with a token."""
-        self._found = fillings
-        self._rests.learn(fillings)
 
     def _allow(self, tokens: np.ndarray) -> None:
         """Add tokens to the row."""

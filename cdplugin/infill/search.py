@@ -88,7 +88,7 @@ class Search:
             if not agenda:
                 break
             if n_places >= MOST_PLACES or self._answers.work >= until:
-                raise _unknown(f"at most {MOST_PLACES} places, and {MOST_WORK} for lattices")
+                raise unknown(f"at most {MOST_PLACES} places, and {MOST_WORK} for lattices")
             self._tables.arena.spend(_PLACE_WORK)
             place = heapq.heappop(agenda)
             rest = [Part(place.text), *parts[place.at :]]
@@ -102,7 +102,7 @@ class Search:
                     return [*place.fillings, *found]
                 following = list(self._moves(parts, place))
         if self._is_cut:
-            raise _unknown(f"at most {MOST_TOKENS} ways to fill a slot")
+            raise unknown(f"at most {MOST_TOKENS} ways to fill a slot")
         return None
 
     def _pass_fixed(self, parts: Sequence[Part], place: _Place) -> _Place:
@@ -159,7 +159,8 @@ class Search:
                 return
 
 
-def _unknown(expected: str) -> SearchGivenUp:
+def unknown(expected: str) -> SearchGivenUp:
+    """The error where a limit is crossed."""
     return SearchGivenUp("infilling: lexemes compete, and whether a legal filling exists was not found out", expected=expected)
 
 

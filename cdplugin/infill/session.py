@@ -349,8 +349,9 @@ class InfillSession:
         before = self._parts[at]
         known, row = self._known, self._row
         in_mask = None
-        if self._tables.is_exact and token is not None and row is not None and row[0] == place:
-            in_mask = bool(row[1][token >> 5] >> (token & 31) & 1)
+        if token is not None and row is not None and row[0] == place:
+            is_set = bool(row[1][token >> 5] >> (token & 31) & 1)
+            in_mask = is_set if self._tables.is_exact or is_set else None  # what it does not have may be undecided
         self._parts[at], self._known, self._row = part, in_mask, None
         try:
             if self.completable():

@@ -25,7 +25,7 @@ from cdplugin.errors import CdpluginError, EngineError, LimitExceeded, Unsupport
 from cdplugin.infill.chains import chains, near_first, next_of
 from cdplugin.infill.going_on import goes_on
 from cdplugin.infill.parts import records_of
-from cdplugin.infill.proofs import Rests
+from cdplugin.infill.rests import Rests
 from cdplugin.infill.room import separators, that_end_in_gaps
 from cdplugin.infill.workspace import MOST_STATES, Workspace
 from cdplugin.kernels import entry as engine
@@ -369,6 +369,22 @@ class InfillGrammar:
             else:
                 wrong = middle
         return right
+
+    def spelled_in(self, text: bytes) -> int:
+        """In how many tokens a text may be spelled: bit n is set for n."""
+        tokens, _ = self.vocab.token_of
+        ways = [1, *(0 for _ in text)]
+        for i, way in enumerate(ways):
+            for j in range(i + 1, min(len(text), i + self.vocab.max_token_bytes) + 1) if way else ():
+                if tokens.get(text[i:j], -1) >= 0 and tokens[text[i:j]] not in self.vocab.eos_token_ids:
+                    ways[j] |= way << 1
+        return ways[-1]
+
+    def bytes_are_tokens(self, text: bytes) -> bool:
+        """Whether each byte of a text is a token."""
+        tokens, _ = self.vocab.token_of
+        found = {tokens.get(bytes([byte]), -1) for byte in set(text)}
+        return -1 not in found and found.isdisjoint(self.vocab.eos_token_ids)
 
     def successors(self, cursor: int) -> list[tuple[int, int]]:
         """The cursors that one byte leads to, each with the byte that a filling prefers."""

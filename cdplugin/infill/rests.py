@@ -1,0 +1,286 @@
+"""Texts that end gaps: kept, tried elsewhere, and lengthened to as many tokens as slots ask for.
+
+What ends one gap mostly ends another: a closing bracket, a quote, a new line and its indentation, what opens a comment. The
+matcher tells in some microseconds whether one does, and a lattice takes a thousand times as long. What is found is right; that
+nothing was found says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from cdplugin.collector import gc_paused
+from cdplugin.errors import EngineError, LimitExceeded
+
+if TYPE_CHECKING:
+    from cdplugin.infill.tables import InfillGrammar
+
+_MOST_RESTS, _MOST_JOINTS, _MOST_CLOSERS = 64, 32, 20
+_MOST_ENDINGS = 200  # that are looked for, for one mask
+_FEW_ENDINGS = 6  # that are not looked for: the first one of a grammar takes as long as some lattices
+_ENDING_STEPS = 400  # of Limits.max_completion_steps
+_MOST_FAILURES = 3  # to find an ending
+MOST_ELEMENTS = 48
+"""Open places with text between them that are looked at together."""
+_MOST_TAILS = 4 * MOST_ELEMENTS
+_MOST_KNOWN = 10_000
+_MOST_LENGTHENED = 8  # texts, at so many places
+_MOST_PLACES = 16
+_PADS = (b" ", b"a", b"0", b"#", b"\n")
+
+Element = tuple["int | None", bytes]
+"""An open place and the text after it. The place takes any text (None), text of exactly so many tokens, or, as ``-1 - n``, of
+at most n tokens."""
+
+
+class Tail:
+    """What comes after an open place, and what is known to lead up to it. There may be open places in it, too.
+
+    ``known``: by cursor in the place, a text with which it may end there. ``count``: the tokens that it takes
+    (:data:`Element`). ``after``: what comes after the next place, if one comes after ``text``. ``free``: the same, where the
+    place takes any text.
+    """
+
+    def __init__(self, rests: Rests, count: int | None, text: bytes, after: Tail | None, free: Tail | None) -> None:
+        self._rests = rests
+        self.count = count
+        self.free = free or self
+        self._tables = rests.tables
+        self._text = text
+        self._after = after
+        self._follows: dict[int, bool] = {}
+        self._missed: dict[int, int] = {}
+        self.known: dict[int, bytes] = {}
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it knows more than is kept."""
+        return max(len(self.known), len(self._follows), len(self._missed)) > _MOST_KNOWN
+
+    def follows(self, cursor: int) -> bool:
+        """Whether the text may go on, and end, with the tail from here, as far as texts are known that end its gaps."""
+        if self.free is not self:
+            return self.free.follows(cursor)
+        known = self._follows.get(cursor)
+        if known is None and self._missed.get(cursor) == self._rests.version:
+            return False
+        if known is None:
+            end = self._tables.step(cursor, self._text)
+            if self._after is None or not end:
+                known = end != 0 and self._tables.accepts_at(end)
+            else:
+                known = self._rests.find(end, self._after, False) is not None
+            if known or self._after is None:
+                self._follows[cursor] = known
+            elif self._rests.may_try:  # more may be known next time
+                self._missed[cursor] = self._rests.version
+        return known
+
+    def fillings(self, cursor: int) -> list[bytes]:
+        """Texts that end the place and those in the tail, from a cursor of ``known``."""
+        rest = self.known[cursor]
+        if self._after is None:
+            return [rest]
+        return [rest, *self._after.fillings(self._tables.step(cursor, rest + self._text))]
+
+    def reached(self, cursor: int, text: bytes) -> bytes | None:
+        """A text that may end the gap from a cursor: ``text``, or its beginning and what is known from there; else None."""
+        known = self.known
+        for i in range(len(text)):
+            cursor = self._tables.step(cursor, text[i : i + 1])
+            if cursor == 0:
+                return None
+            if cursor in known:
+                return text[: i + 1] + known[cursor]
+        return text if self.follows(cursor) else None
+
+    def note(self, cursor: int, rest: bytes) -> None:
+        """Note a text that ends the gap, for all cursors that it passes."""
+        self.known[cursor] = rest
+        for i in range(len(rest)):
+            cursor = self._tables.step(cursor, rest[i : i + 1])
+            self.known.setdefault(cursor, rest[i + 1 :])
+
+
+class Rests:
+    """Texts that may end a gap, those first that did so last.
+
+    ``_joints``: what came between the end of what was begun in a gap and the text after it, as a new line and its indentation.
+    """
+
+    def __init__(self, tables: InfillGrammar) -> None:
+        self.tables = tables
+        self._rests: list[bytes] = [b""]
+        self._joints: list[bytes] = [b""]
+        self._closers = [bytes([byte]) for byte in b"0)]}\"'a: \n\x80\x90\xa0"]
+        self._tails: dict[tuple[Element, ...], Tail] = {}
+        self._left = (0, 0, 0)
+        self._has_costs = False  # whether endings were looked for
+        self._wanted = 0  # how many would have been, in a question
+        self.version = 0
+        """How many texts it has learned."""
+
+    @contextmanager
+    def trying(self, most: int) -> Iterator[None]:
+        """A context for one question, for which so many texts are tried."""
+        before = self._left
+        self._left = most, _MOST_ENDINGS, _MOST_FAILURES
+        self._wanted = 0
+        try:
+            yield
+        finally:
+            self._left = before
+
+    @property
+    def may_try(self) -> bool:
+        """Whether more texts may be tried."""
+        return self._left[0] > 0
+
+    def tail(self, elements: Sequence[Element]) -> Tail:
+        """What is known of what comes after the first one of some open places. Of the last ones, since they mostly stay where
+        they are.
+        """
+        tail = None
+        for i in range(len(elements) - 1, -1, -1):
+            count, text = elements[i]
+            behind = tuple(elements[i + 1 :])
+            after = tail
+            tail = free = self._kept(((None, text), *behind), after, None)
+            if count is not None:
+                tail = self._kept(((count, text), *behind), after, free)
+        assert tail is not None
+        return tail
+
+    def _kept(self, elements: tuple[Element, ...], after: Tail | None, free: Tail | None) -> Tail:
+        """A tail that is kept, or a new one."""
+        known = self._tails.pop(elements, None)
+        if known is None or known.is_large:
+            known = Tail(self, *elements[0], after, free)
+        self._tails[elements] = known
+        if len(self._tails) > _MOST_TAILS:
+            del self._tails[next(iter(self._tails))]
+        return known
+
+    def find(self, cursor: int, tail: Tail, by_ending: bool = True) -> bytes | None:
+        """A text that may end the gap from a cursor before a tail; None if none was found.
+
+        ``by_ending``: whether short endings of the whole text are looked for, which takes longest.
+        """
+        found = tail.known.get(cursor)
+        if found is not None:
+            return found
+        if tail.count is not None:
+            return self._lengthened(cursor, tail, tail.count, by_ending)
+        found = self._first_of(self._rests, cursor, tail)
+        if found is None:
+            found = self._by_closers(cursor, tail)
+        if found is None and by_ending:
+            found = self._by_ending(cursor, tail)
+        if found is not None:
+            tail.note(cursor, found)
+            self._learn(self._rests, found, _MOST_RESTS)
+        return found
+
+    def learn(self, fillings: Sequence[bytes]) -> None:
+        """Take in texts that ended gaps."""
+        for rest in fillings:
+            for i in range(min(len(rest), _MOST_JOINTS // 2), -1, -1):
+                self._learn(self._joints, rest[len(rest) - i :], _MOST_JOINTS)
+            self._learn(self._rests, rest, _MOST_RESTS)
+
+    def _learn(self, texts: list[bytes], text: bytes, most: int) -> None:
+        """Move a text to the front of a list that holds so many."""
+        if text in texts:
+            texts.remove(text)
+        else:
+            self.version += 1
+        texts.insert(0, text)
+        del texts[most:]
+
+    def _try_one(self) -> bool:
+        """Whether one more text may be tried."""
+        tries, endings, failures = self._left
+        self._left = max(tries - 1, 0), endings, failures
+        return tries > 0
+
+    def _first_of(self, texts: Iterable[bytes], cursor: int, tail: Tail) -> bytes | None:
+        """What the first text, of those that are tried, comes to that may end the gap."""
+        for text in texts:
+            if not self._try_one():
+                break
+            found = tail.reached(cursor, text)
+            if found is not None:
+                return found
+        return None
+
+    def _lengthened(self, cursor: int, tail: Tail, count: int, by_ending: bool) -> bytes | None:
+        """A text of as many tokens as a place takes: one that ends the place when it takes any, lengthened."""
+        first = self.find(cursor, tail.free, by_ending)
+        texts = [first] if first is not None else []
+        for text in self._rests:
+            if len(texts) < _MOST_LENGTHENED and text != first and self._try_one():
+                end = self.tables.step(cursor, text)
+                if end and tail.follows(end):
+                    texts.append(text)
+        for text in texts:
+            for longer in self._of_count(text, count):
+                if not self._try_one():
+                    return None
+                end = self.tables.step(cursor, longer)
+                if end and tail.follows(end):
+                    tail.known[cursor] = longer
+                    return longer
+        return None
+
+    def _of_count(self, text: bytes, count: int) -> Iterator[bytes]:
+        """Texts of as many tokens, made of one by a run of a byte in some place of it."""
+        spelled = self.tables.spelled_in
+        if count < 0:
+            if spelled(text) & ((2 << (-1 - count)) - 1):
+                yield text
+        elif len(text) >= count:
+            if spelled(text) >> count & 1:
+                yield text
+        else:
+            for place in range(min(len(text) + 1, _MOST_PLACES)):
+                for pad in _PADS:
+                    longer = text[:place] + pad * (count - len(text)) + text[place:]
+                    if self.tables.bytes_are_tokens(longer):
+                        yield longer
+
+    def _by_closers(self, cursor: int, tail: Tail) -> bytes | None:
+        """By one byte or two of those that endings are made of, to a cursor that is known."""
+        step, known = self.tables.step, tail.known
+        after = [(byte, step(cursor, byte)) for byte in self._closers]
+        for byte, place in after:
+            if place in known:
+                return byte + known[place]
+        for byte, place in after:
+            for second in self._closers if place else ():
+                further = step(place, second)
+                if further in known:
+                    return byte + second + known[further]
+        return None
+
+    def _by_ending(self, cursor: int, tail: Tail) -> bytes | None:
+        """By what ends the whole text soonest, or as much of it as it takes to get to the tail by a joint."""
+        tries, endings, failures = self._left
+        self._wanted += 1
+        if min(self._left) <= 0 or (not self._has_costs and self._wanted <= _FEW_ENDINGS):
+            return None
+        self._left = tries, endings - 1, failures
+        self._has_costs = True
+        try:
+            with gc_paused():  # the first time, costs of all rules are found
+                ending = bytes(self.tables.endings.find(cursor, _ENDING_STEPS))
+        except (LimitExceeded, EngineError):
+            if self.tables.work_left < 0:
+                raise
+            self._left = tries, endings - 1, failures - 1
+            return None
+        for i in range(len(ending)):
+            self._learn(self._closers, ending[i : i + 1], _MOST_CLOSERS)
+        texts = [ending, *(ending[:i] + joint for i in range(len(ending) + 1) for joint in self._joints)]
+        return self._first_of(texts, cursor, tail)
