@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from engine_tools import cases, mask_bits, members, vocabulary
 
 import cdplugin as cd
+from cdplugin.engine import pages
 
 VOCAB = vocabulary([b"ab", b'":', b'", "', b"aaa", b"12", b"}}", b'{"a":', b'"a": ', b", ", b"tru", "é".encode()])
 WORDS = (VOCAB.size + 31) // 32
@@ -264,3 +267,22 @@ def test_a_lock_of_llvm_that_is_never_free() -> None:
         thread.start()
         thread.join(60)
     assert len(done) == 2
+
+
+def test_who_has_a_weak_reference_does_not_find_an_arena_whose_memory_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread would step tables that are somebody else's: learning from a grammar, or working ahead in it."""
+    compiler = cd.Compiler(vocabulary([b"ab"]), limits=cd.Limits(max_cache_bytes=1))
+    found = []
+
+    def release_room(*arguments: Any) -> None:
+        found.append(arena())
+        release(*arguments)
+
+    matcher = compiler.compile(cd.Regex("[a-z]+")).matcher()
+    mask_bits(matcher)
+    arena = weakref.ref(matcher.grammar._arena)
+    release = pages.release_room
+    monkeypatch.setattr(pages, "release_room", release_room)
+    del matcher
+    gc.collect()
+    assert found and not any(found)

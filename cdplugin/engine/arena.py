@@ -108,15 +108,12 @@ class Arena(OwnedTables):
 
     def __init__(self, vocab: Vocabulary, limits: Limits) -> None:
         self._begin(vocab, limits, Notes(0))
-        self._block = None
+        self.hold(Tables({t: np.empty(0, dtype_of(t)) for t in range(layout.N_TABLES)}), None, ())
         self._spans: list[np.ndarray] = []  # what is copied into a clone's block: if that has been in use, and if it is zeros
-        self._kind = ()
         self._opened: dict[int, Span] | None = None  # the tables of a clone's block, as large as they may be at once
         self._fixed: dict[int, np.ndarray] = {}  # the tables that clones share
-        self._pages, self._own = {}, {}
         self.header = np.zeros(layout.HEADER_WORDS, np.int64)
         self.address: int = address_of(self.header)
-        self.tables = Tables({t: np.empty(0, dtype_of(t)) for t in range(layout.N_TABLES)})
         for table, size in INITIAL.items():
             self.set_table(table, np.zeros(size, dtype_of(table)))
         for number in (layout.N_VALUES, layout.N_LEXER_STATES, layout.N_ROWS):
@@ -196,11 +193,11 @@ class Arena(OwnedTables):
         in_use = self._in_use()
         in_use[layout.STACK] = 0
         self.set_table(layout.STACK, np.empty(INITIAL[layout.STACK], np.int64))  # a large program may have made it larger
-        self._block = Block.of({table: self.tables[table] for table in INITIAL}, in_use, ROOM)
-        self.set_block(self._block)
-        self._spans = [self._block.copied(is_zero) for is_zero in (False, True)]
-        self._kind = (len(self._block.memory), *sorted(self._block.rooms.items()))
-        opened = self._block.opened(AT_ONCE)
+        block = self._held.block = Block.of({table: self.tables[table] for table in INITIAL}, in_use, ROOM)
+        self.set_block(block)
+        self._spans = [block.copied(is_zero) for is_zero in (False, True)]
+        self._held.kind = (len(block.memory), *sorted(block.rooms.items()))
+        opened = block.opened(AT_ONCE)
         if sum([end - start for start, end, _, _ in opened.values()]) <= self._most_taken_over:
             self._opened = opened
         self._fixed = {t: array for t, array in self.tables.items() if t not in INITIAL}
@@ -214,19 +211,18 @@ class Arena(OwnedTables):
         other.max_bytes = self.max_bytes
         other.header = self.header.copy()
         other.address = address_of(other.header)
-        own, other._kind = self._block, self._kind
-        memory, noted = pages.acquire_room(len(own.memory), self._kind, self._most_taken_over)
+        own, kind = self._block, self._held.kind
+        memory, noted = pages.acquire_room(len(own.memory), kind, self._most_taken_over)
         copied = self._spans[noted is None]
         kernels.engine(other.address, kernels.OP_COPY, address_of(memory), address_of(copied), len(copied))
-        block = other._block = Block(memory, own.spans, own.zeros, own.rooms)
+        block = Block(memory, own.spans, own.zeros, own.rooms)
         noted = noted or self._opened
         if noted is not None:
             block.take_over(noted)
             for table in block.rooms:
                 start, end, _, _ = block.spans[table]
                 other.header[2 * table + 1] = (end - start) // DTYPES[table].itemsize
-        other.tables = Tables(self._fixed, (block,))
-        other._pages, other._own = {}, {}
+        other.hold(Tables(self._fixed, (block,)), block, kind)
         if self.lender is not None:
             self.lender.lend(other)
         return other

@@ -12,12 +12,14 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass
 from typing import NamedTuple
+from weakref import finalize
 
 import numpy as np
 
 from cdplugin.engine import pages
-from cdplugin.engine.blocks import DTYPES, Block, address_of, dtype_of
+from cdplugin.engine.blocks import DTYPES, Block, Tables, address_of, dtype_of
 from cdplugin.engine.values import Values
 from cdplugin.errors import LimitExceeded
 from cdplugin.kernels import entry as kernels
@@ -114,6 +116,38 @@ _TAKEN_OVER = 64  # used memory is taken over where an arena, and the cache of g
 _LENT = 512 << 10  # bytes of a stack that is lent for one question: one size, so that the next one has the same pages
 
 
+@dataclass(slots=True)
+class _Held:
+    """An arena's memory: its tables, the pages of those that have their own, its block, and the kind of memory that a clone's
+    block is.
+    """
+
+    tables: Tables
+    pages: dict[int, np.ndarray]
+    block: Block | None
+    kind: tuple[object, ...]
+
+
+def _hand_on(held: _Held, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+    """Hand on the pages of an arena that is gone. As Python ends, names of modules may be gone: hence the argument.
+
+    This is no ``__del__``: while that runs, a weak reference still gives the arena (PEP 442), and whoever has one, in another
+    thread, would step an arena whose tables are somebody else's.
+    """
+    if is_finalizing():
+        return
+    held.tables.clear()
+    held.tables.blocks = ()
+    freed = list(held.pages.values())
+    held.pages.clear()
+    pages.release(freed)
+    block, held.block = held.block, None
+    if block is not None and held.kind:
+        freed, nbytes, spans = [block.memory], block.nbytes, block.spans
+        del block
+        pages.release_room(freed, held.kind, nbytes, spans)
+
+
 class OwnedTables(Values):
     """The part of an :class:`~cdplugin.engine.arena.Arena` that owns memory.
 
@@ -130,8 +164,7 @@ class OwnedTables(Values):
     _stretched: bool  # whether every step may use what else one step may take beyond the budget
     _broken_by: LimitExceeded | None
     _n_growths: int  # in the operation that is being finished
-    _block: Block | None  # where a clone's tables began
-    _kind: tuple[object, ...]  # of memory that clones have their block in
+    _held: _Held
     _own: dict[int, int]  # bytes of the tables that are neither the vocabulary's nor views of others' arrays
     _pages: dict[int, np.ndarray]  # of tables that lie in pages of their own
 
@@ -159,19 +192,16 @@ class OwnedTables(Values):
         self.header[2 * table] = address_of(array)
         self.header[2 * table + 1] = len(array)
 
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        """Hand the tables' pages on. As Python ends, names of modules may be gone: hence the argument."""
-        if not is_finalizing() and "_pages" in self.__dict__ and "tables" in self.__dict__:
-            self.tables.clear()
-            self.tables.blocks = ()
-            freed = list(self._pages.values())
-            self._pages.clear()
-            pages.release(freed)
-            block, self._block = self._block, None
-            if block is not None and self._kind:
-                freed, nbytes, spans = [block.memory], block.nbytes, block.spans
-                del block
-                pages.release_room(freed, self._kind, nbytes, spans)
+    def hold(self, tables: Tables, block: Block | None, kind: tuple[object, ...]) -> None:
+        """Begin with ``tables``, and hand their memory on when the arena is gone."""
+        self.tables, self._pages, self._own = tables, {}, {}
+        self._held = _Held(tables, self._pages, block, kind)
+        finalize(self, _hand_on, self._held).atexit = False
+
+    @property
+    def _block(self) -> Block | None:
+        """Where a clone's tables began."""
+        return self._held.block
 
     @property
     def nbytes(self) -> int:
