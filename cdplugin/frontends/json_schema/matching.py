@@ -305,8 +305,8 @@ def _share_no_text(first: str, second: str) -> tuple[bool, int]:
 _matchers: ByteLru[Matcher] = ByteLru("patterns matched against values", 32 << 20)
 
 
-def _matches(wanted: str | Format, text: str) -> bool:
-    """Whether ``text`` has a format, or a match of a pattern; matchers are kept, and have grown after that."""
+def finds(wanted: str | Format, text: str) -> bool:
+    """Whether ``text`` has a format, or a match of a pattern (ECMA-262, unanchored); matchers are kept, and have grown then."""
     key = short_key(wanted)
     matcher = _matchers.get(key)
     if matcher is None:
@@ -324,16 +324,11 @@ def _matches(wanted: str | Format, text: str) -> bool:
             matcher.account.note("states", matcher.nbytes)
 
 
-def finds(pattern: str, text: str) -> bool:
-    """Whether ``pattern`` (ECMA-262, unanchored) finds a match in ``text``."""
-    return _matches(pattern, text)
-
-
 def has_format(form: Format, text: str) -> bool | None:
     """Whether ``text`` has the format; None where the expression leaves out valid text that might be like this one."""
-    if _matches(form, text):
+    if finds(form, text):
         return True
-    if form.portable and _matches(form._replace(portable=False), text):
+    if form.portable and finds(form._replace(portable=False), text):
         return None
     return None if _may_be_left_out(form.name, text) else False
 
