@@ -98,7 +98,9 @@ def main() -> None:
     for q in ("mean", "p50", "p90", "p99"):
         ours, theirs = out["cdplugin, changed"][q], out["llguidance, changed"][q]
         first = out["cdplugin, first"][q]
-        print(f"{q:5} {ours:9.0f} us; {ours / theirs:.2f}x llguidance ({theirs:.0f}); {ours / first:.2f}x the first ({first:.0f})")
+        print(
+            f"{q:5} {ours:7.0f} us: {ours / theirs:.2f} of llguidance's {theirs:.0f}, {ours / first:.2f} of the first's {first:.0f}"
+        )
         out[f"ratio {q}"] = {"to llguidance": ours / theirs, "to the first": ours / first}
     if given.out:
         given.out.write_text(json.dumps(out, indent=1) + "\n")

@@ -113,6 +113,8 @@ _OBJECT_BYTES = 8 << 10
 _PARTS = 8  # of what an arena may have: a table leaves the block that it began in when it is larger than one of so many
 _TAKEN_OVER = 64  # used memory is taken over where an arena, and the cache of grammars, may have so many times its bytes
 
+_LISTED = 40  # items of TOKEN_LISTS for 32 tokens: all of them in one list, its bitmask, and some that are there already
+
 _LENT = 512 << 10  # bytes of a stack that is lent for one question: one size, so that the next one has the same pages
 
 
@@ -280,8 +282,9 @@ class OwnedTables(Values):
         """Make room for walks of much of the trie, which lexemes of names and words ask for: a walk that runs out of it starts
         again. To be called between operations.
         """
+        listed = _LISTED * int(self.header[layout.WORDS])
         for table, size in FOR_WALKS.items():
-            self.reserve(table, size)
+            self.reserve(table, max(size, listed) if table == layout.TOKEN_LISTS else size)
 
     def _grow(self, table: int, needed: int) -> None:
         """Make a table larger, as a kernel asked."""

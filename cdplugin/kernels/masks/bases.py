@@ -31,7 +31,8 @@ not given an odd bound (:mod:`cdplugin.kernels.regex.slices`).
 
 Many states differ only in keywords that are open beside a name or a comment, or in the property names that are open beside a
 text that must be none of them. Such a state takes over the base of a simplified one (its *parent*), without the keywords and
-without the exceptions, and is walked only where it differs from that, which is along the spellings of its words.
+without the exceptions, and is walked only where it differs from that, which is along the spellings of its words. So does one
+that most bytes lead on from as from a state that was walked before (:mod:`cdplugin.kernels.masks.neighbours`).
 """
 
 import numpy as np
@@ -47,6 +48,7 @@ from cdplugin.kernels.lexer.simplified import simplified_state
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.masks.ends import add_end, group_ends
 from cdplugin.kernels.masks.fields import groups_of, n_groups_of, parent_of, record_base
+from cdplugin.kernels.masks.neighbours import neighbour_of, note_walked
 from cdplugin.kernels.masks.shared import LEAST_NODES, is_shareable, shared_base
 from cdplugin.kernels.masks.walk import COPIED_BITS, begin_walk, end_walk, loops_below
 from cdplugin.kernels.store import layout, statuses
@@ -88,8 +90,8 @@ def base_of(h, state, ends):
     """Record number of the base of a (saturated) lexer state, in the whole trie (``ends`` = 0) or below the ends of a group
     (their ``K_ENDS`` value), walked now if it is new; or a status.
 
-    A base is made from that of the *simplified* state if there is one, which is walked first. Bases are nested one level deep
-    only: the base of a simplified state has no parent, so a mask is written from two lists at most. Below ends, a base of
+    A base is made from that of the *simplified* state if there is one, which is walked first, or from a neighbour's. Bases are
+    nested one level deep only: that one has no parent, so a mask is written from two lists at most. Below ends, a base of
     EXACT lexemes has no parent: it might have tokens to take away from it (B_LESS), and the lists of a delta are only united.
 
     Cost of a new base: a walk of the trie (300,000 nodes for 128,000 tokens, most of them skipped or taken whole); beside a
@@ -113,7 +115,15 @@ def base_of(h, state, ends):
         # its base was made while it was a state like any other; two levels are not written
         if parent_of(h, parent) >= 0:
             simplified, parent = state, np.int64(-1)
-    return _whole_base(h, state, ends) if parent < 0 else _new_base(h, state, ends, simplified, parent)
+    if parent < 0 and ends == 0:
+        shared = shared_base(h, state)
+        if shared != statuses.UNKNOWN:
+            return shared
+        simplified = neighbour_of(h, state)
+        if simplified < 0:
+            return simplified
+        parent = mask_base_of(h, simplified)
+    return _new_base(h, state, ends, simplified, parent)
 
 
 @kernel
@@ -190,9 +200,12 @@ def _new_base(h, state, ends, simplified, parent):
     # row 0 holds the slice tokens of no characters: none
     slice_row = slice_row if slice_row > 0 else np.int64(-1)
     record_base(h, slice_row, tokens_start, length, groups, n_groups, parent, head[layout.TOKENS_USED], n_less)
-    if ends == 0 and parent < 0 and head[layout.C_NODES] - visited >= LEAST_NODES and is_shareable(h, state):
-        i64(h, layout.BASES)[number * mask_layout.BASE_WORDS + mask_layout.B_LEARN] = state
-        head[layout.C_UNSHARED] += 1
+    visited = head[layout.C_NODES] - visited
+    if ends == 0 and parent < 0:
+        note_walked(h, state, visited)
+        if visited >= LEAST_NODES and is_shareable(h, state):
+            i64(h, layout.BASES)[number * mask_layout.BASE_WORDS + mask_layout.B_LEARN] = state
+            head[layout.C_UNSHARED] += 1
     copy_words(i32(h, layout.TOKEN_LISTS), head[layout.TOKENS_USED], i64(h, layout.STACK), saved, n_less)
     head[layout.TOKENS_USED] += n_less
     if ends:
@@ -459,10 +472,11 @@ def _walk_beside(h, state, simplified, node, begun):
     ``~t`` for one that only the second has, and the ends at nodes where different lexemes end. 0 or a status.
 
     The walk steps both states side by side and descends only where they differ: from equal states, everything below is equal.
-    An end at a node replaces the other base's end there; an end that scans nothing removes it. A LONGEST match may turn out to
-    end only below its node (``BEFORE``), so an end is noted at each node whose state has such a match, and completed when the
-    ``BEFORE`` comes. Where the one state's row is beside the other's (:mod:`cdplugin.kernels.lexer.rows`), only children by its
-    own bytes are looked at; elsewhere L_OWN makes nearly all siblings equal by one look-up.
+    An end at a node replaces the other base's end there; an end that scans nothing removes it. A LONGEST match may turn out
+    to end only below its node (``BEFORE``), so an end is noted at each node where either state has such a match, and
+    completed when the ``BEFORE`` comes. Where the one state's row is beside the other's
+    (:mod:`cdplugin.kernels.lexer.rows`), only children by its own bytes are looked at; elsewhere L_OWN makes nearly all
+    siblings equal by one look-up.
     """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
@@ -479,7 +493,7 @@ def _walk_beside(h, state, simplified, node, begun):
     words[top + 2 * levels] = -1
     words[top + 3 * levels] = node
     # at the top itself a LONGEST lexeme may end before the first byte
-    if longest_of(h, state):
+    if longest_of(h, state) or longest_of(h, simplified):
         place = add_end(h, node, 0, 0)
         if place < 0:
             return np.int64(statuses.GROW)
@@ -512,8 +526,7 @@ def _walk_beside(h, state, simplified, node, begun):
             ends = i64(h, layout.ENDS)
             ends[place + mask_layout.E_SCANNED] = longest_of(h, before)
             ends[place + mask_layout.E_BEGUN] = before
-            at += skips[at]
-            continue
+            after = np.int64(0)
         # the other's end there is taken away by ours, so nothing of it counts below
         if beside == lexer_layout.BEFORE:
             beside = np.int64(0)
@@ -539,7 +552,7 @@ def _walk_beside(h, state, simplified, node, begun):
             scanned = accepted_of(h, after)
             after = rest_of(h, after)
         place = np.int64(-1)
-        if skips[at] > 1 and (scanned != scanned_beside or longest_of(h, after)):
+        if skips[at] > 1 and (scanned != scanned_beside or longest_of(h, after) or longest_of(h, beside)):
             place = add_end(h, at, scanned, 0)
             if place < 0:
                 return np.int64(statuses.GROW)

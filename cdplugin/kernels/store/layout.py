@@ -136,8 +136,10 @@ _S = 2 * N_TABLES
     N_MASK_ROWS,  # masks that are kept as rows
     C_SHARED,  # bases taken over from it
     C_UNSHARED,  # bases walked that it might have had
+    WALKED,  # the last states whose bases were walked whole (masks.neighbours), four words
+    *_MORE,
     HEADER_WORDS,
-) = range(_S, _S + 49)
+) = range(_S, _S + 53)
 
 # --- records ---------------------------------------------------------------------------------------------------------------
 V_KIND, V_OFFSET, V_LENGTH, V_HASH, V_FLAGS, V_AUX, VALUE_WORDS = range(7)

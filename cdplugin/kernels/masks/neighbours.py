@@ -1,0 +1,81 @@
+"""Neighbours: states that were walked whole, and that most bytes lead on from as from a new state.
+
+A text that must not contain a word, a comment up to the bytes that end it: by most bytes their states lead to one that was
+there before (Knuth, Morris and Pratt, 1977), and each of them would be a walk of the whole trie. The base of such a state is
+made from that of a neighbour instead, by a walk where the two differ::
+
+    {t: [^<>]* & ~.*(foo|bar).*}         walked whole
+    the same after "fo"                  differs by "o", which is dead; "f" and "b", and all others, lead to the same states
+"""
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.lexer.fields import ending_of, value_of
+from cdplugin.kernels.lexer.lexer import transition
+from cdplugin.kernels.store import layout
+from cdplugin.kernels.store.arena import header, i32, length_of, pack, u8, word_of
+
+_KEPT = 4  # the last states whose walks were large, from WALKED on, with the nodes that were visited
+_LARGE = 8  # a walk is large that visits one of so many nodes of the trie
+_FAR = 4  # below the bytes by which a neighbour differs there are at most one of so many nodes as its walk visited
+
+
+@kernel
+def note_walked(h, state, visited):
+    """Keep a state, whose base was walked whole, as a neighbour of later ones, if the walk visited many nodes."""
+    head = header(h)
+    if visited < head[layout.N_NODES] // _LARGE:
+        return
+    for i in range(layout.WALKED + _KEPT - 1, layout.WALKED, -1):
+        head[i] = head[i - 1]
+    head[layout.WALKED] = pack(visited, state)
+
+
+@kernel
+def neighbour_of(h, state):
+    """A neighbour of a state, with lexemes that end in the same one way, or the state itself; or a status."""
+    head = header(h)
+    ending = _ending_of(h, state) if head[layout.WALKED] else np.int64(-1)
+    for i in range(layout.WALKED, layout.WALKED + _KEPT):
+        if ending < 0 or head[i] == 0:
+            break
+        other = head[i] & layout.LOW_32
+        if _ending_of(h, other) == ending:
+            near = _is_near(h, state, other, (head[i] >> 32) // _FAR)
+            if near < 0:
+                return near
+            if near:
+                return other
+    return np.int64(state)
+
+
+@kernel
+def _ending_of(h, state):
+    """How all lexemes of a state end, EXACT or LONGEST; -1 if that is not the same for all."""
+    value = value_of(h, state)
+    ending = ending_of(h, word_of(h, value, 0) >> 32)
+    for i in range(1, length_of(h, value)):
+        if ending_of(h, word_of(h, value, i) >> 32) != ending:
+            ending = np.int64(-1)
+    return np.int64(ending if ending == layout.EXACT or ending == layout.LONGEST else -1)
+
+
+@kernel
+def _is_near(h, state, other, most):
+    """Whether at most ``most`` nodes of the trie lie below bytes that lead two states to different ones: 1, 0, or a status."""
+    head = header(h)
+    nodes = head[layout.N_NODES]
+    starts = i32(h, layout.TRIE_FIRST_CHILD)
+    left = most
+    for i in range(starts[nodes], starts[nodes + 2]):  # the children of the root, in the slice tokens' trie and in the others'
+        child = i32(h, layout.TRIE_CHILDREN)[i]
+        byte = np.int64(u8(h, layout.TRIE_BYTE)[child])
+        after, beside = transition(h, state, byte), transition(h, other, byte)
+        if after < 0 or beside < 0:
+            return min(after, beside)
+        if after != beside:
+            left -= i32(h, layout.TRIE_SKIP)[child]
+            if left < 0:
+                return np.int64(0)
+    return np.int64(1)

@@ -1,0 +1,82 @@
+"""Bases made from a neighbour's (:mod:`cdplugin.kernels.masks.neighbours`): masks equal stepping each token."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from engine_tools import at_least, cases, describe, mask, vocabulary
+
+import cdplugin as cd
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.masks import layout as mask_layout
+from cdplugin.kernels.store import layout
+
+WORDS = [b"foo", b"bar", b"fob", b"oo", b"*/", b'"""', b"<!", b"!>", b"ab", b"ba"]
+TOKENS = [bytes([b]) for b in b'abfor*/"<!> \n']
+TOKENS += [a + b for a in WORDS for b in (b"", b"a", b"o", b"*", b">", b'"')]
+TOKENS += [b" f", b"a\n", b"o/ba", b'r"f', b"*/a*/", b"> <"]
+VOCAB = vocabulary(list(dict.fromkeys(TOKENS)))
+COMPILER = cd.Compiler(VOCAB)
+
+
+def random_grammar(rng: random.Random) -> str:
+    """Texts without some words, comments and strings up to what ends them: beside each other, with something behind them."""
+    first, second, third = (word.decode().replace("*", r"\*").replace("/", r"\/") for word in rng.sample(WORDS, 3))
+    terminals = [
+        f"/[^<>]{rng.choice('*+')}/ & ~/(?s:.*)({first}|{second})(?s:.*)/",
+        f"/[abfor ]+/ & ~/.*{first}.*/",
+        r"/\/\*/ /([^*]|\*+[^*\/])*\*+\//",
+        f"/{second}(?s:.*)/ & ~/(?s:.*){third}(?s:.+)/ & /(?s:.*){third}/",
+        r'/"""([^"]|""?[^"])*"""/',
+        f"/[a-r*]+/ & ~/.*{third}/",
+    ]
+    texts = rng.sample(terminals, 2)
+    flag = rng.choice(["", "[lazy]"])
+    shape = rng.choice(['start: A ">"', 'start: (A | B)+ "!"', 'start: "<" A? ">" B', "start: A\n%ignore B"])
+    return f"{shape}\nA{flag if 'ignore' not in shape else ''}: {texts[0]}\nB: {texts[1]}\n"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_masks_are_what_stepping_says(seed: int) -> None:
+    rng = random.Random(seed)
+    compared = made = 0
+    for _ in range(cases(60, 3)):
+        try:
+            grammar = COMPILER.compile(cd.Lark(random_grammar(rng)))
+        except cd.GrammarError:
+            continue
+        for _ in range(cases(4, 2)):
+            matcher = grammar.matcher()
+            for _ in range(cases(12, 6)):
+                allowed = mask(matcher)
+                expected = {t for t in range(VOCAB.size) if matcher.validate_tokens([t])}
+                assert allowed == expected, describe(VOCAB, VOCAB.decode(matcher.tokens), allowed, expected)
+                compared += 1
+                choices = sorted(allowed - set(VOCAB.eos_token_ids))
+                if not choices or not matcher.accept_token(rng.choice(choices)):
+                    break
+        made += with_neighbours(grammar)
+    assert compared > at_least(300, 5)
+    assert made > at_least(20, 0)
+
+
+def with_neighbours(grammar: cd.Grammar) -> int:
+    """How many bases of the whole trie have a parent that is no simplified state's."""
+    arena = grammar._arena
+    found = 0
+    for state in range(1, int(arena.header[layout.N_LEXER_STATES])):
+        base = arena.of_state(state, lexer_layout.L_BASE)
+        if base >= 0 and arena.of_state(state, lexer_layout.L_SIMPLIFIED) == state:
+            found += int(arena.tables[layout.BASES][base * mask_layout.BASE_WORDS + mask_layout.B_PARENT]) >= 0
+    return found
+
+
+def test_few_walks_of_the_whole_trie() -> None:
+    """Where a text must not contain a word, the states inside the word are made from the one outside it."""
+    grammar = COMPILER.compile(cd.Lark('start: A ">"\nA: /[^<>]+/ & ~/(?s:.*)(foo|bar)(?s:.*)/\n'))
+    matcher = grammar.matcher()
+    for token in b"aobafoba":
+        mask(matcher)
+        assert matcher.accept_token(token)
+    assert with_neighbours(grammar) >= 3
