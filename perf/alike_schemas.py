@@ -99,7 +99,7 @@ def main() -> None:
         ours, theirs = out["cdplugin, changed"][q], out["llguidance, changed"][q]
         first = out["cdplugin, first"][q]
         print(
-            f"{q:5} {ours:7.0f} us: {ours / theirs:.2f} of llguidance's {theirs:.0f}, {ours / first:.2f} of the first's {first:.0f}"
+            f"{q:5} {ours:7.0f} us: {ours / theirs:.2f} of llguidance {theirs:.0f}, {ours / first:.2f} of the first {first:.0f}"
         )
         out[f"ratio {q}"] = {"to llguidance": ours / theirs, "to the first": ours / first}
     if given.out:
