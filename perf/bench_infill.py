@@ -75,13 +75,14 @@ def specs() -> list[tuple[str, Any, list[str]]]:
         ("smiles", cd.grammars.SMILES, SMILES),
         ("c subset", cd.Lark((ROOT / "tests" / "data" / "c_subset.lark").read_text()), [CPP_TEXT]),
         ("cpp", cd.grammars.CPP, [CPP_TEXT]),
-        ("humaneval-x", cd.grammars.CPP, programs()),
+        ("humaneval-x", cd.grammars.CPP, programs("cpp")),
+        ("python", cd.grammars.PYTHON, programs("python")),
     ]
 
 
-def programs() -> list[str]:
-    """HumanEval-X's C++ programs of the development half, but for the one that g++ refuses; none without ../shared."""
-    path = ROOT.parent / "shared" / "humaneval-x" / "cpp-dev.jsonl.gz"
+def programs(language: str) -> list[str]:
+    """HumanEval-X's programs of the development half, but for the one that g++ refuses; none without ../shared."""
+    path = ROOT.parent / "shared" / "humaneval-x" / f"{language}-dev.jsonl.gz"
     if not path.exists():
         return []
     with gzip.open(path, "rt") as lines:

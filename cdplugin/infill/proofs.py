@@ -96,18 +96,14 @@ class Proofs:
     def _decide_classes(self, start: int, search: Search) -> int:
         """Decide classes, at a place before which nothing is open: then what holds for a token holds for its class."""
         classes = self._classes(start)
-        if len(self._elements) == 1 and self._parts[self._hole].slot and self._tail:  # the matcher knows the whole text
-            for cursor, tokens in classes:
-                if self._tail.follows(cursor):
-                    self._allow(tokens)
-            return 0
         classes.reverse()
         left: list[Class] = []  # not proven when they were met
         misses = undecided = 0
         # the loose lattice rules out many classes at once; few are mostly all legal, so it waits for the first that is not
         is_ruled = is_retried = False
+        is_sure = len(self._elements) == 1 and self._parts[self._hole].slot  # the matcher knows the whole text
         try:
-            if classes:
+            if classes and not is_sure:
                 self._begin(start)
             while classes or left:
                 if not classes and not is_retried:
@@ -119,7 +115,7 @@ class Proofs:
                     continue
                 queue = classes or left
                 cursor, tokens = queue[-1]
-                if self._is_taken(cursor, tokens):
+                if self._is_taken(cursor, tokens) or is_sure:
                     misses = 0
                 elif queue is classes and misses < _MOST_MISSES:  # another one may teach what proves it
                     misses += 1

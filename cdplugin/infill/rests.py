@@ -25,7 +25,7 @@ _MOST_FAILURES = 3  # to find an ending
 MOST_ELEMENTS = 48
 """Open places with text between them that are looked at together."""
 _MOST_TAILS = 4 * MOST_ELEMENTS
-_MOST_KNOWN = 10_000
+_MOST_KNOWN, _MOST_KNOWN_IN_ALL = 20_000, 60_000  # cursors, of one tail and of all
 _MOST_LENGTHENED = 8  # texts, at so many places
 _MOST_PLACES = 16
 _PADS = (b" ", b"a", b"0", b"#", b"\n")
@@ -55,9 +55,9 @@ class Tail:
         self.known: dict[int, bytes] = {}
 
     @property
-    def is_large(self) -> bool:
-        """Whether it knows more than is kept."""
-        return max(len(self.known), len(self._follows), len(self._missed)) > _MOST_KNOWN
+    def size(self) -> int:
+        """How many cursors it knows something of."""
+        return len(self.known) + len(self._follows) + len(self._missed)
 
     def follows(self, cursor: int) -> bool:
         """Whether the text may go on, and end, with the tail from here, as far as texts are known that end its gaps."""
@@ -81,9 +81,10 @@ class Tail:
     def fillings(self, cursor: int) -> list[bytes]:
         """Texts that end the place and those in the tail, from a cursor of ``known``."""
         rest = self.known[cursor]
-        if self._after is None:
+        after = self.free._after  # the one that :meth:`follows` has asked
+        if after is None:
             return [rest]
-        return [rest, *self._after.fillings(self._tables.step(cursor, rest + self._text))]
+        return [rest, *after.fillings(self._tables.step(cursor, rest + self._text))]
 
     def reached(self, cursor: int, text: bytes) -> bytes | None:
         """A text that may end the gap from a cursor: ``text``, or its beginning and what is known from there; else None."""
@@ -156,11 +157,11 @@ class Rests:
     def _kept(self, elements: tuple[Element, ...], after: Tail | None, free: Tail | None) -> Tail:
         """A tail that is kept, or a new one."""
         known = self._tails.pop(elements, None)
-        if known is None or known.is_large:
+        if known is None or known.size > _MOST_KNOWN:
             known = Tail(self, *elements[0], after, free)
+            while len(self._tails) >= _MOST_TAILS or sum(tail.size for tail in self._tails.values()) > _MOST_KNOWN_IN_ALL:
+                del self._tails[next(iter(self._tails))]
         self._tails[elements] = known
-        if len(self._tails) > _MOST_TAILS:
-            del self._tails[next(iter(self._tails))]
         return known
 
     def find(self, cursor: int, tail: Tail, by_ending: bool = True) -> bytes | None:

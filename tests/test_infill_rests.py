@@ -1,0 +1,73 @@
+"""What is known of texts that end gaps (:mod:`cdplugin.infill.rests`): forgotten when it is much, and never wrong for that."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from engine_tools import ALL_BYTES, cases
+
+import cdplugin as cd
+from cdplugin.infill import rests
+from cdplugin.infill.parts import Part, laid_out, with_gaps
+
+VOCAB = cd.Vocabulary.from_bytes([*ALL_BYTES, b"</s>"], eos_token_ids=256)
+
+
+def answer_of(session: cd.InfillSession) -> bool | None:
+    """Whether a text can be completed; None where that was given up."""
+    try:
+        return session.completable()
+    except cd.LimitExceeded:
+        return None
+
+
+def test_little_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gaps and slots answered in turns with next to no room: as with much room, but for slots that are given up."""
+    rng = random.Random(0)
+    text = "def f(x):\n  if x: return [x, (1)]\n  return 'a'\n"
+    grammar = cd.Compiler(VOCAB).compile(cd.grammars.python(max_width=4))
+    problems = []
+    for _ in range(cases(60, 3, 8)):
+        cuts = sorted(rng.sample(range(len(text)), 2 * rng.randint(1, 4)))
+        pieces: list[object] = [text[: cuts[0]]]
+        for i in range(0, len(cuts), 2):
+            end = cuts[i + 2] if i + 2 < len(cuts) else len(text)
+            pieces += [rng.choice([cd.GAP, cd.GAP, cd.Slots(cuts[i + 1] - cuts[i])]), text[cuts[i + 1] : end]]
+        problems.append(pieces)
+    plain, small = cd.Infill(grammar), cd.Infill(grammar)
+    expected = [answer_of(plain.new(pieces)) for pieces in problems]
+    monkeypatch.setattr(rests, "_MOST_TAILS", 2)
+    monkeypatch.setattr(rests, "_MOST_KNOWN", 3)
+    monkeypatch.setattr(rests, "_MOST_KNOWN_IN_ALL", 8)
+    monkeypatch.setattr(rests, "_MOST_RESTS", 3)
+    for pieces, answer in zip(problems, expected, strict=True):
+        session = small.new(pieces)
+        found = answer_of(session)
+        assert found == answer or (session.open_slots() and None in (found, answer))
+        if answer and not session.open_slots():
+            assert small.accepts(session.complete().encode())
+
+
+def test_how_places_are_laid_out() -> None:
+    gap, slot = Part(gap=True), Part(slot=True)
+    closed = Part(b"b", gap=True, closed=True)
+    parts = [Part(b"a"), slot, slot, closed, gap, Part(b"c"), slot, slot, slot]
+    assert laid_out(parts) == (b"a", [(2, b"b"), (None, b"c"), (3, b"")], -1)
+    assert laid_out(parts, padded=True) == (b"a", [(2, b"b"), (None, b"c"), (-4, b"")], -1)
+    assert laid_out(parts, hole=7) == (b"a", [(2, b"b"), (None, b"c"), (1, b""), (1, b""), (1, b"")], 3)
+    assert laid_out(parts, True, 8) == (b"a", [(2, b"b"), (None, b"c"), (2, b""), (1, b"")], 3)
+    assert laid_out([Part(b"a"), Part(b"b", slot=True, token=1)]) == (b"ab", [], -1)
+    assert laid_out([Part(b"x", gap=True), slot]) == (b"x", [(None, b""), (1, b"")], -1)
+    free, at = with_gaps(parts, 7)
+    assert [part.is_open for part in free] == [False, True, False, True, False, True, True, True]
+    assert (at, all(part.gap for part in free if part.is_open)) == (6, True)
+
+
+def test_in_how_many_tokens_a_text_may_be_spelled() -> None:
+    vocab = cd.Vocabulary.from_bytes([b"a", b"b", b"ab", b"aba", b"</s>"], eos_token_ids=4)
+    tables = cd.Infill(cd.Compiler(vocab).compile(cd.Regex("[ab]*")))._tables
+    assert tables.spelled_in(b"") == 1
+    assert tables.spelled_in(b"abab") == 1 << 2 | 1 << 3 | 1 << 4
+    assert tables.spelled_in(b"ac") == 0
+    assert tables.bytes_are_tokens(b"abba") and not tables.bytes_are_tokens(b"abc")
