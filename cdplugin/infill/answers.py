@@ -211,7 +211,7 @@ class Answers:
         return found if _are_same(known, parts) else None
 
     def _is_witnessed(self, parts: Sequence[Part]) -> bool:
-        """Whether texts that ended other gaps end those of some parts (:class:`cdplugin.infill.proofs.Rests`): the matcher
+        """Whether texts that ended other gaps end those of some parts (:class:`cdplugin.infill.rests.Rests`): the matcher
         tells that in a tenth of the time of a lattice.
         """
         before, elements, _ = laid_out(parts[: self.length(parts)], self.padded)
