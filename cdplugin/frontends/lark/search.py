@@ -10,6 +10,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 
 from cdplugin.frontends.productive import Productive
 
+_FEW = 64
+"""Nodes whose sides are made one at a time. From then on all sides of a node are looked at before the walk goes below one of
+them: below that it might go on for ever, where another one holds."""
+
 
 class OutOfFuel(Exception):  # noqa: N818 - turned into LimitExceeded by the caller, who knows the rule's name
     """More nodes than the caller wants to pay for."""
@@ -52,6 +56,8 @@ class Search:
                 if self.left is not None:
                     self.left -= 1
                 sides = iter(self._sides(node))
+                if len(seen) > _FEW:  # sides that hold at once come first
+                    sides = iter(sorted(sides, key=self._holds.issuperset, reverse=True))
             for side in sides:  # one at a time: what is found below it may make the others needless
                 parts = dict.fromkeys(part for part in side if part not in self._holds)
                 if not parts:
