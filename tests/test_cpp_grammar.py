@@ -79,6 +79,8 @@ QUIRKS = re.compile(
     r"|\b(final|override)\b"  # as names of classes and variables
     r"|[?:]\s*throw"  # x ? y : throw z
     r"|\"\s*(PRI|SCN|__)"  # "%" PRId64
+    r"|\busing\b[^=;]*?(\.\.\.|,|\btypename\b)"  # using A::b, T::operator()...;
+    r"|(\.|->)(\s|/\*[^*]*\*/|//[^\n]*\n)*operator\b"  # a->operator()(1)
 )
 """What tree-sitter's grammar of C++ (0.23) takes for an error although it is none."""
 HIDDEN = re.compile(
@@ -240,6 +242,8 @@ def test_statements(statement: str) -> None:
         "struct S { int f() const try { } catch (...) { } };",
         "struct E : std::exception { const char* what() const throw() { } void f() throw() override; E() throw() : x(1) { } };",
         "struct O : T { using T::operator(); using T::operator=; };",
+        "template <class... T> struct O : T... { using T::operator()...; using typename T::type...; }; using std::cin, std::cout;",
+        "int f(B* p) { return p->operator()(1) + (*p).operator[](2) + B::operator()(3) + p->operator+(4).operator-(); }",
         "class A {\n#ifdef X\n  int x;\npublic:\n#if Y\n#else\n  A();\n#endif\n#elif Z\n#define W 1\n#endif\n  int z;\n};",
         "class A { int x;\n#undef W\n};",
         "::A f(::B x) { return ::A(x); } class A { ::std::vector<int> v; };",
