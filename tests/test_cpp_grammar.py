@@ -242,7 +242,7 @@ def test_statements(statement: str) -> None:
         "struct S { int f() const try { } catch (...) { } };",
         "struct E : std::exception { const char* what() const throw() { } void f() throw() override; E() throw() : x(1) { } };",
         "struct O : T { using T::operator(); using T::operator=; };",
-        "template <class... T> struct O : T... { using T::operator()...; using typename T::type...; }; using std::cin, std::cout;",
+        "template <class... T> struct O : T... { using T::operator()...; using typename T::t...; }; using std::a, std::b;",
         "int f(B* p) { return p->operator()(1) + (*p).operator[](2) + B::operator()(3) + p->operator+(4).operator-(); }",
         "class A {\n#ifdef X\n  int x;\npublic:\n#if Y\n#else\n  A();\n#endif\n#elif Z\n#define W 1\n#endif\n  int z;\n};",
         "class A { int x;\n#undef W\n};",
