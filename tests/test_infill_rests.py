@@ -71,3 +71,18 @@ def test_in_how_many_tokens_a_text_may_be_spelled() -> None:
     assert tables.spelled_in(b"abab") == 1 << 2 | 1 << 3 | 1 << 4
     assert tables.spelled_in(b"ac") == 0
     assert tables.bytes_are_tokens(b"abba") and not tables.bytes_are_tokens(b"abc")
+
+
+def test_an_arena_that_is_full_is_made_anew_before_the_next_question() -> None:
+    infill = cd.Infill(cd.Compiler(VOCAB).compile(cd.grammars.python(max_width=4)))
+    session = infill.new(["x = [", cd.GAP, "\ny = 1\n"])
+    rows = [session.mask(0)]
+    for _ in range(2):
+        arena = infill._tables.arena
+        arena.over_budget = True
+        assert session.insert(0, ord("1"))
+        assert infill._tables.arena is not arena
+        session.undo()
+        rows.append(session.mask(0))
+    assert (rows[0] == rows[1]).all() and (rows[0] == rows[2]).all()
+    assert infill.accepts(session.complete().encode())

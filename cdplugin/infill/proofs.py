@@ -91,7 +91,8 @@ class Proofs:
         order = np.argsort(numbers, kind="stable")
         heads = np.searchsorted(numbers[order], np.arange(len(cursors) + 1))
         found = [(after, order[heads[i] : heads[i + 1]]) for i, after in enumerate(cursors)]
-        return sorted(found, key=lambda item: -len(item[1]))
+        # below a cursor there may be only tokens that are not in doubt
+        return sorted([one for one in found if len(one[1])], key=lambda one: -len(one[1]))
 
     def _decide_classes(self, start: int, search: Search) -> int:
         """Decide classes, at a place before which nothing is open: then what holds for a token holds for its class."""

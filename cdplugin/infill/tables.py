@@ -78,8 +78,9 @@ class InfillGrammar:
 
     def __enter__(self) -> None:
         self._lock.acquire()
-        self._is_broken = self._is_broken or bool(self.arena.header[layout.IS_BROKEN])
-        if self._is_broken:
+        is_full = self.arena.over_budget and not self._begins_full  # of many texts; a fresh one has room for the next
+        if self._is_broken or is_full or self.arena.header[layout.IS_BROKEN]:
+            self._is_broken = True
             try:
                 self._make()
                 self._is_broken = False
@@ -102,6 +103,7 @@ class InfillGrammar:
         self.arena = grammar._base_arena.clone()
         with self.arena.one_budget(grammar._arena.limits.max_compile_work, "max_compile_work"), gc_paused():
             self._make_tables(grammar)
+        self._begins_full = self.arena.over_budget
 
     def _make_tables(self, grammar: Grammar) -> None:
         grammar._tables.evaluate(self.arena)
