@@ -80,9 +80,8 @@ def test_an_arena_that_is_full_is_made_anew_before_the_next_question() -> None:
     for _ in range(2):
         arena = infill._tables.arena
         arena.over_budget = True
-        assert session.insert(0, ord("1"))
-        assert infill._tables.arena is not arena
-        session.undo()
+        session = infill.new(["x = [", cd.GAP, "\ny = 1\n"])
         rows.append(session.mask(0))
+        assert infill._tables.arena is not arena
     assert (rows[0] == rows[1]).all() and (rows[0] == rows[2]).all()
     assert infill.accepts(session.complete().encode())
