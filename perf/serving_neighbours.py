@@ -29,7 +29,7 @@ QUANTILES = {"p50": 50, "p90": 90, "p99": 99, "largest": 100}
 
 
 async def stream(
-    session: Any, url: str, schema: Any, tokens: int, gaps: list[float] | None, ends: asyncio.Event | None
+    session: Any, url: str, schema: Any, tokens: int, gaps: list[float] | None = None, ends: asyncio.Event | None = None
 ) -> None:
     """One streamed completion; the seconds between its tokens are added to ``gaps``. Leaves when ``ends`` is set."""
     body = {
