@@ -246,3 +246,18 @@ def test_slots_over_a_hundred_thousand_tokens(python_over_tokens: cd.Infill, pie
         assert len(tokens) > 0
         assert session.set(place, int(rng.choice(tokens)))
     assert infill.accepts(session.complete().encode())
+
+
+@pytest.mark.parametrize("seed", range(cases(4, 1, 2)))
+def test_canvases_over_a_hundred_thousand_tokens(python_over_tokens: cd.Infill, seed: int) -> None:
+    """Slots filled in random order, some with end tokens, with what follows them: never stuck, and a legal text."""
+    infill, rng = python_over_tokens, random.Random(seed)
+    eos = infill.vocab.eos_token_ids
+    length = 12
+    session = infill.canvas([eos[0] + 1] * length, eos[0] + 1)
+    for place in rng.sample(range(length), length):
+        tokens = np.flatnonzero(np.unpackbits(session.mask(place).view(np.uint8), bitorder="little"))
+        ends = [token for token in eos if token in tokens]
+        token = ends[0] if ends and rng.random() < 0.3 else int(rng.choice(tokens))
+        assert session.set(place, token)
+    assert infill.accepts(session._bytes())
