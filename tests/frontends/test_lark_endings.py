@@ -93,3 +93,10 @@ def test_not_refused(grammar: str) -> None:
 def test_the_reference_finds_words() -> None:
     naive = NaiveLexing(cd.Lark('start: /a+/ "b"').to_ir(Limits()))
     assert has_word(naive, naive.start(), 2) and not has_word(naive, naive.start(), 1)
+
+
+def test_what_may_come_no_times_blocks_nothing() -> None:
+    """Nothing follows a rule that ``start`` does not lead to: that is no reason to say that it never ends."""
+    vocab = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"<end>"], eos_token_ids=256)
+    matcher = cd.Compiler(vocab).compile(cd.Lark('start: ("a" b){0} "c"\nb: "x" b | "y"')).matcher()
+    assert matcher.accept_tokens(b"c") == 1 and matcher.is_accepting()

@@ -85,19 +85,23 @@ def _alone(draft: Draft, stuck: list[Stuck], ignored: int) -> Stuck | None:
 
 def _unproductive_below(draft: Draft, number: int, known: list[bool]) -> list[int]:
     """The rules that a rule mentions and that derive nothing."""
-    parts = (part for production in draft.rules[number].productions for part in production.parts if part.kind == "rule")
-    return [part.value for part in parts if not known[part.value]]
+    return [below for below in _mentioned(draft, number) if not known[below]]
+
+
+def _mentioned(draft: Draft, number: int) -> list[int]:
+    """The rules that a rule mentions."""
+    return [part.value for production in draft.rules[number].productions for part in production.parts if part.kind == "rule"]
 
 
 def _stuck(draft: Draft, firsts: Bytes, ignored: int) -> list[Stuck]:
-    """All lexemes that never end where they stand."""
+    """All lexemes that never end where they stand, in rules that ``start`` leads to (not in ``x`` of ``x{0}``)."""
     surely = Bytes(generous=False)
     empty = draft.may_be_empty
     first, follow = _first_and_follow(draft, firsts, empty)
     eaten: dict[Expr, int] = {}
     out: list[Stuck] = []
-    for number, rule in enumerate(draft.rules):
-        for i, production in enumerate(rule.productions):
+    for number in sorted(reached([0], lambda rule: _mentioned(draft, rule))):
+        for i, production in enumerate(draft.rules[number].productions):
             rest = follow[number]
             for part in reversed(production.parts):
                 if part.kind == "lexeme" and part.value.lexing == LONGEST and part.value.max_tokens is None:
