@@ -126,13 +126,12 @@ class Rests:
     @contextmanager
     def trying(self, most: int) -> Iterator[None]:
         """A context for one question, for which so many texts are tried."""
-        before = self._left
-        self._left = most, _MOST_ENDINGS, _MOST_FAILURES
-        self._wanted = 0
+        before = self._left, self._wanted
+        self._left, self._wanted = (most, _MOST_ENDINGS, _MOST_FAILURES), 0
         try:
             yield
         finally:
-            self._left = before
+            self._left, self._wanted = before
 
     @property
     def may_try(self) -> bool:
