@@ -215,6 +215,18 @@ def test_undeclared_names_do_not_repeat_in_an_item() -> None:
     assert takes(grammar, b'[{"a":1,"b":1}]') and not takes(grammar, b'[{"a":1,"\\u0061":1}]')
 
 
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_what_no_text_can_be_is_left_out_of_items(order: Any) -> None:
+    """To count the values, rules are made before it is settled what derives a text: no name that is not listed."""
+    items = {"type": "object", "additionalProperties": FEW, "propertyNames": {"enum": ["a", "b", "c"]}}
+    schema = array(items, contains={"type": "object", "minProperties": 2}, minContains=2)
+    grammar = COMPILER.compile(cd.JsonSchema(schema, property_order=order))
+    assert takes(grammar, b'[{},{"a":"x","b":"y"},{"a":"x","c":"y"}]')
+    assert not takes(grammar, b'[{"a":"x","b":"y"},{"a":"x","b":"y"}]') and not takes(grammar, b'[{"a":"x","b":"y"},{"a":"x"}]')
+    ending = grammar.matcher().shortest_completion()
+    assert takes(grammar, b"".join(TOKENS[t] for t in ending if t != len(TOKENS) - 1))
+
+
 def test_more_items_than_there_are_values_are_refused() -> None:
     pair = {"type": "array", "items": WORD, "minItems": 2, "maxItems": 2}
     with pytest.raises(cd.UnsupportedError, match="few values may be left - at /uniqueItems"):

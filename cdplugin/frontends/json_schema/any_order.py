@@ -188,7 +188,7 @@ class ManyMembers(Bracketed[_State]):
         self._groups = [_Group(frame.ir, some, space) for some in kinds.values()]
         self._further = further
         self._colon = colon
-        self._final: tuple[list[bool], list[Further]] | None = None
+        self._final: tuple[Productive, list[bool], list[Further]] | None = None
         self._unknown = (None,) * len(self._groups)
         self._rests: dict[tuple[int, tuple[int, ...], int, bool], tuple[Symbol, Symbol, Part]] = {}
         left = tuple(len(group.number) for group in self._groups)
@@ -210,9 +210,9 @@ class ManyMembers(Bracketed[_State]):
 
     def expand(self, value: _State, productive: Productive) -> Iterable[Sequence[Part]]:
         started, seen, left, count = value.started, value.seen, value.left, value.count
-        if self._final is None:  # rules are made when it is settled what is productive
-            self._final = self._usable(productive), list(self._usable_further(productive))
-        usable, further = self._final
+        if self._final is None or self._final[0] != productive:  # it is settled when rules are made
+            self._final = productive, self._usable(productive), list(self._usable_further(productive))
+        _, usable, further = self._final
         lead = self._lead(started)
         if self._missing(left) == 0 and count >= self._low:
             yield (self._closings[started],)

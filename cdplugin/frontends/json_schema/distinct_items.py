@@ -187,7 +187,10 @@ class DistinctItems(Family[_Place]):
         return self._items.satisfiable(between.place, productive)
 
     def expand(self, value: _Place, productive: Productive) -> Iterable[Sequence[Part]]:
-        self._productive = productive  # rules are made when it is settled
+        if productive != self._productive:  # settled when rules are made; what was found out before may lead nowhere
+            self._productive = productive
+            for found in (self._sure, self._known, self._unfolded, self._differs):
+                found.clear()
         if isinstance(value, _Inside):
             yield from self._steps(value.stack, value.typing, value.after, self._is_forced(value), value.differs)
             return
@@ -493,16 +496,16 @@ class DistinctItems(Family[_Place]):
             elif isinstance(top, int) and top in self._signs.events:
                 pending.append(one.below)
             elif isinstance(inner := self._member_on(one), tuple) and isinstance(inner[0], DistinctItems):
-                pending += inner[0]._certain(inner[1], one.below)
+                pending += inner[0]._certain(inner[1], one.below, self._productive)
             else:
                 pending += reversed(self._heads(one))
         return False
 
-    def _certain(self, value: _Place, below: _Stack | None) -> list[_Stack | None]:
+    def _certain(self, value: _Place, below: _Stack | None, productive: Productive) -> list[_Stack | None]:
         """What is sure to be possible from a member on, if it leads to a lexeme of any number of values."""
         if isinstance(value, _Inside):
             return [value.stack]
-        ways = self._items.ways(value.place, self._productive)
+        ways = self._items.ways(value.place, productive)
         return [below if place is None else _Stack(signs[-1], None) for signs, place in ways]
 
     def _member_on(self, stack: _Stack) -> tuple[Family[Any], Any] | None:

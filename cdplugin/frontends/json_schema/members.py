@@ -131,7 +131,7 @@ class Members(Bracketed[_Place]):
         self._ordered = ordered
         self._required = sum(1 << i for i, entry in enumerate(entries) if entry.required)
         self._conditions = (1 << n_conditions) - 1
-        self._final: _Usable | None = None
+        self._final: tuple[Productive, _Usable] | None = None
         self._n_groups = max((more.group for more in further), default=-1) + 1
         self.first = (False, 0, 0, 0, (0,) * self._n_groups, NOTHING_SEEN)
 
@@ -153,9 +153,9 @@ class Members(Bracketed[_Place]):
 
     def expand(self, value: _Place, productive: Productive) -> Iterable[Sequence[Part]]:
         started, seen, count, met, firm, names = value
-        if self._final is None:  # rules are made when it is settled what is productive
-            self._final = self._usable(productive)
-        usable = self._final
+        if self._final is None or self._final[0] != productive:  # it is settled when rules are made
+            self._final = productive, self._usable(productive)
+        usable = self._final[1]
         further = self._usable_further(productive, firm)
         lead = self._lead(started)
         if self._missing(seen) == 0 and count >= self._low and met == self._conditions:
