@@ -8,8 +8,9 @@ import pytest
 from engine_tools import ALL_BYTES, cases
 
 import cdplugin as cd
-from cdplugin.infill import rests
+from cdplugin.infill import rests, workspace
 from cdplugin.infill.parts import Part, laid_out, with_gaps
+from cdplugin.kernels.infill import layout as ws
 
 VOCAB = cd.Vocabulary.from_bytes([*ALL_BYTES, b"</s>"], eos_token_ids=256)
 
@@ -85,3 +86,23 @@ def test_an_arena_that_is_full_is_made_anew_before_the_next_question() -> None:
         assert infill._tables.arena is not arena
     assert (rows[0] == rows[1]).all() and (rows[0] == rows[2]).all()
     assert infill.accepts(session.complete().encode())
+
+
+def test_a_table_near_the_limit_grows_by_half_of_what_is_left() -> None:
+    """By as little as is asked for, an operation would begin again for each row (a mask of Python never ended)."""
+    infill = cd.Infill(cd.Compiler(VOCAB, limits=cd.Limits(max_arena_bytes=4 << 20)).compile(cd.Regex("[ab]*")))
+    work = infill._tables.workspace
+    most = workspace._ARENAS * work.arena.limits.max_arena_bytes
+    work.reserve(ws.BITS, int(0.7 * most) // 8)
+    n_grown = 0
+
+    def grow() -> None:
+        nonlocal n_grown
+        while n_grown < 100:
+            work.reserve(ws.BITS, len(work.tables[ws.BITS]) + 1)
+            n_grown += 1
+
+    with pytest.raises(cd.LimitExceeded, match="too much memory"):
+        grow()
+    assert n_grown < 40
+    assert work.nbytes <= most

@@ -144,7 +144,9 @@ class Workspace:
         larger = max(size, int(_GROWTH * have))
         most = _ARENAS * self.arena.limits.max_arena_bytes
         if self.nbytes + 8 * (larger - have) > most:
-            larger = size
+            # half of what is left: by as little as is asked for, an operation would begin again without end
+            half = (most - self.nbytes) // 16
+            larger = size if table in _HASHES else max(size, have + half)
             if self.nbytes + 8 * (larger - have) > most:
                 self.arena.abandon()  # what has grown stays so: everything is made anew for the next text
                 raise LimitExceeded(
