@@ -13,8 +13,6 @@ that is alive took the first byte. And where a skip may begin, it competes with 
 lexemes that are left out alone, these stay.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

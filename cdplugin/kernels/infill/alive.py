@@ -12,8 +12,6 @@ and a union of closed sets is closed, so the set of a node is the union of those
 In ``[a □ ]``, after ``[`` at node 1, the dots ``S -> "[" • L "]"``, ``L -> • E …`` and ``E -> • w`` are alive, and no other.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

@@ -15,8 +15,6 @@ Three kinds of nodes have their rests elsewhere: in a gap (:mod:`cdplugin.kernel
 a node to itself, and where a symbol has many ends (rows that are taken over): the last two have them in ``REST_NODES``.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

@@ -16,8 +16,6 @@ Nodes inside a slot (one for each class of what is left of a token) and in a gap
 grammar compete, or all that may come up in the gap.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

@@ -13,8 +13,6 @@ A nonterminal that comes to have other ends as well is followed for these, and i
 (:func:`take_chained`): what is taken over goes by it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

@@ -7,8 +7,6 @@ that start before it, are noted at nodes that were there before.
 On a canvas whose slots are filled one by one, so, only what is right of the filled slot is run through again.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

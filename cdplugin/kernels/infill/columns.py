@@ -20,8 +20,6 @@ Unlike a row of the engine (:mod:`cdplugin.kernels.parser.earley`), a column has
 at which nodes on the right its rules may end. There are few columns for one mask, so no more is gained by values.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

@@ -6,8 +6,6 @@ nonterminal's rule leads that far. :func:`collect` gathers the facts that a goal
 says what edges cost (the bytes of them that lie in gaps); :func:`choose` finds for each fact the cheapest way.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

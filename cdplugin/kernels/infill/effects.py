@@ -15,8 +15,6 @@ Why classes: between two slots a lexeme may begin inside the first token and end
 need a node for each; by classes it needs one for each thing that can still happen.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

@@ -6,8 +6,6 @@ before the first slot, some thousand tokens at a time. A completion takes ``OP_C
 ``OP_CHOOSE`` after the facts.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

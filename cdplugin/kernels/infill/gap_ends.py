@@ -17,8 +17,6 @@ noted in ``UNNAMED``; rests are found when they are asked for (:mod:`cdplugin.ke
 dozens.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

@@ -27,8 +27,6 @@ What comes of it is what following symbol by symbol finds (:mod:`cdplugin.kernel
 nothing is known: these are left out, since nothing can be made of them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

@@ -4,8 +4,6 @@ For which symbols of ``S: "[" L "]"   L: E | E "," L   E: w`` stay, what they ar
 :mod:`cdplugin.kernels.infill.gap_facts`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

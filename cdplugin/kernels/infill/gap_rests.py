@@ -4,8 +4,6 @@ In ``[a □ ]``, the dot ``S -> "[" L • "]"`` at node 3 leads to where ``"]"``
 followed from node 1 to node 3.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

@@ -2,8 +2,6 @@
 what the rule derives. (:mod:`cdplugin.kernels.infill.intersect` says in which order.)
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

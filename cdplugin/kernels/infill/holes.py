@@ -14,8 +14,6 @@ Three questions are asked of a pair (column, lexer state), and all three are mem
 - where lexemes do not compete: can it be completed if a class of token rests begins here (:func:`_class_completes`)?
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

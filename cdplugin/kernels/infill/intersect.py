@@ -40,8 +40,6 @@ What is known at a node depends on what lies right of it alone. So when a text c
 (:mod:`cdplugin.kernels.infill.stale`), and nodes are numbered from the right end.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

@@ -15,8 +15,6 @@ It is Earley's algorithm (1970) with one filter more: an item is entered only if
 there are looked at again.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

@@ -23,8 +23,6 @@ that is accepted is a boundary for the matcher, but not always the other way rou
 lexemes of the grammar.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

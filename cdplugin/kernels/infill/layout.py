@@ -15,8 +15,6 @@ between calls, with zeros. All tables are int64.
 of the search under way. An index by open addressing is a power of two large and at most half full.
 """
 
-from __future__ import annotations
-
 (
     ELEMENTS,  # the text: a byte (>= 0), GAP, or SLOT less the number of classes that it is planned with
     ACCEPTS,  # before each element and at the end: 1 where the text may end

@@ -4,8 +4,6 @@ A byte of the text costs nothing, one in a gap 1, and a gap may be left at any t
 once; ends are the nodes of the lattice.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

@@ -10,8 +10,6 @@ From the state ``{w: [a-z]*}`` the tokens ``a … z ab`` lead to the same state 
 of ``b``: six outcomes for all tokens that there are.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

@@ -5,8 +5,6 @@ had, so the elements right of the hole are run through once more from this state
 token come and has those that are needed. Runs that come to the same set of states share its rows from there on.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

@@ -5,8 +5,6 @@ Each class that comes up in the slot is a node. What ends in the same way is gat
 is noted once.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

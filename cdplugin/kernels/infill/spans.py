@@ -9,8 +9,6 @@ lies right of a change keeps its numbers, and only rows that differ are written.
 one; facts right of it still hold (:mod:`cdplugin.kernels.infill.intersect`).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

@@ -1,7 +1,5 @@
 """Which facts of the last text still hold: those right of the last change. The others are forgotten."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

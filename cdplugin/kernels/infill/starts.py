@@ -5,8 +5,6 @@ legal is found, since the parser may allow fewer of them. A *loose* workspace (`
 state of its own, beside its skip, with which it competes wherever it is allowed. What is not found there is not legal.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

@@ -6,8 +6,6 @@ an open slot some hundred. What a byte, a slot or a gap makes of a set depends o
 construction, made as it is needed.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

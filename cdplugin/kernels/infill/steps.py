@@ -5,8 +5,6 @@ is the transition table of the subset construction (Rabin and Scott, 1959), made
 many strings as further letters.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

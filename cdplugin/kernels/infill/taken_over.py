@@ -5,8 +5,6 @@ right leads on to what those lead to.
 with few ends it is not (:func:`cdplugin.kernels.infill.gathering.derive`).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

@@ -9,8 +9,6 @@ Only lexemes of rules count. Where a skip leads is no matter: what it may stand 
 (:mod:`cdplugin.kernels.infill.spans`).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

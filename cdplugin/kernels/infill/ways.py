@@ -8,8 +8,6 @@ The question itself, :func:`leads_out`, is one meeting of two rows: ``REST`` of 
 wanted.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws

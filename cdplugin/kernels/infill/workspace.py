@@ -10,8 +10,6 @@ are kept for the next text, so that the last one comes just before :func:`end_no
 may end here`` (:func:`end_node`) and for the end symbol after it (:func:`final_node`).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
