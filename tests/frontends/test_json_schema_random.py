@@ -19,8 +19,7 @@ from json_schema_tools import dumps, grammar, mutated, orders, random_schema, ra
 from naive import Naive
 
 from cdplugin.errors import GrammarError, LimitExceeded
-from cdplugin.frontends.json_schema import compile_schema
-from cdplugin.frontends.json_schema import effort as efforts
+from cdplugin.frontends.json_schema import compile_schema, sharing
 from cdplugin.frontends.json_schema.dialect import FRACTION_BIT, INTEGER_BIT
 from cdplugin.frontends.json_schema.numbers import number_expr
 from cdplugin.frontends.json_schema.sharing import share_equal_parts
@@ -37,14 +36,14 @@ def test_random_schemas(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(2))
 def test_random_schemas_with_equal_parts_shared(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same, as schemas are compiled whose alternatives multiply."""
-    monkeypatch.setattr(efforts, "_FIRST_ATTEMPT", 10**9)
-    monkeypatch.setattr(efforts, "_WORK_PER_BYTE", 0)
+    monkeypatch.setattr(sharing, "_FIRST_ATTEMPT", 10**9)
+    monkeypatch.setattr(sharing, "_WORK_PER_BYTE", 0)
     check_random_schemas(100 + seed, cases(30, 10))
 
 
 @pytest.mark.parametrize("size", [1, 10**7])
 def test_a_first_attempt_leaves_most_of_the_work_to_the_second(size: int) -> None:
-    effort = efforts.Effort(Limits(max_rules=6_000), size, Spent())
+    effort = sharing.Effort(Limits(max_rules=6_000), size, Spent())
 
     def steps_until(error: type[LimitExceeded]) -> int:
         for step in range(1_001):
@@ -54,7 +53,7 @@ def test_a_first_attempt_leaves_most_of_the_work_to_the_second(size: int) -> Non
                 return step
         raise AssertionError("no end")
 
-    first = steps_until(efforts.MultipliesError)
+    first = steps_until(sharing.MultipliesError)
     effort = effort.again()
     second = steps_until(LimitExceeded)
     assert 25 < first <= second / 2 + 1 and first + second == 999
