@@ -28,3 +28,12 @@ def test_free_texts_in_a_row(n: int) -> None:
     found, walked = first_mask(n)
     assert found == set(range(VOCAB.size))
     assert walked < 10 * n * VOCAB.size
+
+
+def test_ends_below_which_nothing_leads_on() -> None:
+    """Runs of spaces, below each of which a letter comes, and below one the brace: only that one is walked further."""
+    runs = [b" " * n for n in range(1, 81)]
+    tokens = [b"<end>", b"{", b"a", b" " * 7 + b"{", *runs, *(run + b"a" for run in runs)]
+    matcher = cd.Compiler(cd.Vocabulary.from_bytes(tokens, eos_token_ids=0)).compile(cd.Lark('start: S "{"\nS: / +/')).matcher()
+    assert mask(matcher) == {3, *range(4, 84)}
+    assert matcher.grammar.counters()["nodes_walked"] < 2 * len(runs) + 20

@@ -50,12 +50,13 @@ from cdplugin.kernels.masks.ends import add_end, group_ends
 from cdplugin.kernels.masks.fields import groups_of, n_groups_of, parent_of, record_base
 from cdplugin.kernels.masks.neighbours import neighbour_of, note_walked
 from cdplugin.kernels.masks.shared import LEAST_NODES, is_shareable, shared_base
-from cdplugin.kernels.masks.walk import COPIED_BITS, begin_walk, end_walk, loops_below
+from cdplugin.kernels.masks.walk import ANY_KIND, COPIED_BITS, begin_walk, end_walk, head_kinds, loops_below
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import aux_of, copy_words, has_room, header, i32, i64, length_of, set_aux, u8, word_of
 from cdplugin.kernels.store.stack import intern_words, push
 
 _FEW, _LONG, _SHAPE_BITS = 1, 2, 2  # of a row in a walk: few bytes go on; it has an entry for each byte
+_PASSED_BITS = 4  # ends that are passed over at the cost of a unit of work, as a power of two
 
 
 @kernel
@@ -222,8 +223,17 @@ def _walk_below(h, state, ends, simplified, parent):
     """
     if ends == 0:
         return _walk_beside(h, state, simplified, np.int64(mask_layout.ROOT_NODE), np.int64(0))
+    kinds = np.int64(ANY_KIND) if parent >= 0 else head_kinds(h, state)
+    if kinds < 0:
+        return kinds
+    below = i32(h, layout.TRIE_BELOW)
+    head = header(h)
+    head[layout.WORK_LEFT] -= length_of(h, ends) >> (1 + _PASSED_BITS)
     for i in range(0, length_of(h, ends), 2):
         node = word_of(h, ends, i)
+        # below most nodes at which whitespace or a number ends, nothing that this state begins with comes
+        if node >= 0 and below[node] & kinds == 0:
+            continue
         begun = word_of(h, ends, i + 1)
         if parent >= 0:
             status = _walk_beside(h, state, simplified, node, begun)

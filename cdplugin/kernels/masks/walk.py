@@ -12,7 +12,9 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.heads import MOST_HEADS, head_at
 from cdplugin.kernels.lexer.lexer import transition
+from cdplugin.kernels.lexer.rows import row_of
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.masks.trie import BYTE_KIND
 from cdplugin.kernels.store import layout, statuses
@@ -22,6 +24,7 @@ _BY_KIND = np.argsort(BYTE_KIND, kind="stable")  # the bytes, kind after kind
 _STARTS = np.searchsorted(BYTE_KIND[_BY_KIND], np.arange(BYTE_KIND.max() + 2))
 _N_KINDS = int(BYTE_KIND.max()) + 1
 _LARGE = 256  # nodes of a subtree for which it is worth while to find the loops of a state
+ANY_KIND = (1 << _N_KINDS) - 1
 COPIED_BITS = 4  # tokens of a subtree that is taken whole at the cost of a node, as a power of two
 
 
@@ -83,3 +86,20 @@ def _find_loops(h, state):
                 break
     i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LOOPS] = loops
     return loops
+
+
+@kernel
+def head_kinds(h, state):
+    """The kinds of the bytes by which a state may go on (bit k: kind k, ``BYTE_KIND``), ``ANY_KIND`` where they are many; or a
+    status.
+    """
+    row = row_of(h, state)  # its heads are noted with its row
+    if row < 0:
+        return row
+    n_heads = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_N_HEADS]
+    if n_heads > MOST_HEADS:
+        return np.int64(ANY_KIND)
+    kinds = np.int64(0)
+    for i in range(n_heads):
+        kinds |= np.int64(1) << BYTE_KIND[head_at(h, state, i)]
+    return kinds
