@@ -1,8 +1,10 @@
 """``cd.grammars.PYTHON``: the rules of ``python.lark``, and f-strings, made of the same expressions.
 
-CPython 3.11 takes an f-string for one string and reads its fields afterwards: no quote of the string's kind, no backslash and
+CPython 3.11 takes an f-string for one string and reads its fields afterwards: no quotes as the string's own, no backslash and
 no comment may stand in them; 3.12 lifted that. What stands in a field here is legal in both: the expressions of
-``python.lark``, with strings in the other kind of quotes, on one line.
+``python.lark``, with strings in the other kind of quotes, on one line, and f-strings in them, whose own fields hold no strings
+at all. In an f-string in three quotes both kinds of quotes are other ones, and a field may go over lines. Each kind of field is
+a grammar of its own inside the one around it (``_field``).
 
 An f-string is cut where a field begins or ends: ``f"a{``, ``x}``, `` b{``, ``y}``, `` c"``. The text before a field takes its
 brace along, since two braces are text.
@@ -10,17 +12,18 @@ brace along, since two braces are text.
 
 from __future__ import annotations
 
+DOUBLE, SINGLE, LINES = '"', "'", r"\r\n"
 _BEGIN, _END = "// ---- expressions\n", "// ---- end of expressions\n"
 
 _FIELD = r"""%lark {
   %llguidance {"allow_initial_skip": true}
   %word /[A-Za-z0-9_\u0080-\U0010FFFF]/ NUMBER REAL IMAGINARY
-  %ignore /[ \t\f]+/
+  %ignore /[@SPACE]+/
   start: values "="? ("}" | ":" spec | "!" converted)
   converted: conversion (close | colon spec)
   spec: spec_text? (opening nested spec_text?)* "}"
   nested: values ("}" | "!" conversion close)
-  values: value ("," value)* ","?
+  values: one ("," value)* ","? | "*" operation ("," value)* "," value?
   value: "*" operation | one
   one: disjunction ("if" disjunction "else" one)?
   conversion[glued]: "r" | "s" | "a"
@@ -28,10 +31,16 @@ _FIELD = r"""%lark {
   colon[glued]: ":"
   opening[glued]: "{"
   spec_text[glued]: /[^{}'"\\\r\n\x00]+/
-  atom: NAME | NUMBER | QUOTED | "None" | "True" | "False" | "..." | enclosed
-  QUOTED: /[uUrR]?$[^$"'\\\r\n\x00]*$|([bB]|[bB][rR]|[rR][bB])$[\x01-\x7f&&[^"'\\\r\n]]*$/
+  atom: NAME | NUMBER | "None" | "True" | "False" | "..." | enclosed@STRINGS
 """
-
+_QUOTED = r"""/[uUrR]?@(FEW[^'"\\\r\n\x00])*FEW@|([bB]|[bB][rR]|[rR][bB])@(FEW[\x01-\x7f&&[^'"\\\r\n]])*FEW@/"""
+_QUOTED_F = r"""
+  whole_@NAME: /@PREFIX@"@TEXT@"/
+  first_@NAME: /@PREFIX@"@TEXT\{/
+  more_@NAME[glued]: /@TEXT\{/
+  last_@NAME[glued]: /@TEXT@"/
+  @NAME: whole_@NAME | first_@NAME inner (more_@NAME inner)* last_@NAME
+"""
 _ESCAPE = r"\\(\r?\n|[^xuUN{}\r\n\x00]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U00(0[0-9a-fA-F]|10)[0-9a-fA-F]{4})"
 _RAW_ESCAPE = r"\\(\r?\n|[^{}\r\n\x00])"
 
@@ -45,17 +54,39 @@ def narrower(text: str, max_width: int) -> str:
     return text.replace(_WIDTH, f'"max_width": {max_width:d}')
 
 
+def _field(expressions: str, quotes: str, space: str) -> str:
+    """The grammar of a field up to its end. Strings in it stand in ``quotes``; where those are both kinds, up to two of the
+    other kind may stand in a row in them (three might be the end of the whole).
+    """
+    strings, rules = [], ""
+    for kind, quote, other in (("double", DOUBLE, SINGLE), ("single", SINGLE, DOUBLE)):
+        if quote in quotes:
+            few = other + "{0,2}" if other in quotes else ""
+            strings.append(_QUOTED.replace("FEW", few).replace("@", quote))
+            strings.append(f"nested_{kind}")
+            text = r"([^{}'\"\\\r\n\x00]|\{\{|\}\})*"
+            form = _QUOTED_F.replace("@NAME", f"nested_{kind}").replace("@PREFIX", "([fF][rR]?|[rR][fF])")
+            rules += form.replace("@TEXT", text).replace('@"', quote)
+    if strings:
+        rules += f"inner: {_field(expressions, '', ' ')}\n"
+    head = _FIELD.replace("@SPACE", space).replace("@STRINGS", "".join(f" | {one}" for one in strings))
+    return f"{head}{rules}{expressions}}}"
+
+
 def complete(rules: str) -> str:
     """The text of ``python.lark`` with f-strings."""
     expressions = rules[rules.index(_BEGIN) + len(_BEGIN) : rules.index(_END)]
     out = [rules]
     forms = []
-    for kind, quote, other in (("double", '"', "'"), ("single", "'", '"')):
-        out.append(f"field_{kind}: {_FIELD.replace('$', other)}{expressions}}}")
+    blank = r" \t\f"
+    out.append(f"field_long: {_field(expressions, DOUBLE + SINGLE, blank + LINES)}")
+    for kind, quote, other in (("double", DOUBLE, SINGLE), ("single", SINGLE, DOUBLE)):
+        out.append(f"field_{kind}: {_field(expressions, other, blank)}")
         for size, ends in (("", quote), ("long_", 3 * quote)):
+            field = "field_long" if size else f"field_{kind}"
             for raw, prefix, escape in (("", "[fF]", _ESCAPE), ("raw_", "([fF][rR]|[rR][fF])", _RAW_ESCAPE)):
                 name = f"{raw}{size}{kind}"
-                lines = "" if size else r"\r\n"
+                lines = "" if size else LINES
                 few = f"{quote}?{quote}?" if size else ""
                 text = f"({few}([^{quote}{{}}\\\\{lines}\\x00]|\\{{\\{{|\\}}\\}}|{escape}))*"
                 opens = rf"{text}{few}\{{" if not raw else rf"{text}{few}\\?\{{"
@@ -63,7 +94,7 @@ def complete(rules: str) -> str:
                 out.append(f"first_{name}: /{prefix}{ends}{opens}/")
                 out.append(f"more_{name}[glued]: /{opens}/")
                 out.append(f"last_{name}[glued]: /{text}{ends}/")
-                fields = f"first_{name} field_{kind} (more_{name} field_{kind})* last_{name}"
+                fields = f"first_{name} {field} (more_{name} {field})* last_{name}"
                 forms.append(f"whole_{name} | {fields}")
     out.append("formatted: " + "\n    | ".join(forms))
     return "\n".join(out) + "\n"
