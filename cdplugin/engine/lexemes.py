@@ -172,13 +172,18 @@ def _begun(
 def resolve_tokens(ir: GrammarIR, vocab: Vocabulary) -> dict[Symbol, TokenRanges]:
     """The token ids that each token terminal stands for, as sorted inclusive ranges inside the vocabulary.
 
-    Raises :class:`GrammarError` for a name that the vocabulary does not have.
+    Raises :class:`GrammarError` for a name or an id that the vocabulary does not have.
     """
     return {symbol: _ranges_of(tokens, vocab) for symbol, tokens in ir.token_sets.items()}
 
 
 def _ranges_of(tokens: TokenSet, vocab: Vocabulary) -> TokenRanges:
-    pairs = [(max(low, 0), min(high, vocab.size - 1)) for low, high in tokens.ranges]
+    beyond = max((high for _, high in tokens.ranges), default=0)
+    if beyond >= vocab.size:
+        raise GrammarError(
+            "a token id outside the vocabulary", location=tokens.where, expected=f"ids below {vocab.size}", found=str(beyond)
+        )
+    pairs = list(tokens.ranges)
     names = [name for name in tokens.names if not tokens.optional or name in vocab.special_tokens]
     pairs += [(token, token) for token in (_token_named(name, tokens, vocab) for name in names)]
     if tokens.negated and not tokens.ends:

@@ -104,3 +104,20 @@ def test_a_token_that_is_not_there() -> None:
     with pytest.raises(cd.GrammarError, match="the vocabulary has no token '<nope>'") as caught:
         cd.Compiler(VOCAB).compile(cd.Gbnf('root ::= "x" <nope>'))
     assert caught.value.location == "line 1, column 14"
+
+
+@pytest.mark.parametrize(
+    ("spec", "location"),
+    [
+        (cd.Gbnf('root ::= "x" | <[99999]>'), "line 1, column 16"),
+        (cd.Gbnf('root ::= "x" !<[99999]>'), "line 1, column 14"),
+        (cd.Ebnf('root ::= "x" ExcludeToken(1, 99999)'), "line 1, column 14"),
+        (cd.Ebnf('root ::= TokenTagDispatch((1, r), (99999, r))\nr ::= "x"'), "line 1, column 43"),
+        (cd.StructuralTag({"type": "structural_tag", "format": {"type": "token", "token": 99999}}), "/format"),
+    ],
+)
+def test_a_token_id_that_is_not_there(spec: cd.Spec, location: str) -> None:
+    """Both peers refuse it; it was an alternative that nothing matches, and other tokens than it were all."""
+    with pytest.raises(cd.GrammarError, match=f"a token id outside the vocabulary: expected ids below {VOCAB.size}") as caught:
+        cd.Compiler(VOCAB).compile(spec)
+    assert caught.value.location == location

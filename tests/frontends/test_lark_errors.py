@@ -96,6 +96,10 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
     "a range of characters with a flag": [('start: "a".."z"i', "line 1, column 13", "without i")],
     "bad set of token ids": [("start: <[a]>", "line 1, column 10", "found 'a'"), ("start: <[]>", "line 1, column 10", "")],
     "a range of token ids": [("start: <[1,9-3]>", "line 1, column 12", "the smaller one first, found 9-3")],
+    "a token id outside the vocabulary": [
+        ('start: "a" | <[5,99999]>', "line 1, column 14", "found 99999"),
+        ("start: <[^0-99999]>", "line 1, column 8", "expected ids below"),
+    ],
     "the vocabulary has no token '<|nope|>'": [("start: <|nope|>", "line 1, column 8", "expected")],
     "no rule 'start'": [('strat: "a"', "line 1, column 1", "did you mean 'strat'?"), ("", "line 1, column 1", "start: …")],
     "the rule 'start' takes no parameter": [('start::_: "a"', "line 1, column 1", "")],

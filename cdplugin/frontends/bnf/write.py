@@ -199,8 +199,10 @@ class Writer:
         if not dispatch.by_token:
             return dispatch_text(self.ir, tags, excludes=dispatch.excludes, loop=dispatch.loop)
         others = [tag for tag, _ in tags] + list(dispatch.excludes)
-        free = TokenSet(ranges=tuple((i, i) for i in others), negated=True, ends=False)
-        by_token = [(TokenSet(ranges=((tag, tag),)), follow) for tag, follow in tags]
+        places = [self.grammar.source.where(at) for _, _, at in dispatch.tags]
+        last = max(zip(dispatch.tags, places, strict=True), default=((), ""))[1]  # where an id may be beyond the vocabulary
+        free = TokenSet(ranges=tuple((i, i) for i in others), negated=True, where=last, ends=False)
+        by_token = [(TokenSet(ranges=((tag, tag),), where=at), follow) for (tag, follow), at in zip(tags, places, strict=True)]
         return dispatch_tokens(self.ir, by_token, free, loop=dispatch.loop)
 
 
