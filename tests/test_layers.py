@@ -27,7 +27,7 @@ ARROWS: dict[str, set[str]] = {
     "kernels.parser": {"kernels.jit", "kernels.store", "kernels.regex", "kernels.lexer"},
     "kernels.masks": {"kernels.jit", "kernels.store", "kernels.regex", "kernels.lexer", "kernels.parser"},
     "kernels.entry": {"kernels.jit", "kernels.store", "kernels.regex", "kernels.lexer", "kernels.parser", "kernels.masks"},
-    "kernels.infill": {"kernels.jit", "kernels.store", "kernels.lexer"},
+    "kernels.infill": {"kernels.jit", "kernels.store", "kernels.lexer", "kernels.masks"},
     "errors": set(),
     "bits": set(),
     "walks": set(),

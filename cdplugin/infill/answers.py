@@ -52,16 +52,20 @@ class Answers:
         return None if any(p.token is not None and p.token not in self.eos for p in parts[last:]) else last
 
     def build(
-        self, parts: Sequence[Part], hole: int = -1, keep: bool = True, loose: bool = False, work: Workspace | None = None
+        self, parts: Sequence[Part], keep: bool = True, loose: bool = False, work: Workspace | None = None, hole: int = -1
     ) -> int:
         """Lay the text out as elements and find the facts; 1 if it can be completed.
 
-        ``hole``: the part whose mask is asked for; then the answer may be 1 where it is no. ``keep``: keep the facts for the
-        next text; nodes are not numbered from 0. ``work``: in this workspace.
+        ``keep``: keep the facts for the next text; nodes are not numbered from 0. ``work``: in this workspace.
         """
+        work = work or (self.tables.loose if loose else self.tables.workspace)
+        return work.call(kernels.OP_FACTS) if self._lay(parts, hole, keep, work) else 0
+
+    def _lay(self, parts: Sequence[Part], hole: int, keep: bool, work: Workspace) -> bool:
+        """Make the lattice of a text in a workspace; not where there is text behind an end token, or the hole is."""
         last = self.length(parts)
         if last is None or hole >= last:
-            return 0
+            return False
         tables = self.tables
         parts = parts[:last]
         text = b"".join([part.spelt for part in parts])
@@ -78,7 +82,6 @@ class Answers:
                 has_slots = has_slots or part.slot
             if i == hole:
                 hole_place = end
-        work = work or (tables.loose if loose else tables.workspace)
         work.reserve(ws.ELEMENTS, count + 1)
         work.reserve(ws.ACCEPTS, count + 1)
         elements, accepts = work.tables[ws.ELEMENTS], work.tables[ws.ACCEPTS]
@@ -114,7 +117,7 @@ class Answers:
         work.call(kernels.OP_LATTICE)
         self._nodes = nodes = int(header[ws.W_NODES])
         self.work += nodes + nodes**2 // 256
-        return work.call(kernels.OP_FACTS)
+        return True
 
     # --- answers ------------------------------------------------------------------------------------------------------------
 
@@ -163,19 +166,20 @@ class Answers:
 
     def possible(self, parts: Sequence[Part], hole: int, tokens: np.ndarray) -> np.ndarray:
         """Those of some tokens that the loose lattice does not rule out at an open part."""
-        row = np.zeros((self.tables.vocab.size + 31) // 32, np.int32)
+        row = np.full((self.tables.vocab.size + 31) // 32, -1, np.int32)  # only these are asked about
+        np.bitwise_and.at(row.view(np.uint32), tokens >> 5, ~(np.uint32(1) << (tokens & 31).astype(np.uint32)))
         if self.tables.has_families:
             parts, hole = with_gaps(parts[: self.length(parts)], hole)
         self._add_mask(parts, hole, row, True)
         return tokens[row[tokens >> 5] >> (tokens & 31) & 1 != 0]
 
     def _add_mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, loose: bool) -> None:
+        """Add to a row the tokens that a lattice knows to be legal at an open part; those that it has are not asked about."""
         work = self.tables.loose if loose else self.tables.workspace
         if self.tables.is_exact:  # then masks are made of what is left of tokens; else only slots are
             self.tables.classify(work)
-        last = self.length(parts)
-        if last is not None and hole < last:  # not behind the first end token
-            self.build(parts, hole=hole, loose=loose)
+        if self._lay(parts, hole, True, work) and work.call(kernels.OP_MAY_BEGIN, row.ctypes.data):
+            work.call(kernels.OP_FACTS)
             work.call(kernels.OP_ITEMS)
             work.call(kernels.OP_MASK, row.ctypes.data)
 

@@ -1,7 +1,8 @@
 """The entry point of infilling: loaded, and compiled, when the first :class:`cdplugin.Infill` is made.
 
 The order of operations for a text: ``OP_LATTICE``, then ``OP_FACTS``, whose answer says whether it can be completed; for the
-mask of a hole both again with ``W_HOLE`` set, then ``OP_ITEMS`` and ``OP_MASK``. ``OP_CLASSIFY`` comes once for each grammar,
+mask of a hole both again with ``W_HOLE`` set, then ``OP_ITEMS`` and ``OP_MASK``, unless ``OP_MAY_BEGIN`` says, before the facts,
+that it adds nothing. ``OP_CLASSIFY`` comes once for each grammar,
 before the first slot, some thousand tokens at a time. A completion takes ``OP_COLLECT``, ``OP_MEASURE`` and
 ``OP_CHOOSE`` after the facts.
 """
@@ -10,6 +11,7 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.derivation import choose, collect
+from cdplugin.kernels.infill.doubt import may_begin
 from cdplugin.kernels.infill.effects import classify, closure_of, effect_of
 from cdplugin.kernels.infill.holes import fill_hole
 from cdplugin.kernels.infill.intersect import build_rests
@@ -34,7 +36,8 @@ from cdplugin.kernels.store.arena import begin, header, spend
     OP_COLLECT,  # after OP_FACTS: what a derivation may be made of -> 0
     OP_MEASURE,  # a: node, b: its element -> 0: MEASURES has what begins there
     OP_CHOOSE,  # once EDGES have costs -> 1 if there is a derivation, else 0
-) = range(11)
+    OP_MAY_BEGIN,  # a: address of an int32 mask row -> 0 if no token that it does not have may stand at the hole, else 1
+) = range(12)
 
 UNIT_BITS = 2  # the kernels of infilling charge quarters of a unit of work: a word of a row
 
@@ -76,4 +79,6 @@ def _run(h, w, op, a, b):
         return np.int64(measure(h, w, a, b))
     if op == OP_CHOOSE:
         return np.int64(choose(w))
+    if op == OP_MAY_BEGIN:
+        return np.int64(may_begin(h, w, a))
     return np.int64(closure_of(h, w, a))

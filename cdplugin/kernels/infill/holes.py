@@ -3,7 +3,9 @@
 What is right of the hole stays as it is while the hole fills, so the rows of ``REST`` and ``OUT`` say whether a parser state
 right after a token can be completed. The token trie is walked once for each lexer state that is alive at the hole, beside the
 column of items that wait for its lexemes; inside a token lexer and parser go on as in ordinary decoding
-(:mod:`cdplugin.kernels.infill.columns`). What follows a token is looked up once per (column, lexer state).
+(:mod:`cdplugin.kernels.infill.columns`). What follows a token is looked up once per (column, lexer state). Only what holds a
+token in doubt is walked (:mod:`cdplugin.kernels.infill.doubt`), and where all bytes below a node lead back to its lexer state,
+one answer decides all tokens there.
 
 Three questions are asked of a pair (column, lexer state), and all three are memoised in ``CHECKED``:
 
@@ -18,6 +20,14 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.columns import fits_at, forget_columns, n_starts, scan, start_at
+from cdplugin.kernels.infill.doubt import (
+    allow_listed,
+    begin_doubt,
+    is_wide,
+    look_for_doubt,
+    may_begin_at_node,
+    may_go_on,
+)
 from cdplugin.kernels.infill.first_columns import column_at_nodes
 from cdplugin.kernels.infill.profiles import add_tokens, profile_of, push_class
 from cdplugin.kernels.infill.reach import ends_from, forget_reached
@@ -30,6 +40,7 @@ from cdplugin.kernels.jit.views import view_i32
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import accepted_of, is_skip, longest_of, rest_of, value_of
 from cdplugin.kernels.lexer.lexer import transition
+from cdplugin.kernels.masks.walk import COPIED_BITS, loops_below
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import first_slot, header, i32, i64, length_of, mix, u8, word_of
 
@@ -39,48 +50,32 @@ PAIR_WORDS = 2  # column, lexer state
 
 @kernel
 def fill_hole(h, w, row_address):
-    """Write the tokens that may stand at the hole into an int32 mask row; 0 or a status. Needs ``REST`` and ``ITEMS``.
+    """Add the tokens that may stand at the hole to an int32 mask row; 0 or a status. Needs ``REST`` and ``ITEMS``.
 
     Two kinds of beginnings: what is under way at the hole (``SNAPSHOT``: lexer states, each with the nodes at which its
-    lexemes began), and what starts at the nodes of the hole itself. Bits are only ever added to the row.
+    lexemes began), those first in which most bytes change nothing, and what starts at the nodes of the hole itself. Tokens whose
+    bit is set are not asked about, and bits are only ever set: a call that begins again goes on with what is left.
     """
     head = whead(w)
     out = view_i32(row_address, header(h)[layout.WORDS])
-    for i in range(out.shape[0]):
-        out[i] = 0
     status = _prepare(h, w)
     if status < 0:
         return status
-    first = tab(w, ws.NODE_BEFORE)[head[ws.W_HOLE]]
-    last = tab(w, ws.NODE_LAST)[head[ws.W_HOLE]]
-    width = head[ws.W_WIDTH]
-    after_gap = head[ws.W_HOLE] > 0 and tab(w, ws.ELEMENTS)[head[ws.W_HOLE] - 1] == ws.GAP
-    for i in range(head[ws.W_N_SNAPSHOT]):
-        state = tab(w, ws.SNAPSHOT)[2 * i]
-        starts = new_row(w)
-        if starts < 0:
-            return starts
-        bits = tab(w, ws.BITS)
-        row = tab(w, ws.SNAPSHOT)[2 * i + 1]
-        for j in range(width):
-            bits[starts + j] = tab(w, ws.LIVE_BITS)[row + j]
-        if not after_gap:  # nothing was read since a node at the hole: that is walked below, with what the parser allows there
-            # the nodes at the hole: nothing is under way, and the column says what may start
-            for node in range(first, last):
-                set_ = start_set(h, w, np.int64(node))
-                if set_ < 0:
-                    return set_
-                for j in range(tab(w, ws.SET_HEADS)[set_], tab(w, ws.SET_HEADS)[set_ + 1]):
-                    if tab(w, ws.SET_STATES)[j] == state:
-                        bits[starts + (node >> 6)] &= ~(np.int64(1) << (node & 63))
-        some = False
-        for j in range(width):
-            some = some or bits[starts + j] != 0
-        if some:
-            status = _add_mask_of_starts(h, w, starts, state, out)
-            if status < 0:
-                return status
-    for node in range(first, last):
+    for wide in range(1, -1, -1):
+        for i in range(head[ws.W_N_SNAPSHOT]):
+            is_now = is_wide(h, tab(w, ws.SNAPSHOT)[2 * i])
+            if is_now < 0:
+                return is_now
+            if is_now == wide:
+                status = _add_mask_of_pair(h, w, i, out)
+                if status < 0:
+                    return status
+    for node in range(tab(w, ws.NODE_BEFORE)[head[ws.W_HOLE]], tab(w, ws.NODE_LAST)[head[ws.W_HOLE]]):
+        may = look_for_doubt(h, w, out)
+        if may > 0:
+            may = may_begin_at_node(h, w)
+        if may <= 0:
+            return may
         starts = new_row(w)
         if starts < 0:
             return starts
@@ -95,6 +90,39 @@ def fill_hole(h, w, row_address):
                 if status < 0:
                     return status
     return np.int64(0)
+
+
+@kernel
+def _add_mask_of_pair(h, w, i, out):
+    """Add to ``out`` the tokens that pair ``i`` of ``SNAPSHOT`` can go on with; 0 or a status."""
+    head = whead(w)
+    state = tab(w, ws.SNAPSHOT)[2 * i]
+    may = look_for_doubt(h, w, out)
+    if may > 0:
+        may = may_go_on(h, w, state)
+    if may <= 0:
+        return may
+    width = head[ws.W_WIDTH]
+    starts = new_row(w)
+    if starts < 0:
+        return starts
+    bits = tab(w, ws.BITS)
+    row = tab(w, ws.SNAPSHOT)[2 * i + 1]
+    for j in range(width):
+        bits[starts + j] = tab(w, ws.LIVE_BITS)[row + j]
+    if head[ws.W_HOLE] == 0 or tab(w, ws.ELEMENTS)[head[ws.W_HOLE] - 1] != ws.GAP:
+        # nothing was read since a node at the hole: that is walked by itself, with what the parser allows there
+        for node in range(tab(w, ws.NODE_BEFORE)[head[ws.W_HOLE]], tab(w, ws.NODE_LAST)[head[ws.W_HOLE]]):
+            set_ = start_set(h, w, np.int64(node))
+            if set_ < 0:
+                return set_
+            for j in range(tab(w, ws.SET_HEADS)[set_], tab(w, ws.SET_HEADS)[set_ + 1]):
+                if tab(w, ws.SET_STATES)[j] == state:
+                    bits[starts + (node >> 6)] &= ~(np.int64(1) << (node & 63))
+    some = False
+    for j in range(width):
+        some = some or bits[starts + j] != 0
+    return _add_mask_of_starts(h, w, starts, state, out) if some else np.int64(0)
 
 
 @kernel
@@ -229,7 +257,7 @@ def _prepare(h, w):
     depth = header(h)[layout.MAX_DEPTH] + 2
     if not room(w, ws.WALK_AT, depth + 1):
         return np.int64(statuses.W_GROW)
-    return np.int64(0)
+    return begin_doubt(h, w)
 
 
 @kernel
@@ -238,13 +266,19 @@ def _walk(h, w, column, state, out):
 
     One walk of the trie with a list of pairs per depth: inside the lexeme, or in columns after lexemes that ended. A token is
     added if the text can be completed from one of its last pairs (:func:`_completes`, memoised by column and state). Subtrees
-    without pairs are skipped.
+    without pairs, and those without a token in doubt, are skipped.
 
     Most nodes have the one pair that has stayed inside its lexeme since the root: that is handled without the lists'
-    functions. Tokens whose bit is set already are not asked about again.
+    functions; where all bytes below lead back to its state, one answer decides the whole subtree. Tokens whose bit is set
+    already are not asked about again.
     """
     if not room(w, ws.WALK, 64):
         return np.int64(statuses.W_GROW)
+    some = look_for_doubt(h, w, out)
+    if some <= 0:
+        return some
+    is_counted = whead(w)[ws.W_DECIDED] > 0
+    in_doubt = tab(w, ws.IN_DOUBT)
     walk = tab(w, ws.WALK)
     at = tab(w, ws.WALK_AT)
     walk[0], walk[1] = column, state
@@ -256,12 +290,17 @@ def _walk(h, w, column, state, out):
     depths = i32(h, layout.TRIE_DEPTH)
     skips = i32(h, layout.TRIE_SKIP)
     tokens = i32(h, layout.TRIE_TOKEN)
+    below = i32(h, layout.TRIE_BELOW)
+    ranks = i32(h, layout.TRIE_RANK)
     node = np.int64(0)
     visited = 0
     while node < n_trie:
         visited += 1
         if visited & 255 == 0 and not charge(w, 256):
             return np.int64(statuses.W_GROW)
+        if is_counted and in_doubt[ranks[node + skips[node]]] == in_doubt[ranks[node]]:
+            node += skips[node]
+            continue
         depth = np.int64(depths[node])
         first = at[depth - 1]
         bottom = at[depth]
@@ -281,6 +320,18 @@ def _walk(h, w, column, state, out):
                 node += skips[node]
                 continue
         if inside > 0:
+            loops = loops_below(h, inside, skips[node]) if skips[node] > 1 else np.int64(0)
+            if loops < 0:
+                return loops
+            if loops and below[node] & ~loops == 0:
+                answer = _completes_inside(h, w, column, inside, stamp)
+                if answer < 0:
+                    return answer
+                if answer:
+                    allow_listed(h, out, ranks[node], ranks[node + skips[node]])
+                    visited += (ranks[node + skips[node]] - ranks[node]) >> COPIED_BITS
+                node += skips[node]
+                continue
             if PAIR_WORDS * (bottom + 1) > walk.shape[0]:
                 room(w, ws.WALK, PAIR_WORDS * (bottom + 1))
                 return np.int64(statuses.W_GROW)

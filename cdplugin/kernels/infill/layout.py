@@ -174,8 +174,11 @@ of the search under way. An index by open addressing is a power of two large and
     AFTER_MARK,  # nonterminals: a stamp where they were expected, then one where they had ended (kernels/infill/alive.py)
     DOT_QUEUE,  # dots that such a search has found
     MISSING,  # lexemes that end in the text and are not in AFTER
+    IN_DOUBT,  # rank of a token -> how many tokens before it a mask does not have yet (kernels/infill/doubt.py)
+    DOUBT_FIRSTS,  # set of the first bytes of the tokens that it does not have
+    BEGINNING,  # byte -> 1 if no lexeme begins with it, 2 if one does; 0 unknown
     N_WORKSPACE,
-) = range(158)
+) = range(161)
 
 _S = 2 * N_WORKSPACE
 (
@@ -263,13 +266,14 @@ _S = 2 * N_WORKSPACE
     W_AHEAD_STAMP,
     W_FIRSTS_USED,
     W_HAS_TWINS,  # whether there is anything in TWINS
+    W_DECIDED,  # bits of the mask under way when IN_DOUBT was counted; 0: it was not
     W_STAMPS,  # by counter, from W_N_FACTS on: the stamp of its records in their index
     W_STAMPS_2,
     W_STAMPS_3,
     W_STAMPS_4,
     W_STAMPS_5,
     WORKSPACE_WORDS,
-) = range(_S, _S + 90)
+) = range(_S, _S + 91)
 
 W_COUNTERS = W_N_FACTS  # the counters: of facts, ways to facts, edges, places and measures
 

@@ -1,0 +1,171 @@
+"""Which tokens of a mask are in doubt: nothing else of the trie is walked.
+
+Behind a gap many lexer states are alive (C++: up to 160, Python: 235), and each would have its walk of the whole trie. But a
+string or a comment that a gap may have opened allows nearly all tokens, and what is left are some hundred, as those that begin
+in the middle of a character. So the tokens that a mask does not have yet are counted along the trie now and then: where there
+are as many before a subtree as behind it, it holds none of them. And a lexer state in which none of their first bytes may
+come needs no column and no walk.
+"""
+
+import numpy as np
+
+from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.infill.workspace import charge, room, tab, whead
+from cdplugin.kernels.jit.decorators import count_bits, kernel, low_bit
+from cdplugin.kernels.jit.views import view_i32
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.lexer import transition
+from cdplugin.kernels.masks.walk import loops_below
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import header, i32, u8
+
+_WIDE = 16  # kinds of bytes that lead back to a lexer state
+_COUNTED_BITS = 4  # tokens that are counted at the cost of a node of the trie, as a power of two
+_AGAIN_BITS = 3  # counted again when so many of those in doubt are decided, as a power of two: an eighth
+
+
+@kernel
+def begin_doubt(h, w):
+    """Make room for a mask, and know nothing of it; 0 or ``W_GROW``."""
+    if not room(w, ws.IN_DOUBT, i32(h, layout.TRIE_LISTED).shape[0] + 1):
+        return np.int64(statuses.W_GROW)
+    if not room(w, ws.DOUBT_FIRSTS, 4) or not room(w, ws.BEGINNING, 256):
+        return np.int64(statuses.W_GROW)
+    whead(w)[ws.W_DECIDED] = 0
+    for i in range(4):
+        tab(w, ws.DOUBT_FIRSTS)[i] = -1
+    return np.int64(0)
+
+
+@kernel
+def look_for_doubt(h, w, out):
+    """Count the tokens in doubt anew if many were decided since: 1, 0 if there are none, or ``W_GROW``."""
+    head = whead(w)
+    decided = np.int64(0)
+    for i in range(out.shape[0]):
+        decided += count_bits(np.int64(out[i]) & layout.LOW_32)
+    if not charge(w, 1 + (out.shape[0] >> 3)):
+        return np.int64(statuses.W_GROW)
+    in_doubt = tab(w, ws.IN_DOUBT)
+    listed = i32(h, layout.TRIE_LISTED)
+    n = listed.shape[0]
+    known = head[ws.W_DECIDED]
+    left = in_doubt[n] if known else np.int64(n)
+    if (decided - known) << _AGAIN_BITS <= left:
+        return np.int64(left > 0)
+    charge(w, n >> _COUNTED_BITS)
+    count = np.int64(0)
+    in_doubt[0] = 0
+    for i in range(n):
+        token = listed[i]
+        count += 1 - ((out[token >> 5] >> (token & 31)) & 1)
+        in_doubt[i + 1] = count
+    head[ws.W_DECIDED] = decided
+    _note_firsts(h, w)
+    return np.int64(count > 0)
+
+
+@kernel
+def _note_firsts(h, w):
+    """Fill ``DOUBT_FIRSTS`` from ``IN_DOUBT``."""
+    skips = i32(h, layout.TRIE_SKIP)
+    ranks = i32(h, layout.TRIE_RANK)
+    bytes_ = u8(h, layout.TRIE_BYTE)
+    in_doubt = tab(w, ws.IN_DOUBT)
+    firsts = tab(w, ws.DOUBT_FIRSTS)
+    for i in range(4):
+        firsts[i] = 0
+    node = np.int64(0)
+    while node < header(h)[layout.N_NODES]:
+        charge(w, 1)
+        end = node + skips[node]
+        if in_doubt[ranks[end]] != in_doubt[ranks[node]]:
+            byte = np.int64(bytes_[node])
+            firsts[byte >> 6] |= np.int64(1) << (byte & 63)
+        node = end
+
+
+@kernel
+def is_wide(h, state):
+    """1 if most kinds of bytes lead back to a lexer state, as in a comment: it may allow nearly all tokens. 0, or a status."""
+    loops = loops_below(h, state, header(h)[layout.N_NODES])
+    return loops if loops < 0 else np.int64(count_bits(loops) >= _WIDE)
+
+
+@kernel
+def may_go_on(h, w, state):
+    """Whether some first byte of a token in doubt may come in a lexer state, or after a lexeme that ends there; 1, 0 or a
+    status.
+    """
+    for i in range(4):
+        word = tab(w, ws.DOUBT_FIRSTS)[i]
+        while word:
+            byte = np.int64(64 * i + low_bit(word))
+            word &= word - 1
+            charge(w, 2)
+            after = transition(h, state, byte)
+            if after == lexer_layout.BEFORE:
+                after = _begins(h, w, byte)
+            if after != 0:
+                return np.int64(1) if after > 0 else after
+    return np.int64(0)
+
+
+@kernel
+def may_begin_at_node(h, w):
+    """Whether some lexeme begins with a first byte of a token in doubt; 1, 0 or a status."""
+    for i in range(4):
+        word = tab(w, ws.DOUBT_FIRSTS)[i]
+        while word:
+            begins = _begins(h, w, np.int64(64 * i + low_bit(word)))
+            word &= word - 1
+            if begins != 0:
+                return begins
+    return np.int64(0)
+
+
+@kernel
+def _begins(h, w, byte):
+    """Whether some lexeme of the grammar begins with a byte, found once; 1, 0 or a status."""
+    known = tab(w, ws.BEGINNING)[byte]
+    if known == 0:
+        known = np.int64(1)
+        for i in range(whead(w)[ws.W_N_STARTS]):
+            charge(w, 2)
+            after = transition(h, tab(w, ws.STARTS)[i], byte)
+            if after < 0:
+                return after
+            if after != 0:
+                known = np.int64(2)
+                break
+        tab(w, ws.BEGINNING)[byte] = known
+    return known - 1
+
+
+@kernel
+def may_begin(h, w, row_address):
+    """Whether, by its first byte, a token that a mask row does not have may stand at the hole, with whatever the parser allows;
+    1, 0 or a status. Needs the lattice alone.
+    """
+    head = whead(w)
+    out = view_i32(row_address, header(h)[layout.WORDS])
+    may = begin_doubt(h, w)
+    if may == 0:
+        may = look_for_doubt(h, w, out)
+    if may <= 0:
+        return may
+    for i in range(head[ws.W_N_SNAPSHOT]):
+        may = may_go_on(h, w, tab(w, ws.SNAPSHOT)[2 * i])
+        if may != 0:
+            return may
+    if tab(w, ws.NODE_BEFORE)[head[ws.W_HOLE]] < tab(w, ws.NODE_LAST)[head[ws.W_HOLE]]:
+        return may_begin_at_node(h, w)
+    return np.int64(0)
+
+
+@kernel
+def allow_listed(h, out, first, last):
+    """Add the tokens of some ranks to a mask row."""
+    listed = i32(h, layout.TRIE_LISTED)
+    for i in range(first, last):
+        out[listed[i] >> 5] |= np.int32(1 << (listed[i] & 31))
