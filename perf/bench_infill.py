@@ -128,12 +128,16 @@ def summary(times: list[float]) -> dict[str, float]:
 
 
 def checks(infill: cd.Infill, texts: list[str], count: int) -> dict[str, Any]:
-    """Checks of ``count`` problems, one after another, then the mask of the first gap of each; five more are not counted."""
+    """Checks of ``count`` problems, one after another, then the mask of the first gap of each, and of the second one of those
+    with two, while the first is open; five more are not counted.
+    """
     out: dict[str, Any] = {}
     for gaps in (1, 2, 3):
         rng = random.Random(gaps)
         sessions = [infill.new(cut(rng, rng.choice(texts), gaps)) for _ in range(count + 5)]
         times, masks, legal, undecided = [], [], 0, 0
+        later: list[float] = []
+        later_undecided = 0
         for session in sessions:
             infill._tables.workspace.forget_texts()  # the problems are spans of one text: nothing is known from the last
             spent, answer = timed(session.completable)
@@ -143,10 +147,15 @@ def checks(infill: cd.Infill, texts: list[str], count: int) -> dict[str, Any]:
             if session.completable():
                 masks.append(timed(session.mask, 0)[0])
                 undecided += session.undecided > 0
+                if gaps == 2:
+                    later.append(timed(session.mask, 1)[0])
+                    later_undecided += session.undecided > 0
         if gaps == 1:
             out["from a fresh Infill"] = {"check_ms": round(times[0], 1), "mask_ms": round(masks[0], 1)}
         out[f"check, {gaps} gaps"] = summary(times[5:]) | {"completable": legal}
         out[f"mask, {gaps} gaps"] = summary(masks[5:]) | {"undecided": undecided}
+        if later:
+            out["mask of the second gap"] = summary(later[5:]) | {"undecided": later_undecided}
     return out
 
 

@@ -86,3 +86,35 @@ def test_every_token_of_a_mask_and_no_other(name: str, vocab: cd.Vocabulary) -> 
         allowed += int(mask.sum())
         refused += int((~mask).sum())
     assert allowed > 0 and refused > 0 and undecided <= 1
+
+
+@pytest.mark.parametrize("name", ["smiles", "cpp"])
+def test_only_tokens_in_doubt_are_asked_about(name: str, vocab: cd.Vocabulary) -> None:
+    """Some tokens, few, many or one byte's, put to the loose lattice: those of its whole mask, and, by their first bytes, no
+    fewer.
+    """
+    spec, texts = TEXTS[name]
+    infill = cd.Infill(cd.Compiler(vocab).compile(spec))
+    tables, rng = infill._tables, random.Random(name)
+    texts_of = [token for token in range(vocab.size) if vocab.tokens[token] and token not in vocab.eos_token_ids]
+    narrowed = 0
+    for _ in range(cases(30, 1, 6)):
+        session = infill.new(problem(rng, rng.choice(texts)))
+        place = rng.choice(session.open_places())
+        parts, hole, answers = session._parts, session._places[place], session._answers
+        with session._asking():
+            whole = set(answers.possible(parts, hole, np.array(texts_of)).tolist())
+            first = rng.choice([b"-", b"1", b"a", b"(", b" "])
+            for chosen in (
+                rng.sample(texts_of, 5),
+                rng.sample(texts_of, 1500),
+                [token for token in texts_of if vocab.tokens[token][:1] == first],  # type: ignore[index]
+                [token for token in texts_of if token not in whole],
+            ):
+                found = set(answers.possible(parts, hole, np.array(chosen, np.int64)).tolist())
+                assert found == whole & set(chosen), (parts, place)
+                if not tables.is_exact:
+                    by_first = set(answers.possible(parts, hole, np.array(chosen, np.int64), by_first=True).tolist())
+                    assert found <= by_first <= set(chosen), (parts, place)
+                    narrowed += len(by_first) < len(chosen)
+    assert tables.is_exact or narrowed

@@ -106,3 +106,26 @@ def test_a_table_near_the_limit_grows_by_half_of_what_is_left() -> None:
         grow()
     assert n_grown < 40
     assert work.nbytes <= most
+
+
+def test_what_leaves_a_later_gap_open() -> None:
+    """Three quotes do, also behind what was learned to come before them; each cursor comes once, and it is the matcher's."""
+    infill = cd.Infill(cd.Compiler(VOCAB).compile(cd.grammars.python(max_width=4)))
+    tables = infill._tables
+    with tables, tables.rests.trying(10_000):
+        openings = tables.openings
+        start = tables.step(tables.start, b"x = ")
+        between = [(None, b" while y")]
+        found = list(openings.cursors(start, between))
+        assert b'"""' in [text for _, text in found]
+        assert b'1\nif"""' not in [text for _, text in found]
+        openings.learn(b"1\nif'''")
+        found = list(openings.cursors(start, between))
+        assert {b'1\nif"""', b"1\nif'''", b'1\nif b"""'} <= {text for _, text in found}
+        assert len({cursor for cursor, _ in found}) == len(found)
+        for cursor, text in found:
+            assert cursor == tables.step(start, text + b" while y")
+        two = list(openings.cursors(start, [(None, b" while y"), (2, b"z")]))
+        assert two and all(cursor for cursor, _ in two)
+    with tables, tables.rests.trying(3):
+        assert len(list(openings.cursors(start, between))) <= 3

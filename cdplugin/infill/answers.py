@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cdplugin.bits import bit_flags
 from cdplugin.infill.complete import Completions
 from cdplugin.infill.parts import MOST_COMPETING, MOST_PLANNED, Part, filled, laid_out, planned, with_gaps
 from cdplugin.infill.proofs import Proofs
@@ -164,14 +165,22 @@ class Answers:
             return 0
         return Proofs(self, parts, hole, row).decide()
 
-    def possible(self, parts: Sequence[Part], hole: int, tokens: np.ndarray) -> np.ndarray:
-        """Those of some tokens that the loose lattice does not rule out at an open part."""
+    def possible(self, parts: Sequence[Part], hole: int, tokens: np.ndarray, by_first: bool = False) -> np.ndarray:
+        """Those of some tokens that the loose lattice does not rule out at an open part. ``by_first``: by their first bytes
+        alone, with whatever the parser allows, in a tenth of the time.
+        """
         row = np.full((self.tables.vocab.size + 31) // 32, -1, np.int32)  # only these are asked about
         np.bitwise_and.at(row.view(np.uint32), tokens >> 5, ~(np.uint32(1) << (tokens & 31).astype(np.uint32)))
         if self.tables.has_families:
             parts, hole = with_gaps(parts[: self.length(parts)], hole)
-        self._add_mask(parts, hole, row, True)
-        return tokens[row[tokens >> 5] >> (tokens & 31) & 1 != 0]
+        if not by_first:
+            self._add_mask(parts, hole, row, True)
+            return tokens[row[tokens >> 5] >> (tokens & 31) & 1 != 0]
+        work = self.tables.loose
+        if not self._lay(parts, hole, True, work) or not work.call(kernels.OP_MAY_BEGIN, row.ctypes.data):
+            return tokens[:0]
+        may_begin = bit_flags(work.tables[ws.DOUBT_FIRSTS], 256)
+        return tokens[may_begin[self.tables.first_bytes[tokens]]]
 
     def _add_mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, loose: bool) -> None:
         """Add to a row the tokens that a lattice knows to be legal at an open part; those that it has are not asked about."""

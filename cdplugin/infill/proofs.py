@@ -11,12 +11,14 @@ some texts are tried that may end the gap (:mod:`cdplugin.infill.rests`); a latt
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cdplugin.bits import bit_members
+from cdplugin.bits import bit_flags, bit_members
 from cdplugin.errors import LimitExceeded
 from cdplugin.infill.parts import Part, laid_out, with_gaps, with_token
 from cdplugin.infill.rests import MOST_ELEMENTS
@@ -30,6 +32,10 @@ FEW_CLASSES = 8  # in doubt
 MOST_TRIES = 100_000  # texts that are tried, for one mask
 MOST_WORK_OF_MASK = 1 << 18  # of the lattices for the tokens of a mask that are in doubt
 _MOST_ASKED = 16  # tokens in slots
+_MOST_SPREADS = 4  # at one cursor
+_FEW_WIDE_CLASSES = 64  # in a string
+_MOST_OPENINGS = 12  # behind texts that ended gaps, for a few tokens
+_FEW_TOKENS = 1000  # in doubt: they are looked at one by one
 _MOST_MISSES = 2  # classes one after the other that are not proven, before a lattice is asked
 
 Class = tuple[int, np.ndarray]
@@ -49,6 +55,7 @@ class Proofs:
         self._hole = hole
         self._row = row
         self._rests = rests = answers.tables.rests
+        self._openings = answers.tables.openings
         self._before, self._elements, self._at = laid_out(parts, answers.padded, hole)
         self._has_slots = any(part.slot for part in parts if part.is_open)
         self._serves = len(self._elements) <= MOST_ELEMENTS
@@ -143,50 +150,110 @@ class Proofs:
     def _decide_one_by_one(self, start: int, search: Search) -> int:
         """Decide tokens at a place before which something is open. What is filled in there leads to a cursor, and a class that
         is proven at one is legal; what is not may be legal after other fillings.
+
+        A string or a comment that is opened before the place, and ended in it, takes nearly all tokens: such fillings are tried
+        first. Of what they leave, few tokens may begin there at all; then a lattice is asked.
         """
-        doubtful = bit_members(~self._row)
+        doubtful = bit_members(~self._row & self._tables.texts_row)
         undecided = 0
-        seen: set[int] = set()
+        seen: Counter[int] = Counter()
+        is_ruled = self._has_slots and not self._tables.has_families
         try:
-            if self._is_brief:
-                texts, eos = self._tables.vocab.tokens, self._answers.eos
-                doubtful = np.array([t for t in doubtful.tolist() if t < len(texts) and texts[t] and t not in eos], np.int64)
-            else:
+            if is_ruled:  # other slots are planned with few tokens: a mask has what the lattices know of, as `set` does
                 doubtful = self._answers.possible(self._parts, self._hole, doubtful)
+            doubtful = self._open_widely(start, seen, doubtful)
             if len(doubtful):
+                doubtful = self._answers.possible(self._parts, self._hole, doubtful, by_first=True)
+                doubtful = self._open_for_some(start, doubtful)
+            if len(doubtful) > _FEW_TOKENS or (len(doubtful) and self._has_slots):
                 self._begin(start)
             while len(doubtful):
                 if self._found is not None:
+                    before = len(doubtful)
                     doubtful = self._spread(self._found, seen, doubtful)
                     self._found = None
+                    if len(doubtful) < before:
+                        doubtful = self._open_for_some(start, doubtful)
                     continue
                 if self._answers.work >= search.until or self._n_asked >= self._most_asked:
                     break
-                token = int(doubtful[0])
+                token, doubtful = int(doubtful[0]), doubtful[1:]
+                is_legal = False
                 try:
-                    if self._is_completed(token, search):
-                        self._allow(doubtful[:1])
+                    is_legal = self._is_completed(token, search)
                 except SearchGivenUp:
                     undecided += 1
-                doubtful = doubtful[1:]
+                if is_legal:
+                    self._allow(np.array([token]))
+                    if self._found:
+                        self._openings.learn(self._found[0])
+                elif not is_ruled and len(doubtful):
+                    is_ruled = True
+                    doubtful = self._answers.possible(self._parts, self._hole, doubtful)
         except LimitExceeded:
             pass
         return undecided + len(doubtful)
 
-    def _spread(self, fillings: list[bytes], seen: set[int], doubtful: np.ndarray) -> np.ndarray:
+    def _spread(self, fillings: list[bytes], seen: Counter[int], doubtful: np.ndarray) -> np.ndarray:
         """Take in a completion; returns the tokens that are still in doubt then.
 
-        ``seen``: the cursors before the place that are no news.
+        ``seen``: how often the tokens at a cursor before the place were looked at: more may be known the next time.
         """
         places = zip(fillings, self._elements[: self._at], strict=False)
         before = b"".join(filling + text for filling, (_, text) in places)
-        cursor = self._tables.step(self._tables.start, self._before + before)
-        if cursor in seen:
+        return self._spread_at(self._tables.step(self._tables.start, self._before + before), seen, doubtful)
+
+    def _open_widely(self, start: int, seen: Counter[int], doubtful: np.ndarray) -> np.ndarray:
+        """Decide tokens after fillings of the places before this one that leave it open for most
+        (:class:`cdplugin.infill.openings.Openings`), until few are in doubt; returns these.
+        """
+        tail = self._tail
+        if tail is None:
             return doubtful
-        seen.add(cursor)
+        rest = np.zeros(len(self._row), np.uint32)
+        np.bitwise_or.at(rest, doubtful >> 5, np.uint32(1) << (doubtful & 31).astype(np.uint32))
+        for cursor, text in self._openings.cursors(start, self._elements[: self._at]):
+            if len(doubtful) < _FEW_TOKENS:
+                break
+            if self._rests.find(cursor, tail.free, False) is None:
+                continue
+            allowed = bit_flags(self._tables.mask_at(cursor) & rest.view(np.int32))
+            if 2 * int(allowed.sum()) < len(doubtful):
+                continue
+            before = len(doubtful)
+            doubtful = self._spread_at(cursor, seen, doubtful, _FEW_WIDE_CLASSES)
+            if 2 * len(doubtful) < before:
+                self._openings.learn(text)
+            rest &= ~self._row.view(np.uint32)
+        return doubtful
+
+    def _open_for_some(self, start: int, doubtful: np.ndarray) -> np.ndarray:
+        """Decide a few tokens, each by itself, after such fillings; returns those that are still in doubt."""
+        left = doubtful.tolist()
+        if self._tail is None or len(left) > _FEW_TOKENS:
+            return doubtful
+        texts = self._tables.vocab.tokens
+        for cursor, _ in self._openings.cursors(start, self._elements[: self._at], _MOST_OPENINGS):
+            if not left:
+                break
+            for token in left[:]:
+                after = self._tables.step(cursor, texts[token])
+                if after and self._is_proven(after, False):
+                    left.remove(token)
+                    self._allow(np.array([token]))
+        return np.array(left, np.int64)
+
+    def _spread_at(self, cursor: int, seen: Counter[int], doubtful: np.ndarray, most_classes: int = sys.maxsize) -> np.ndarray:
+        """Prove classes at a cursor before the place, if they are not too many; returns the tokens still in doubt then."""
+        if seen[cursor] == _MOST_SPREADS:
+            return doubtful
+        classes = self._classes(cursor)
+        if len(classes) > most_classes:
+            return doubtful
+        seen[cursor] += 1
         is_left = np.zeros(32 * len(self._row), bool)
         is_left[doubtful] = True
-        for after, tokens in self._classes(cursor):
+        for after, tokens in classes:
             tokens = tokens[is_left[tokens]]
             if len(tokens) and self._is_taken(after, tokens):
                 is_left[tokens] = False
@@ -200,13 +267,13 @@ class Proofs:
         for classes in lists:
             classes[:] = [(cursor, tokens) for cursor, tokens in classes if possible[tokens].all()]
 
-    def _is_proven(self, cursor: int) -> bool:
-        """Whether a completion is known from the cursor after a token."""
+    def _is_proven(self, cursor: int, by_ending: bool = True) -> bool:
+        """Whether a completion is known from the cursor after a token. ``by_ending``: as in :meth:`Rests.find`."""
         if self._tail is None:
             return False
         if self._parts[self._hole].slot:
             return self._tail.follows(cursor)
-        return self._rests.find(cursor, self._tail) is not None
+        return self._rests.find(cursor, self._tail, by_ending) is not None
 
     def _is_taken(self, cursor: int, tokens: np.ndarray) -> bool:
         """Whether the tokens of a class are proven, and so added to the row."""

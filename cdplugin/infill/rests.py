@@ -40,7 +40,7 @@ class Tail:
 
     ``known``: by cursor in the place, a text with which it may end there. ``count``: the tokens that it takes
     (:data:`Element`). ``after``: what comes after the next place, if one comes after ``text``. ``free``: the same, where the
-    place takes any text.
+    place takes any text. ``vain``: by cursor, how much was known when no text was found.
     """
 
     def __init__(self, rests: Rests, count: int | None, text: bytes, after: Tail | None, free: Tail | None) -> None:
@@ -53,11 +53,12 @@ class Tail:
         self._follows: dict[int, bool] = {}
         self._missed: dict[int, int] = {}
         self.known: dict[int, bytes] = {}
+        self.vain: dict[int, int] = {}
 
     @property
     def size(self) -> int:
         """How many cursors it knows something of."""
-        return len(self.known) + len(self._follows) + len(self._missed)
+        return len(self.known) + len(self._follows) + len(self._missed) + len(self.vain)
 
     def follows(self, cursor: int) -> bool:
         """Whether the text may go on, and end, with the tail from here, as far as texts are known that end its gaps."""
@@ -108,12 +109,13 @@ class Tail:
 class Rests:
     """Texts that may end a gap, those first that did so last.
 
-    ``_joints``: what came between the end of what was begun in a gap and the text after it, as a new line and its indentation.
+    ``texts``: those. ``_joints``: what came between the end of what was begun in a gap and the text after it, as a new line
+    and its indentation.
     """
 
     def __init__(self, tables: InfillGrammar) -> None:
         self.tables = tables
-        self._rests: list[bytes] = [b""]
+        self.texts: list[bytes] = [b""]
         self._joints: list[bytes] = [b""]
         self._closers = [bytes([byte]) for byte in b"0)]}\"'a: \n\x80\x90\xa0"]
         self._tails: dict[tuple[Element, ...], Tail] = {}
@@ -173,14 +175,18 @@ class Rests:
             return found
         if tail.count is not None:
             return self._lengthened(cursor, tail, tail.count, by_ending)
-        found = self._first_of(self._rests, cursor, tail)
+        if not by_ending and tail.vain.get(cursor) == self.version:
+            return None
+        found = self._first_of(self.texts, cursor, tail)
         if found is None:
             found = self._by_closers(cursor, tail)
         if found is None and by_ending:
             found = self._by_ending(cursor, tail)
         if found is not None:
             tail.note(cursor, found)
-            self._learn(self._rests, found, _MOST_RESTS)
+            self._learn(self.texts, found, _MOST_RESTS)
+        elif self.may_try:
+            tail.vain[cursor] = self.version
         return found
 
     def learn(self, fillings: Sequence[bytes]) -> None:
@@ -188,7 +194,7 @@ class Rests:
         for rest in fillings:
             for i in range(min(len(rest), _MOST_JOINTS // 2), -1, -1):
                 self._learn(self._joints, rest[len(rest) - i :], _MOST_JOINTS)
-            self._learn(self._rests, rest, _MOST_RESTS)
+            self._learn(self.texts, rest, _MOST_RESTS)
 
     def _learn(self, texts: list[bytes], text: bytes, most: int) -> None:
         """Move a text to the front of a list that holds so many."""
@@ -199,7 +205,7 @@ class Rests:
         texts.insert(0, text)
         del texts[most:]
 
-    def _try_one(self) -> bool:
+    def try_one(self) -> bool:
         """Whether one more text may be tried."""
         tries, endings, failures = self._left
         self._left = max(tries - 1, 0), endings, failures
@@ -208,7 +214,7 @@ class Rests:
     def _first_of(self, texts: Iterable[bytes], cursor: int, tail: Tail) -> bytes | None:
         """What the first text, of those that are tried, comes to that may end the gap."""
         for text in texts:
-            if not self._try_one():
+            if not self.try_one():
                 break
             found = tail.reached(cursor, text)
             if found is not None:
@@ -219,14 +225,14 @@ class Rests:
         """A text of as many tokens as a place takes: one that ends the place when it takes any, lengthened."""
         first = self.find(cursor, tail.free, by_ending)
         texts = [first] if first is not None else []
-        for text in self._rests:
-            if len(texts) < _MOST_LENGTHENED and text != first and self._try_one():
+        for text in self.texts:
+            if len(texts) < _MOST_LENGTHENED and text != first and self.try_one():
                 end = self.tables.step(cursor, text)
                 if end and tail.follows(end):
                     texts.append(text)
         for text in texts:
-            for longer in self._of_count(text, count):
-                if not self._try_one():
+            for longer in self.of_count(text, count):
+                if not self.try_one():
                     return None
                 end = self.tables.step(cursor, longer)
                 if end and tail.follows(end):
@@ -234,7 +240,7 @@ class Rests:
                     return longer
         return None
 
-    def _of_count(self, text: bytes, count: int) -> Iterator[bytes]:
+    def of_count(self, text: bytes, count: int) -> Iterator[bytes]:
         """Texts of as many tokens, made of one by a run of a byte in some place of it."""
         spelled = self.tables.spelled_in
         if count < 0:
@@ -262,6 +268,8 @@ class Rests:
                 further = step(place, second)
                 if further in known:
                     return byte + second + known[further]
+                if second == byte and further and (third := step(further, byte)) in known:  # as three quotes
+                    return 3 * byte + known[third]
         return None
 
     def _by_ending(self, cursor: int, tail: Tail) -> bytes | None:

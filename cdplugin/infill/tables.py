@@ -24,6 +24,7 @@ from cdplugin.engine.expander import Expander
 from cdplugin.errors import CdpluginError, EngineError, LimitExceeded, UnsupportedError
 from cdplugin.infill.chains import chains, near_first, next_of
 from cdplugin.infill.going_on import goes_on
+from cdplugin.infill.openings import Openings
 from cdplugin.infill.parts import records_of
 from cdplugin.infill.rests import Rests
 from cdplugin.infill.room import separators, that_end_in_gaps
@@ -140,6 +141,7 @@ class InfillGrammar:
         self.__dict__.pop("least_bytes", None)
         self.endings = Endings(self.arena)
         self.rests = Rests(self)
+        self.openings = Openings(self.rests)
 
     @property
     def loose(self) -> Workspace:
@@ -168,6 +170,19 @@ class InfillGrammar:
             self._brief.forget_texts()
             self._brief.header[ws.W_MOST_IN_GAP] = most
         return self._brief
+
+    @functools.cached_property
+    def texts_row(self) -> np.ndarray:
+        """The mask row of all tokens that are text, without end tokens; int32."""
+        flags = np.zeros(32 * ((self.vocab.size + 31) // 32), bool)
+        flags[self.arena.tables[layout.TRIE_LISTED]] = True
+        flags[list(self.vocab.eos_token_ids)] = False
+        return np.packbits(flags, bitorder="little").view(np.int32)
+
+    @functools.cached_property
+    def first_bytes(self) -> np.ndarray:
+        """By token, the byte that its text begins with; 0 without text. uint8."""
+        return np.array([text[0] if text else 0 for text in self.vocab.tokens], np.uint8)
 
     @functools.cached_property
     def least_bytes(self) -> np.ndarray:

@@ -100,15 +100,21 @@ def may_go_on(h, w, state):
     for i in range(4):
         word = tab(w, ws.DOUBT_FIRSTS)[i]
         while word:
-            byte = np.int64(64 * i + low_bit(word))
+            may = _goes_on_with(h, w, state, np.int64(64 * i + low_bit(word)))
             word &= word - 1
-            charge(w, 2)
-            after = transition(h, state, byte)
-            if after == lexer_layout.BEFORE:
-                after = _begins(h, w, byte)
-            if after != 0:
-                return np.int64(1) if after > 0 else after
+            if may != 0:
+                return may
     return np.int64(0)
+
+
+@kernel
+def _goes_on_with(h, w, state, byte):
+    """Whether a byte may come in a lexer state, or after a lexeme that ends there; 1, 0 or a status."""
+    charge(w, 2)
+    after = transition(h, state, byte)
+    if after == lexer_layout.BEFORE:
+        return _begins(h, w, byte)
+    return after if after < 0 else np.int64(after != 0)
 
 
 @kernel
@@ -144,23 +150,33 @@ def _begins(h, w, byte):
 
 @kernel
 def may_begin(h, w, row_address):
-    """Whether, by its first byte, a token that a mask row does not have may stand at the hole, with whatever the parser allows;
-    1, 0 or a status. Needs the lattice alone.
+    """Leave in ``DOUBT_FIRSTS`` those first bytes of tokens that a mask row does not have which may come at the hole, with
+    whatever the parser allows; 1, 0 if there are none, or a status. Needs the lattice alone.
     """
     head = whead(w)
     out = view_i32(row_address, header(h)[layout.WORDS])
-    may = begin_doubt(h, w)
-    if may == 0:
-        may = look_for_doubt(h, w, out)
-    if may <= 0:
-        return may
-    for i in range(head[ws.W_N_SNAPSHOT]):
-        may = may_go_on(h, w, tab(w, ws.SNAPSHOT)[2 * i])
-        if may != 0:
+    status = begin_doubt(h, w)
+    if status == 0:
+        status = look_for_doubt(h, w, out)
+    if status <= 0:
+        return status
+    has_nodes = tab(w, ws.NODE_BEFORE)[head[ws.W_HOLE]] < tab(w, ws.NODE_LAST)[head[ws.W_HOLE]]
+    firsts = tab(w, ws.DOUBT_FIRSTS)
+    some = np.int64(0)
+    for byte in range(256):
+        bit = np.int64(1) << (byte & 63)
+        if firsts[byte >> 6] & bit == 0:
+            continue
+        may = _begins(h, w, np.int64(byte)) if has_nodes else np.int64(0)
+        for i in range(head[ws.W_N_SNAPSHOT]):
+            if may == 0:
+                may = _goes_on_with(h, w, tab(w, ws.SNAPSHOT)[2 * i], np.int64(byte))
+        if may < 0:
             return may
-    if tab(w, ws.NODE_BEFORE)[head[ws.W_HOLE]] < tab(w, ws.NODE_LAST)[head[ws.W_HOLE]]:
-        return may_begin_at_node(h, w)
-    return np.int64(0)
+        if may == 0:
+            firsts[byte >> 6] &= ~bit
+        some |= may
+    return some
 
 
 @kernel

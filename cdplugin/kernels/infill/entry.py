@@ -1,10 +1,9 @@
 """The entry point of infilling: loaded, and compiled, when the first :class:`cdplugin.Infill` is made.
 
 The order of operations for a text: ``OP_LATTICE``, then ``OP_FACTS``, whose answer says whether it can be completed; for the
-mask of a hole both again with ``W_HOLE`` set, then ``OP_ITEMS`` and ``OP_MASK``, unless ``OP_MAY_BEGIN`` says, before the facts,
-that it adds nothing. ``OP_CLASSIFY`` comes once for each grammar,
-before the first slot, some thousand tokens at a time. A completion takes ``OP_COLLECT``, ``OP_MEASURE`` and
-``OP_CHOOSE`` after the facts.
+mask of a hole both again with ``W_HOLE`` set, then ``OP_ITEMS`` and ``OP_MASK``, unless ``OP_MAY_BEGIN`` says, before the
+facts, that it adds nothing. ``OP_CLASSIFY`` comes once for each grammar, before the first slot, some thousand tokens at a
+time. A completion takes ``OP_COLLECT``, ``OP_MEASURE`` and ``OP_CHOOSE`` after the facts.
 """
 
 import numpy as np

@@ -53,8 +53,8 @@ def fill_hole(h, w, row_address):
     """Add the tokens that may stand at the hole to an int32 mask row; 0 or a status. Needs ``REST`` and ``ITEMS``.
 
     Two kinds of beginnings: what is under way at the hole (``SNAPSHOT``: lexer states, each with the nodes at which its
-    lexemes began), those first in which most bytes change nothing, and what starts at the nodes of the hole itself. Tokens whose
-    bit is set are not asked about, and bits are only ever set: a call that begins again goes on with what is left.
+    lexemes began), those first in which most bytes change nothing, and what starts at the nodes of the hole itself. Tokens
+    whose bit is set are not asked about, and bits are only ever set: a call that begins again goes on with what is left.
     """
     head = whead(w)
     out = view_i32(row_address, header(h)[layout.WORDS])

@@ -1,0 +1,87 @@
+"""Texts that, in an earlier gap, leave a later one open for nearly all tokens: what begins a string or a comment.
+
+In Python, three quotes in the first gap let anything begin the second one, up to three quotes. Of what a completion had in a
+gap, the opening and what came before it (the *head*) are kept apart, since most heads take other openings, too: what was
+completed by a string behind ``if`` is completed by bytes there, or by a string with other quotes, where a token rules out the
+first one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cdplugin.infill.rests import Element, Rests
+
+_OPENINGS = (
+    b'"""',
+    b"'''",
+    b"/*",
+    b"#",
+    b"//",
+    b'b"""',
+    b"b'''",
+    b'r"""',
+    b"r'''",
+    b'"',
+    b"'",
+    b"--",
+    b"(*",
+    b"`",
+    b"%",
+    b";",
+    b"",
+)
+_BETWEEN = ((b"",), (b"", b" "))  # head and opening; and where the opening begins with a letter
+_MOST_HEADS = 16
+_FEW_OPENINGS = 4  # that are tried in a gap further on
+_MOST_LENGTHS = 4  # texts of as many tokens as a slot takes
+
+
+class Openings:
+    """Openings and heads, those first that did last. ``rests``: what ended gaps, and the tries that are left."""
+
+    def __init__(self, rests: Rests) -> None:
+        self._rests = rests
+        self._openings = list(_OPENINGS)
+        self._heads = [b""]
+
+    def learn(self, text: bytes) -> None:
+        """Take in what an earlier gap was filled with, where a later one was ended with some token in it."""
+        opening = next(o for o in sorted(self._openings, key=len, reverse=True) if text.endswith(o))
+        head = text[: len(text) - len(opening)]
+        for texts, used in ((self._openings, opening), (self._heads, head)):
+            if used in texts:
+                texts.remove(used)
+            texts.insert(0, used)
+        del self._heads[_MOST_HEADS:]
+
+    def cursors(self, start: int, elements: Sequence[Element], most: int = _FEW_OPENINGS) -> Iterator[tuple[int, bytes]]:
+        """The cursors behind some open places, each once, with what the first of these was filled with.
+
+        ``most``: the openings that are tried behind each text that ended a gap.
+        """
+        known = [head + between + o for head in self._heads for o in self._openings for between in _BETWEEN[o[:1].isalpha()]]
+        other = [text + opening for text in self._rests.texts for opening in self._openings[:most]]
+        seen: set[int] = set()
+        for cursor, text in self._behind(start, elements, itertools.chain(known, other)):
+            if cursor not in seen:
+                seen.add(cursor)
+                yield cursor, text
+
+    def _behind(self, cursor: int, elements: Sequence[Element], texts: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+        """The cursors behind some open places, the first filled with one of some texts, those after it with few others."""
+        (count, behind), rest = elements[0], elements[1:]
+        for filling in texts:
+            lengths = [filling] if count is None else itertools.islice(self._rests.of_count(filling, count), _MOST_LENGTHS)
+            for text in lengths:
+                if not self._rests.try_one():
+                    return
+                end = self._rests.tables.step(cursor, text + behind)
+                if end and rest:
+                    inner = self._behind(end, rest, iter([b"", *self._openings[:_FEW_OPENINGS]]))
+                    yield from ((after, text) for after, _ in inner)
+                elif end:
+                    yield end, text
