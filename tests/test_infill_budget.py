@@ -124,3 +124,20 @@ def test_more_lexemes_than_a_class_has_states_at_first(monkeypatch: pytest.Monke
         assert len(tables.loose.tables[ws.WORK_B]) >= 8 + int(tables.loose.header[ws.W_N_STARTS])
     assert session.completable()
     assert np.unpackbits(session.mask(0).view(np.uint8), bitorder="little")[ord("a")]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "n", "is_legal"),
+    [
+        ([", ", cd.GAP, cd.GAP, cd.GAP, "a" * 20], 1000, True),
+        ([cd.GAP, "a" * 20, cd.GAP, "é", cd.GAP], 1000, True),
+        (["a" * 11, cd.GAP, cd.GAP], 10, False),
+        (["a" * 5, cd.GAP, "éa", cd.GAP, "bb"], 9, True),
+        (["a" * 5, cd.GAP, "éa", cd.GAP, "bb"], 8, False),
+    ],
+)
+def test_gaps_after_gaps_take_no_closure_of_each_state(pieces: list[Any], n: int, is_legal: bool) -> None:
+    """A thousand counts are alive behind the first gap. Their closures, one in another, took 1,000 million units."""
+    infill = cd.Infill(cd.Compiler(VOCAB).compile(cd.Regex(f".{{{n}}}")))
+    limited(infill, 1_000_000)
+    assert infill.new(pieces).completable() is is_legal

@@ -177,20 +177,37 @@ def _set_next(w, record, count):
 def _by_gap(h, w, set_, record):
     """Fill a record for a gap: the lexemes that end in it, one by one; 0 or a status.
 
-    The union of the closures of all states. Only lexemes that a gap can keep apart from what follows end in it
-    (``END_IN_GAPS``).
+    The union of the closures of all states. What lies in another state's closure has its own inside it, so it is passed over:
+    behind a gap a set is closed, or nearly (``.{0,1000}`` at any count), and all closures would be as many pairs of states.
+    Only lexemes that a gap can keep apart from what follows end in it (``END_IN_GAPS``).
     """
     first = tab(w, ws.SET_HEADS)[set_]
     last = tab(w, ws.SET_HEADS)[set_ + 1]
-    for i in range(first, last):  # closures take stamps: all of them first
-        closure = closure_of(h, w, tab(w, ws.SET_STATES)[i])
+    begun = fresh_stamp(w)  # a closure marks its states with a later stamp
+    for i in range(first, last):  # closures take stamps: all that are needed first
+        state = tab(w, ws.SET_STATES)[i]
+        if not room(w, ws.MARK, state + 1):
+            return np.int64(statuses.W_GROW)
+        if tab(w, ws.MARK)[state] >= begun:
+            continue
+        closure = closure_of(h, w, state)
         if closure < 0:
             return closure
+        pool = tab(w, ws.POOL)
+        for j in range(closure + ws.C_FIRST, closure + ws.C_FIRST + pool[closure + ws.C_STATES]):
+            if not room(w, ws.MARK, pool[j] + 1):
+                return np.int64(statuses.W_GROW)
+            if tab(w, ws.MARK)[pool[j]] < begun:
+                tab(w, ws.MARK)[pool[j]] = begun
+        charge(w, pool[closure + ws.C_STATES])
     stamp = fresh_stamp(w)
     count = np.int64(0)
     mark = tab(w, ws.LEXEME_MARK)
     for i in range(first, last):
-        closure = closure_of(h, w, tab(w, ws.SET_STATES)[i])
+        state = tab(w, ws.SET_STATES)[i]
+        if tab(w, ws.MARK)[state] == stamp:
+            continue
+        closure = closure_of(h, w, state)
         pool = tab(w, ws.POOL)
         middle = closure + ws.C_FIRST + pool[closure + ws.C_STATES]
         for j in range(closure + ws.C_FIRST, middle):
