@@ -238,6 +238,7 @@ class InfillGrammar:
         head[ws.W_N_SYMBOLS_NT] = self.n_nonterminals
         head[ws.W_N_LEXEMES] = self.n_lexemes
         head[ws.W_N_DOTS] = self.n_dots
+        work.size_for_dots()
         head[ws.W_MOST_STATES] = MOST_STATES
         head[ws.W_MOST_CLASSES] = MOST_CLASSES
         work.reserve(ws.WORK, max(self.n_dots, self.n_lexemes) + 2)

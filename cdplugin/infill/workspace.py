@@ -20,6 +20,7 @@ _WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _MOST_NODES = [64 * width - 2 for width in _WIDTHS]
 
 _GROWTH = 2.0  # factor by which a table grows
+_SMALL, _MIDDLING = 1 << 13, 1 << 17  # items below which it grows by the third power of that, and by the second
 _SPARSE = 1 << 25  # bytes of a table from which on it is in small pages
 
 # open addressing: powers of two
@@ -36,6 +37,8 @@ _HASHES = (
     ws.PLACE_INDEX,
     ws.MEASURE_INDEX,
 )
+
+_CLEARED = (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH, ws.SET_HASH)  # of these, those that are cleared: they stay small
 
 _INITIAL = {
     ws.POOL: 1 << 14,
@@ -83,6 +86,33 @@ _RULES = (
     ws.NEXT_OF,
 )
 _SIZED_BY_RULES = (ws.WORK, ws.LEXEME_MARK, ws.NT_MARK, ws.CLASS_HASH, ws.TARGET)
+_MANY_DOTS = 1 << 13
+# of a grammar with so many dots: what is not touched costs nothing
+_OF_MANY_DOTS = {
+    ws.BITS: 1 << 20,
+    ws.FACTS: 1 << 19,
+    ws.FACT_WAYS: 1 << 21,
+    ws.FACT_INDEX: 1 << 18,
+    ws.EDGES: 1 << 13,
+    ws.EDGE_INDEX: 1 << 13,
+    ws.HEAP: 1 << 16,
+    ws.PLACES: 1 << 16,
+    ws.PLACE_INDEX: 1 << 16,
+    ws.TARGETS_OF: 1 << 16,
+    ws.MEASURES: 1 << 13,
+    ws.MEASURE_INDEX: 1 << 13,
+    ws.TOUCHED: 1 << 16,
+    ws.SET_STATES: 1 << 16,
+    ws.STEP_OF: 1 << 17,
+    ws.STEPS: 1 << 17,
+    ws.MARK: 1 << 15,
+    ws.SET_MARK: 1 << 13,
+    ws.CLOSURE_OF: 1 << 15,
+    ws.CHECKPOINTS: 1 << 14,
+    ws.SPAN_OWNERS: 1 << 12,
+    ws.START_SETS: 1 << 15,
+    ws.POOL: 1 << 17,
+}
 _RULE_WORDS = (
     ws.W_N_SYMBOLS_NT,
     ws.W_N_LEXEMES,
@@ -109,6 +139,7 @@ class Workspace:
         self.header = np.zeros(ws.WORKSPACE_WORDS, np.int64)
         self.address: int = self.header.ctypes.data
         self.tables = [np.zeros(0, np.int64) for _ in range(ws.N_WORKSPACE)]
+        self._addresses = [0] * ws.N_WORKSPACE  # of the tables, in the same order
         self.nbytes = self.header.nbytes
         for table in range(ws.N_WORKSPACE):
             self.set(table, np.zeros(_INITIAL.get(table, 64), np.int64))
@@ -126,14 +157,21 @@ class Workspace:
             other.reserve(table, len(self.tables[table]))
         for word in _RULE_WORDS:
             other.header[word] = self.header[word]
+        other.size_for_dots()
         return other
+
+    def size_for_dots(self) -> None:
+        """Begin with larger tables where a grammar has many dots, so that few operations begin again."""
+        if self.header[ws.W_N_DOTS] >= _MANY_DOTS:
+            for table, size in _OF_MANY_DOTS.items():
+                self.reserve(table, size)
 
     def set(self, table: int, array: np.ndarray) -> None:
         """Make a copy of ``array`` a table."""
         array = np.array(array, np.int64)
         self.nbytes += array.nbytes - self.tables[table].nbytes
         self.tables[table] = array
-        self.header[2 * table] = array.ctypes.data
+        self.header[2 * table] = self._addresses[table] = array.ctypes.data
         self.header[2 * table + 1] = len(array)
 
     def reserve(self, table: int, size: int) -> None:
@@ -141,7 +179,9 @@ class Workspace:
         have = int(self.header[2 * table + 1])
         if have >= size:
             return
-        larger = max(size, int(_GROWTH * have))
+        # an operation begins again wherever a table grows
+        power = 1 if have >= _MIDDLING or table in _CLEARED else 2 if have >= _SMALL else 3
+        larger = max(size, int(_GROWTH**power * have))
         most = _ARENAS * self.arena.limits.max_arena_bytes
         if self.nbytes + 8 * (larger - have) > most:
             # half of what is left: by as little as is asked for, an operation would begin again without end
@@ -154,14 +194,13 @@ class Workspace:
                     expected=f"at most {most} bytes, {_ARENAS} times Limits.max_arena_bytes",
                 )
         # the kernels exchange two tables of live states, so the owner looks for the array by its address
-        address = self.header[2 * table]
-        old = next(a for a in self.tables if a.ctypes.data == address)
+        at = self._addresses.index(int(self.header[2 * table]))
+        old = self.tables[at]
         grown = _zeros(larger)
         grown[: len(old)] = old
         self.nbytes += grown.nbytes - old.nbytes
-        at = next(i for i, a in enumerate(self.tables) if a is old)
         self.tables[at] = grown
-        self.header[2 * table] = grown.ctypes.data
+        self.header[2 * table] = self._addresses[at] = grown.ctypes.data
         self.header[2 * table + 1] = len(grown)
 
     def begin_text(self, nodes: int) -> None:
