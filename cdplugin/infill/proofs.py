@@ -73,7 +73,10 @@ class Proofs:
         search = Search(self._answers, MOST_WORK_OF_MASK)
         with self._rests.trying(MOST_TRIES):
             cursor = self._tables.step(self._tables.start, self._before)
-            return self._decide_one_by_one(cursor, search) if self._at else self._decide_classes(cursor, search)
+            if self._at == 0:
+                return self._decide_classes(cursor, search)
+            with self._rests.apart():
+                return self._decide_one_by_one(cursor, search)
 
     def _begin(self, start: int) -> None:
         """Learn from a completion. ``start``: the cursor before the first open place."""

@@ -116,6 +116,7 @@ class Rests:
     def __init__(self, tables: InfillGrammar) -> None:
         self.tables = tables
         self.texts: list[bytes] = [b""]
+        self._texts_apart: list[bytes] = []
         self._joints: list[bytes] = [b""]
         self._closers = [bytes([byte]) for byte in b"0)]}\"'a: \n\x80\x90\xa0"]
         self._tails: dict[tuple[Element, ...], Tail] = {}
@@ -134,6 +135,17 @@ class Rests:
             yield
         finally:
             self._left, self._wanted = before
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """A context in which the texts are others, at first those that are known: a place behind an open one is mostly ended by
+        what ends a string, and such texts are no use elsewhere.
+        """
+        self.texts, self._texts_apart = self._texts_apart or self.texts[:], self.texts
+        try:
+            yield
+        finally:
+            self.texts, self._texts_apart = self._texts_apart, self.texts
 
     @property
     def may_try(self) -> bool:
