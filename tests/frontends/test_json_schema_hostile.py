@@ -149,6 +149,12 @@ HOSTILE: dict[str, tuple[Any, type | None, str]] = {
     "remote": ({"$ref": "https://example.com/a.json#/x"}, GrammarError, "network is never used"),
     "meta-schema": ({"$ref": "https://json-schema.org/draft/2020-12/schema"}, UnsupportedError, "meta-schema"),
     "pointer through a list": ({"$ref": "#/anyOf/99999999999999999999", "anyOf": [True]}, GrammarError, "unresolvable"),
+    "dynamic pointer to nothing": ({"$dynamicRef": "#x"}, GrammarError, "unresolvable $dynamicRef '#x' - at /$dynamicRef"),
+    "recursive reference elsewhere": (
+        {"$schema": "https://json-schema.org/draft/2019-09/schema", "items": {"$recursiveRef": "b.json"}},
+        GrammarError,
+        "/items/$recursiveRef",
+    ),
     "pointer to no schema": ({"$ref": "#/required", "required": []}, GrammarError, "expected a schema"),
 }
 

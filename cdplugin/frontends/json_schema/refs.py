@@ -160,12 +160,13 @@ class Documents:
             return Target(resource.root, resource.pointer, resource)
         target = self._walk(fragment, resource) if fragment.startswith("/") else self._anchor(fragment, resource)
         if target is None:
-            raise GrammarError(f"unresolvable $ref {reference!r}", location=location, keyword="$ref")
+            keyword = _keyword_at(location)
+            raise GrammarError(f"unresolvable {keyword} {reference!r}", location=location, keyword=keyword)
         if not isinstance(target.schema, (dict, bool)):
             raise GrammarError(
-                f"$ref {reference!r}",
+                f"{_keyword_at(location)} {reference!r}",
                 location=location,
-                keyword="$ref",
+                keyword=_keyword_at(location),
                 expected="a schema (object or boolean)",
                 found=type(target.schema).__name__,
             )
@@ -187,17 +188,18 @@ class Documents:
         return [name for number, name in self._dynamic if number == resource.number]
 
     def _unknown(self, uri: str, reference: str, location: str) -> GrammarError:
+        keyword = _keyword_at(location)
         if "json-schema.org/draft" in uri:
             return UnsupportedError(
-                f"$ref {reference!r} to a meta-schema is not supported, unless registry= holds it",
+                f"{keyword} {reference!r} to a meta-schema is not supported, unless registry= holds it",
                 location=location,
-                keyword="$ref",
+                keyword=keyword,
             )
         where = "it is not in the registry" if self._registry is not None else "pass a registry that holds it"
         return GrammarError(
-            f"unresolvable $ref {reference!r}: {uri!r} is another document; {where} (the network is never used)",
+            f"unresolvable {keyword} {reference!r}: {uri!r} is another document; {where} (the network is never used)",
             location=location,
-            keyword="$ref",
+            keyword=keyword,
         )
 
     def _find(self, uri: str, resource: Resource) -> Resource | None:
@@ -293,3 +295,8 @@ def _string(value: Any, keyword: str, pointer: str) -> str:
             found=type(value).__name__,
         )
     return value
+
+
+def _keyword_at(location: str) -> str:
+    """The keyword of a reference: ``$ref``, ``$dynamicRef`` or ``$recursiveRef``."""
+    return location.rpartition("/")[2]
