@@ -250,6 +250,7 @@ def test_refuses(text: str) -> None:
         "unsigned __int128 p = (unsigned __int128)a * b; auto q = ::new (p) T(1);",
         "x = (a.*f)(1) + (p->*f)(2) + a.*m; int (*q)[3] = (int (*)[3])p; int A::*m = &A::x; void (A::*g)(int) const = &A::g;",
         "bitset<1 << 20> b; array<int, N() + 1> a; en<is_p<int>{} && !is_p<T>::value> e; en<(x > 2) == -1> f; B<&g, ~0> h;",
+        "if (![] { return 1; }() && y) { } a.*b = c; (p->*q)(1) += 2; p->*q = 3; return [&] { return 1; }() + 1;",
         "return !operator==(x) + operator()(1)[2]; f(typename T::type(), typename U::v{1}); auto g = &T::operator();",
         'x = ::a(1) - ::b(2) * ::c; static_assert(x, "a" "b"); C<a == 0 ? b : c + 1> d; E<(v<T> && ...), -x - y> e;',
         "using A = int (*)[3]; using B = int A::*; using C = int (A::*)(int) const; auto f = []() constexpr { return 1; };",
