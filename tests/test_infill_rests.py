@@ -125,7 +125,7 @@ def test_what_leaves_a_later_gap_open() -> None:
         assert len({cursor for cursor, _ in found}) == len(found)
         for cursor, text in found:
             assert cursor == tables.step(start, text + b" while y")
-        two = list(openings.cursors(start, [(None, b" while y"), (2, b"z")]))
+        two = list(openings.cursors(start, [(None, b" while y"), (None, b"z")]))
         assert two and all(cursor for cursor, _ in two)
     with tables, tables.rests.trying(3):
         assert len(list(openings.cursors(start, between))) <= 3

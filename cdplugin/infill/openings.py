@@ -37,7 +37,6 @@ _OPENINGS = (
 _BETWEEN = ((b"",), (b"", b" "))  # head and opening; and where the opening begins with a letter
 _MOST_HEADS = 16
 _FEW_OPENINGS = 4  # that are tried in a gap further on
-_MOST_LENGTHS = 4  # texts of as many tokens as a slot takes
 
 
 class Openings:
@@ -59,7 +58,7 @@ class Openings:
         del self._heads[_MOST_HEADS:]
 
     def cursors(self, start: int, elements: Sequence[Element], most: int = _FEW_OPENINGS) -> Iterator[tuple[int, bytes]]:
-        """The cursors behind some open places, each once, with what the first of these was filled with.
+        """The cursors behind some open gaps, each once, with what the first of these was filled with.
 
         ``most``: the openings that are tried behind each text that ended a gap.
         """
@@ -72,16 +71,14 @@ class Openings:
                 yield cursor, text
 
     def _behind(self, cursor: int, elements: Sequence[Element], texts: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
-        """The cursors behind some open places, the first filled with one of some texts, those after it with few others."""
-        (count, behind), rest = elements[0], elements[1:]
-        for filling in texts:
-            lengths = [filling] if count is None else itertools.islice(self._rests.of_count(filling, count), _MOST_LENGTHS)
-            for text in lengths:
-                if not self._rests.try_one():
-                    return
-                end = self._rests.tables.step(cursor, text + behind)
-                if end and rest:
-                    inner = self._behind(end, rest, iter([b"", *self._openings[:_FEW_OPENINGS]]))
-                    yield from ((after, text) for after, _ in inner)
-                elif end:
-                    yield end, text
+        """The cursors behind some open gaps, the first filled with one of some texts, those after it with few others."""
+        (_, behind), rest = elements[0], elements[1:]
+        for text in texts:
+            if not self._rests.try_one():
+                return
+            end = self._rests.tables.step(cursor, text + behind)
+            if end and rest:
+                inner = self._behind(end, rest, iter([b"", *self._openings[:_FEW_OPENINGS]]))
+                yield from ((after, text) for after, _ in inner)
+            elif end:
+                yield end, text

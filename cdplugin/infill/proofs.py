@@ -160,12 +160,14 @@ class Proofs:
         doubtful = bit_members(~self._row & self._tables.texts_row)
         undecided = 0
         seen: Counter[int] = Counter()
-        is_ruled = self._has_slots and not self._tables.has_families
+        is_ruled = self._has_slots
         try:
-            if is_ruled:  # other slots are planned with few tokens: a mask has what the lattices know of, as `set` does
+            if (
+                is_ruled and not self._is_brief
+            ):  # other slots are planned with few tokens: a mask has what the lattices know of, as `set` does
                 doubtful = self._answers.possible(self._parts, self._hole, doubtful)
             doubtful = self._open_widely(start, seen, doubtful)
-            if len(doubtful):
+            if len(doubtful) and not self._is_brief:
                 doubtful = self._answers.possible(self._parts, self._hole, doubtful, by_first=True)
                 doubtful = self._open_for_some(start, doubtful)
             if len(doubtful) > _FEW_TOKENS or (len(doubtful) and self._has_slots):
@@ -193,6 +195,8 @@ class Proofs:
                 elif not is_ruled and len(doubtful):
                     is_ruled = True
                     doubtful = self._answers.possible(self._parts, self._hole, doubtful)
+            if len(doubtful) and self._is_brief:  # last, so that a limit that is crossed there costs nothing else
+                doubtful = self._answers.possible(self._parts, self._hole, doubtful, by_first=True)
         except LimitExceeded:
             pass
         return undecided + len(doubtful)
@@ -211,7 +215,7 @@ class Proofs:
         (:class:`cdplugin.infill.openings.Openings`), until few are in doubt; returns these.
         """
         tail = self._tail
-        if tail is None:
+        if tail is None or self._has_slots:  # texts of so many tokens cost too many tries
             return doubtful
         rest = np.zeros(len(self._row), np.uint32)
         np.bitwise_or.at(rest, doubtful >> 5, np.uint32(1) << (doubtful & 31).astype(np.uint32))
@@ -233,7 +237,7 @@ class Proofs:
     def _open_for_some(self, start: int, doubtful: np.ndarray) -> np.ndarray:
         """Decide a few tokens, each by itself, after such fillings; returns those that are still in doubt."""
         left = doubtful.tolist()
-        if self._tail is None or len(left) > _FEW_TOKENS:
+        if self._tail is None or self._has_slots or len(left) > _FEW_TOKENS:
             return doubtful
         texts = self._tables.vocab.tokens
         for cursor, _ in self._openings.cursors(start, self._elements[: self._at], _MOST_OPENINGS):
