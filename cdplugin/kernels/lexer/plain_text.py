@@ -1,4 +1,5 @@
-"""How many plain characters keep a lexer state alive, found by search where the expressions' structure does not tell.
+"""How many plain characters, or letters and digits, keep a lexer state alive, found by search where the expressions' structure
+does not tell.
 
 The structure of an expression (:mod:`cdplugin.kernels.regex.slices`) answers for strings and keys. For the rest, such as a
 pattern of at most 99 words, the states after one plain character are found over the lexer's transitions and memoised, and a
@@ -8,6 +9,9 @@ pays for itself at once.
 
 What is found is a bound from below and never too much: a state met on a level is one that some plain text of that length leads
 to, and all of them are looked at.
+
+Mail addresses, host names and identifiers do not take all plain text, but they take letters and digits, which is what half of
+a vocabulary's tokens are made of. For these the same search is made (:func:`takes_letters`).
 
 A token of plain characters inside bounded text is taken at once (:func:`advance_plain_run`).
 In ``R{m,n} T``, where each plain character is one turn of ``R`` and ``T`` begins otherwise, ``k`` plain characters lead to
@@ -31,6 +35,19 @@ from cdplugin.kernels.store.stack import has_pair, intern_set, keep_firsts, push
 
 MOST_SEARCHED = 48  # lexer states whose successors one search may compute
 MOST_STATES = 1024  # lexer states that one search may meet
+LOWER, UPPER, DIGITS, HIGH = 1, 2, 4, 8  # letters: a set of these, of ASCII, and plain characters beyond ASCII
+_LETTER_BITS = 4
+_FEWEST_LETTERS = 2  # that are searched for; then 4, 8 …
+
+
+@kernel
+def _is_among(byte, letters):
+    """Whether a byte is one of the ``letters``."""
+    if byte >= 0x80:
+        return letters & HIGH != 0
+    if 0x61 <= byte <= 0x7A:
+        return letters & LOWER != 0
+    return letters & UPPER != 0 if 0x41 <= byte <= 0x5A else 0x30 <= byte <= 0x39 and letters & DIGITS != 0
 
 
 @kernel
@@ -47,15 +64,15 @@ def _inside(h, state, byte):
 
 
 @kernel
-def _after_char(h, state):
-    """The states after one plain character, as a ``K_AFTER`` value; the empty value if some character kills ``state``; or a
-    status.
+def _after_char(h, state, letters):
+    """The states after one plain character (``letters`` = 0), or one of the ``letters``, as a ``K_AFTER`` value; the empty
+    value if some character kills ``state``; or a status.
 
     The product of the lexer with the ten-state automaton of a UTF-8 character (:func:`slice_step`), breadth first: from pairs
     (lexer state, place inside the character) to those where the character is whole. Bytes of one class lead to the same pair,
     so that neighbours are mostly repetitions (``previous``). Memoised under ``M_AFTER_CHAR``.
     """
-    known = memo_get(h, layout.M_AFTER_CHAR, state, 0)
+    known = memo_get(h, layout.M_AFTER_CHAR, state, letters)
     if known >= 0:
         return known
     head = header(h)
@@ -74,7 +91,7 @@ def _after_char(h, state):
         previous = np.int64(-1)
         for byte in range(0x20, 0xF5):
             step = slice_step(utf8, byte)
-            if step < 0:
+            if step < 0 or (letters and not _is_among(byte, letters)):
                 continue
             after = _inside(h, part, byte)
             if after < 0:
@@ -93,7 +110,16 @@ def _after_char(h, state):
     keep_firsts(h, base + 2, np.int64(0))
     result = intern_set(h, layout.K_AFTER, base + 2)
     head[layout.STACK_TOP] = base
-    return memo_put(h, layout.M_AFTER_CHAR, state, 0, result)
+    return memo_put(h, layout.M_AFTER_CHAR, state, letters, result)
+
+
+@kernel
+def is_loop(h, state, letters):
+    """Whether any character of the ``letters`` leads back to ``state``: 1, 0, or a status."""
+    after = _after_char(h, state, letters)
+    if after < 0:
+        return after
+    return np.int64(length_of(h, after) == 1 and word_of(h, after, 0) == state)
 
 
 @kernel
@@ -107,8 +133,28 @@ def plain_chars(h, state):
     state is a cycle, so any number of characters will do. MAX_CHARS, the longest slice token, is as far as anybody asks.
     """
     by_structure = plain_run_of(h, state)
-    if by_structure != 0:
-        return by_structure
+    return by_structure if by_structure != 0 else _search(h, state, np.int64(0), header(h)[layout.MAX_CHARS])
+
+
+@kernel
+def takes_letters(h, state, letters, count):
+    """Whether ``state`` is found to live through any ``count`` of the ``letters`` (a set of LOWER, UPPER, DIGITS), or of
+    somewhat more: 1, 0, or a status. A search like that of :func:`plain_chars`; the answers for a few counts are memoised.
+    """
+    most = np.int64(_FEWEST_LETTERS)
+    while most < count:
+        most *= 2
+    key = most << _LETTER_BITS | letters
+    known = memo_get(h, layout.M_LETTERS, state, key)
+    if known >= 0:
+        return known
+    found = _search(h, state, letters, most)
+    return found if found < 0 else memo_put(h, layout.M_LETTERS, state, key, np.int64(found >> 1 >= most))
+
+
+@kernel
+def _search(h, state, letters, most):
+    """``2 n``, counted by levels (:func:`plain_chars`) up to ``most`` characters; or a status."""
     head = header(h)
     base = head[layout.STACK_TOP]
     if push(h, state) < 0:
@@ -116,14 +162,14 @@ def plain_chars(h, state):
     level = base
     chars = np.int64(0)
     work = 0
-    while chars < head[layout.MAX_CHARS]:
+    while chars < most:
         end = head[layout.STACK_TOP]
         for i in range(level, end):
             part = i64(h, layout.STACK)[i]
             # only what is not memoised is work: a neighbouring position has mostly the same states
-            if memo_get(h, layout.M_AFTER_CHAR, part, 0) < 0:
+            if memo_get(h, layout.M_AFTER_CHAR, part, letters) < 0:
                 work += 1
-            after = _after_char(h, part) if work <= MOST_SEARCHED else np.int64(statuses.UNKNOWN)
+            after = _after_char(h, part, letters) if work <= MOST_SEARCHED else np.int64(statuses.UNKNOWN)
             if after < 0 and after != statuses.UNKNOWN:
                 return after
             if after == statuses.UNKNOWN or length_of(h, after) == 0 or head[layout.STACK_TOP] - base > MOST_STATES:

@@ -19,7 +19,8 @@ several lexemes is found by a chain of bases, and a new row only has to follow t
 Walk: the trie is an array in depth-first order with the size of each subtree, so a dead node is skipped by one addition and
 there is no stack but arrays by depth (llguidance's toktrie note derives the loop). Below a node in whose state few bytes lead
 anywhere (:mod:`cdplugin.kernels.lexer.heads`), the children with these bytes are found by bisection; a subtree all of whose
-bytes lead back to the state (:mod:`cdplugin.kernels.masks.walk`) is taken whole. Plain text is not walked at all: where a
+bytes lead back to the state, or that has only letters where any of them may come, is taken whole
+(:mod:`cdplugin.kernels.masks.walk`). Plain text is not walked at all: where a
 lexer state is known to live through ``n`` characters of a vocabulary's slices (:mod:`cdplugin.kernels.lexer.plain_text`), the
 mask of the tokens of at most ``n`` such characters is taken as it is, and only the rest of the trie is walked.
 
@@ -50,38 +51,60 @@ from cdplugin.kernels.masks.ends import add_end, group_ends
 from cdplugin.kernels.masks.fields import groups_of, n_groups_of, parent_of, record_base
 from cdplugin.kernels.masks.neighbours import neighbour_of, note_walked
 from cdplugin.kernels.masks.shared import LEAST_NODES, is_shareable, shared_base
-from cdplugin.kernels.masks.walk import ANY_KIND, COPIED_BITS, begin_walk, end_walk, head_kinds, loops_below
+from cdplugin.kernels.masks.walk import (
+    ANY_KIND,
+    COPIED_BITS,
+    LETTER_KINDS,
+    SOME,
+    begin_walk,
+    end_walk,
+    head_kinds,
+    loops_below,
+    slice_loops_below,
+    takes_subtree,
+)
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import aux_of, copy_words, has_room, header, i32, i64, length_of, set_aux, u8, word_of
 from cdplugin.kernels.store.stack import intern_words, push
 
 _FEW, _LONG, _SHAPE_BITS = 1, 2, 2  # of a row in a walk: few bytes go on; it has an entry for each byte
+_MANY = 1024  # tokens of a subtree that are added to a bitmask at once
 _PASSED_BITS = 4  # ends that are passed over at the cost of a unit of work, as a power of two
 
 
 @kernel
 def close_list(h, start):
     """End the token list that begins at ``start`` and reaches to TOKENS_USED: as ids if that is shorter than a bitmask, else
-    as a bitmask. Its length, ``AS_BITMASK``, or ``GROW``.
-
-    The bitmask is made behind the ids and moved over them, so it needs ``WORDS`` more items for a moment. Order is lost.
+    as a bitmask. Its length, ``AS_BITMASK``, or ``GROW``. Order is lost.
     """
     head = header(h)
     count = head[layout.TOKENS_USED] - start
-    words = head[layout.WORDS]
     # an id takes as much room as 32 tokens of a bitmask
-    if count <= words:
-        return count
-    if not has_room(h, layout.TOKEN_LISTS, head[layout.TOKENS_USED] + words):
+    return count if count <= head[layout.WORDS] else np.int64(_fold(h, start, False))
+
+
+@kernel
+def _fold(h, start, folded):
+    """Make a bitmask of the ids from ``start`` to TOKENS_USED, or, if they stand behind one (``folded``), add them to it:
+    ``AS_BITMASK``, or ``GROW``.
+
+    The first bitmask is made behind the ids and moved over them, so it needs ``WORDS`` more items for a moment.
+    """
+    head = header(h)
+    words = head[layout.WORDS]
+    end = head[layout.TOKENS_USED]
+    first, mask = (start + words, start) if folded else (start, end)
+    if not folded and not has_room(h, layout.TOKEN_LISTS, end + words):
         return statuses.GROW
     tokens = i32(h, layout.TOKEN_LISTS)
-    end = head[layout.TOKENS_USED]
-    for i in range(end, end + words):
-        tokens[i] = 0
-    for i in range(start, end):
+    if not folded:
+        for i in range(end, end + words):
+            tokens[i] = 0
+    for i in range(first, end):
         token = tokens[i]
-        tokens[end + (token >> 5)] |= np.int32(1 << (token & 31))
-    copy_words(tokens, start, tokens, end, words)
+        tokens[mask + (token >> 5)] |= np.int32(1 << (token & 31))
+    if not folded:
+        copy_words(tokens, start, tokens, end, words)
     head[layout.TOKENS_USED] = start + words
     return mask_layout.AS_BITMASK
 
@@ -169,8 +192,10 @@ def _new_base(h, state, ends, simplified, parent):
     ends_start = head[layout.ENDS_USED]
     visited = head[layout.C_NODES]
     slice_row = np.int64(-1)
+    folded = np.int64(0)
     if ends == 0 and parent < 0:
-        slice_row = status = _walk_root(h, state)
+        status = _walk_root(h, state)
+        slice_row, folded = status >> 1, status & 1
     else:
         status = _walk_below(h, state, ends, simplified, parent)
     groups = np.int64(0)
@@ -188,7 +213,7 @@ def _new_base(h, state, ends, simplified, parent):
         n_less = _set_apart(h, tokens_start)
         status = min(n_less, np.int64(0))
     if status >= 0:
-        length = np.int64(close_list(h, tokens_start))
+        length = np.int64(mask_layout.AS_BITMASK if folded else close_list(h, tokens_start))
         if length < 0 or not has_room(h, layout.TOKEN_LISTS, head[layout.TOKENS_USED] + n_less):
             status = np.int64(statuses.GROW)
     head[layout.STACK_TOP] = saved
@@ -246,8 +271,8 @@ def _walk_below(h, state, ends, simplified, parent):
 
 @kernel
 def _walk_root(h, state):
-    """The walk of :func:`_new_base` of the whole trie, less what a slice mask holds: the row of that mask (0: no tokens), or a
-    status.
+    """The walk of :func:`_new_base` of the whole trie, less what a slice mask holds: ``2 r + b``, ``r`` the row of that mask
+    (0: no tokens), ``b`` = 1 if the list of tokens is a bitmask; or a status.
     """
     head = header(h)
     slice_row = np.int64(0)
@@ -267,7 +292,7 @@ def _walk_root(h, state):
                 first_node = head[layout.SLICE_END]
     skipped = slice_row if head[layout.USE_SLICES] else np.int64(-1)
     status = _walk(h, state, np.int64(mask_layout.ROOT_NODE), np.int64(0), first_node, skipped)
-    return status if status < 0 else slice_row
+    return status if status < 0 else 2 * slice_row + status
 
 
 @kernel
@@ -344,7 +369,8 @@ def _row_shape(h, state):
 
 @kernel
 def _walk(h, state, node, begun, first_node, skip_chars):
-    """Append the tokens and ends of ``state`` below ``node``, from ``first_node`` on; 0 or a status.
+    """Append the tokens and ends of ``state`` below ``node``, from ``first_node`` on; 0, 1 if the tokens are a bitmask, or a
+    status.
 
     ``node``: the top, -1 for the root, in whose state ``state`` the walk begins. ``begun``: 0, or the LONGEST state whose own
     bytes are left out at the first level. Subtrees of the slice trie whose tokens all have at most ``skip_chars`` characters
@@ -358,11 +384,12 @@ def _walk(h, state, node, begun, first_node, skip_chars):
     0                   skip the subtree
     ``BEFORE``          note an end at the *parent*, once, and skip the subtree
     ``ENDS_BIT + n``    take the node's token; note an end here if the trie goes on; go on with L_REST
-    ``n``               take the node's token; take the subtree whole if its bytes are loops, else descend
+    ``n``               take the node's token; take the subtree whole if all of it is allowed, else descend
     ==================  ==============================================================================
 
-    Nothing is undone on the way up: an entry of the arrays by depth is overwritten by the next node of that depth. Work: a
-    unit for every two nodes visited.
+    Of the whole trie, tokens become a bitmask once they are many: ids that stand behind it are added where room runs out, and
+    large subtrees at once. Nothing is undone on the way up: an entry of the arrays by depth is overwritten by the next node of
+    that depth. Work: a unit for every two nodes visited.
     """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
@@ -386,8 +413,12 @@ def _walk(h, state, node, begun, first_node, skip_chars):
     words[top + 2 * levels] = 0
     words[top + 3 * levels] = row
     out = i32(h, layout.TOKEN_LISTS)
-    room = out.shape[0]
-    used = head[layout.TOKENS_USED]
+    used = start = head[layout.TOKENS_USED]
+    # a list that may become a bitmask has room for one behind it
+    spare = head[layout.WORDS] if node < 0 else np.int64(0)
+    room = out.shape[0] - spare
+    in_slice = head[layout.SLICE_END]
+    folded = False
     visited = 0
     at = first_node
     while at < end:
@@ -433,9 +464,13 @@ def _walk(h, state, node, begun, first_node, skip_chars):
                     return np.int64(statuses.GROW)
             at += skips[at]
             continue
-        if used == room:
-            has_room(h, layout.TOKEN_LISTS, room + min(end - at, 1 << 16))  # the walk starts again: not too often
-            return np.int64(statuses.GROW)
+        if used >= room:
+            if used - start <= 2 * spare or room - start < 3 * spare:  # no bitmask yet, or too little room behind it
+                has_room(h, layout.TOKEN_LISTS, room + spare + min(end - at, 1 << 16))  # the walk starts again: not too often
+                return np.int64(statuses.GROW)
+            head[layout.TOKENS_USED] = used
+            folded = _fold(h, start, folded) == mask_layout.AS_BITMASK
+            used = head[layout.TOKENS_USED]
         out[used] = tokens[at]  # without a branch: one written where no token ends is written over
         used += tokens[at] >= 0
         if skips[at] == 1:  # nothing can follow an end here, and the token itself is in the base
@@ -449,31 +484,46 @@ def _walk(h, state, node, begun, first_node, skip_chars):
             if after == 0:
                 at += skips[at]
                 continue
-        loops = loops_below(h, after, skips[at])
+        row = _row_shape(h, after)
+        loops = row
+        if row >= 0:
+            loops = slice_loops_below(h, after, skips[at]) if at < in_slice else loops_below(h, after, skips[at])
         if loops < 0:
             return loops
-        # no byte below leads anywhere but back here, so every token below is allowed
-        if loops and below[at] & ~loops == 0:
+        whole = below[at] & ~loops == 0
+        if not whole and skips[at] >= SOME and at < in_slice and (below[at] & ~LETTER_KINDS == 0 or byte >= 0x80):
+            takes = takes_subtree(h, before, after, at)
+            if takes < 0:
+                return takes
+            whole = takes == 1
+        if whole:
             first, last = ranks[at + 1], ranks[at + skips[at]]
-            if used + last - first > room:
-                has_room(h, layout.TOKEN_LISTS, used + last - first)
+            if spare and last - first >= _MANY and not folded and used < room:
+                head[layout.TOKENS_USED] = used
+                folded = _fold(h, start, False) == mask_layout.AS_BITMASK
+                used = head[layout.TOKENS_USED]
+            if not folded and used + last - first > room:
+                has_room(h, layout.TOKEN_LISTS, used + last - first + spare)
                 return np.int64(statuses.GROW)
-            for i in range(first, last):
-                out[used] = listed[i]
-                used += 1
+            if folded:
+                for i in range(first, last):
+                    out[start + (listed[i] >> 5)] |= np.int32(1 << (listed[i] & 31))
+            else:
+                copy_words(out, used, listed, first, last - first)
+                used += last - first
             visited += (last - first) >> COPIED_BITS
             at += skips[at]
             continue
         words[depth] = after
         words[depth + levels] = at
         words[depth + 2 * levels] = 0
-        row = _row_shape(h, after)
-        if row < 0:
-            return row
         words[depth + 3 * levels] = row
         at += 1
     head[layout.TOKENS_USED] = used
-    return end_walk(h, top, visited, 0)
+    if folded:
+        _fold(h, start, True)
+    status = end_walk(h, top, visited, 0)
+    return status if status < 0 else np.int64(folded)
 
 
 @kernel

@@ -17,8 +17,8 @@ from cdplugin.kernels.store import layout
 from cdplugin.kernels.store.arena import header, i32, length_of, pack, u8, word_of
 
 _KEPT = 4  # the last states whose walks were large, from WALKED on, with the nodes that were visited
-_LARGE = 8  # a walk is large that visits one of so many nodes of the trie
-_FAR = 4  # below the bytes by which a neighbour differs there are at most one of so many nodes as its walk visited
+_LARGE = 16  # a walk is large that visits one of so many nodes of the trie
+_FAR = 2  # below the bytes by which a neighbour differs there are at most one of so many nodes as its walk visited
 
 
 @kernel

@@ -5,7 +5,10 @@ knows of a node stands in arrays by depth, side by side on the stack: the entry 
 ``STACK[base + d + k * levels]``. The next node of that depth overwrites it, so nothing is undone on the way up.
 
 The *loops* of a lexer state are the kinds of bytes all of which lead back to it. In the middle of a word or of a URL most bytes
-change nothing. Where all bytes below a node are such, all tokens of its subtree are allowed, and nothing of it is walked.
+change nothing. Where all bytes below a node are such, all tokens of its subtree are allowed, and nothing of it is walked. A
+character beyond ASCII is several bytes, which lead back together: the kind of these bytes is a loop where whole characters are,
+which holds in the slice trie only. And where a text is counted nothing leads back, but letters and digits may be known to come
+in any order, as many as a subtree has (:func:`takes_subtree`).
 """
 
 import numpy as np
@@ -14,16 +17,25 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.heads import MOST_HEADS, head_at
 from cdplugin.kernels.lexer.lexer import transition
+from cdplugin.kernels.lexer.plain_text import DIGITS, HIGH, LOWER, UPPER, is_loop, takes_letters
 from cdplugin.kernels.lexer.rows import row_of
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.masks.trie import BYTE_KIND
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import has_room, header, i32, i64, spend
+from cdplugin.kernels.store.arena import has_room, header, i32, i64, spend, u8
 
 _BY_KIND = np.argsort(BYTE_KIND, kind="stable")  # the bytes, kind after kind
 _STARTS = np.searchsorted(BYTE_KIND[_BY_KIND], np.arange(BYTE_KIND.max() + 2))
 _N_KINDS = int(BYTE_KIND.max()) + 1
 _LARGE = 256  # nodes of a subtree for which it is worth while to find the loops of a state
+SOME = 4  # and for which it is asked what else a state takes
+_SEVERAL = 10  # bytes that a state goes on with, as many as there are digits: fewer are no letters that may come as they like
+_LOWER_KINDS = 1 << int(BYTE_KIND[ord("a")]) | 1 << int(BYTE_KIND[ord("z")])
+_UPPER_KINDS = 1 << int(BYTE_KIND[ord("A")]) | 1 << int(BYTE_KIND[ord("Z")])
+_DIGIT_KINDS = 1 << int(BYTE_KIND[ord("0")])
+_HIGH = int(BYTE_KIND[0x80])
+_HIGH_KIND = 1 << _HIGH
+LETTER_KINDS = _LOWER_KINDS | _UPPER_KINDS | _DIGIT_KINDS
 ANY_KIND = (1 << _N_KINDS) - 1
 COPIED_BITS = 4  # tokens of a subtree that is taken whole at the cost of a node, as a power of two
 
@@ -61,6 +73,15 @@ def loops_below(h, state, nodes):
 
     To find them may take 256 transitions, so a small subtree does not ask: 0 where they are not known.
     """
+    loops = slice_loops_below(h, state, nodes)
+    return loops if loops < 0 else loops & ~_HIGH_KIND
+
+
+@kernel
+def slice_loops_below(h, state, nodes):
+    """:func:`loops_below` for a subtree of the slice trie, where characters are whole: the kind of bytes beyond ASCII is among
+    the loops if plain characters beyond ASCII lead back with their last bytes.
+    """
     known = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LOOPS]
     if known >= 0:
         return known
@@ -71,11 +92,13 @@ def loops_below(h, state, nodes):
 def _find_loops(h, state):
     """Find the loops of a state, and note them in L_LOOPS; or a status.
 
-    A kind counts only if *all* of its bytes lead to the very same state, with no lexeme ending. A kind is left at its first
-    byte that does not, so a state without loops costs one transition a kind.
+    A kind of ASCII counts only if *all* of its bytes lead to the very same state, with no lexeme ending. A kind is left at its
+    first byte that does not, so a state without loops costs one transition a kind.
     """
     loops = np.int64(0)
     for kind in range(_N_KINDS):
+        if kind == _HIGH:
+            continue
         loops |= np.int64(1) << kind
         for i in range(_STARTS[kind], _STARTS[kind + 1]):
             after = transition(h, state, np.int64(_BY_KIND[i]))
@@ -84,6 +107,11 @@ def _find_loops(h, state):
             if after != state:
                 loops &= ~(np.int64(1) << kind)
                 break
+    if loops:
+        high = is_loop(h, state, np.int64(HIGH))
+        if high < 0:
+            return high
+        loops |= high << _HIGH
     i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LOOPS] = loops
     return loops
 
@@ -103,3 +131,26 @@ def head_kinds(h, state):
     for i in range(n_heads):
         kinds |= np.int64(1) << BYTE_KIND[head_at(h, state, i)]
     return kinds
+
+
+@kernel
+def takes_subtree(h, before, after, at):
+    """Whether all tokens below a node of the slice trie are found to be allowed although not all bytes below lead back to a
+    state: 1, 0, or a status. ``before``, ``after``: the states before the node's byte and after it.
+
+    Characters are whole in that trie, so one beyond ASCII may lead back, to ``before`` if its first byte is the node's. Else,
+    what is below is letters (``LETTER_KINDS``), perhaps no more than ``after`` is found to take.
+    """
+    below = i32(h, layout.TRIE_BELOW)[at]
+    nodes = i32(h, layout.TRIE_SKIP)[at]
+    if u8(h, layout.TRIE_BYTE)[at] >= 0x80:
+        loops = slice_loops_below(h, before, nodes)
+        return loops if loops < 0 else np.int64(loops & _HIGH_KIND != 0 and below & ~loops == 0)
+    heads = i64(h, layout.LEXER_STATES)[after * lexer_layout.LEXER_WORDS + lexer_layout.L_N_HEADS]
+    if heads < _SEVERAL:
+        return np.int64(0)
+    letters = LOWER if below & _LOWER_KINDS else 0
+    letters |= UPPER if below & _UPPER_KINDS else 0
+    letters |= DIGITS if below & _DIGIT_KINDS else 0
+    # as many characters come as there are nodes, or as the longest token has, at most
+    return takes_letters(h, after, np.int64(letters), np.int64(min(nodes, i32(h, layout.TRIE_CHARS)[at]) - 1))
