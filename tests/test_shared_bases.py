@@ -172,12 +172,15 @@ def test_a_file_of_what_was_learned(vocab, tmp_path):
     n_bases = _learned(vocab).save_learned(path)
     assert n_bases > 5
     assert [p.name for p in tmp_path.iterdir()] == ["learned.npz"]
-    schema, alone = _schemas(1, seed=99)[0], cd.Compiler(vocab, NOTHING)
+    alone = cd.Compiler(vocab, NOTHING)
     fresh = cd.Compiler(vocab, cd.Limits(max_rules=399_999))  # a base arena of its own
     assert fresh.load_learned(path) == n_bases
-    grammar = fresh.compile(cd.JsonSchema(schema))
-    assert _masks(grammar, 1) == _masks(alone.compile(cd.JsonSchema(schema)), 1)
-    assert grammar._arena.counters()["shared_bases"] > 0
+    taken = 0
+    for i, schema in enumerate(_schemas(12, seed=99)):
+        grammar = fresh.compile(cd.JsonSchema(schema))
+        assert _masks(grammar, i) == _masks(alone.compile(cd.JsonSchema(schema)), i)
+        taken += grammar._arena.counters()["shared_bases"]
+    assert taken > 0
     assert fresh.save_learned(path) >= n_bases
     (tmp_path / "folder").mkdir()
     assert fresh.save_learned(tmp_path / "folder") == fresh.load_learned(tmp_path / "folder") >= n_bases

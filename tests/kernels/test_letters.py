@@ -122,6 +122,16 @@ def test_many_tokens_become_a_bitmask_on_the_way(pattern: str, longest: int) -> 
     assert max(len(vocab.tokens[t] or b"") for t in allowed) == longest
 
 
+def test_many_tokens_behind_another_lexeme() -> None:
+    """Below the ends of a lexeme a list stays one of ids, and grows."""
+    words = [bytes(text) for size in (1, 2, 3, 4) for text in product(b"abcdefghijk", repeat=size)]
+    vocab = vocabulary([b"-" + word + mark for word in words for mark in (b"", b"!")][: 2 * 9_000])
+    matcher = cd.Compiler(vocab).compile(cd.Lark('start: "-" W\nW: /([a-j]|k[!a])*x?/')).matcher()
+    allowed = mask(matcher)
+    assert allowed == {t for t in range(vocab.size) if matcher.validate_tokens([t])}
+    assert len(allowed) > 8_192
+
+
 def test_a_counted_class_is_not_walked_token_by_token() -> None:
     words = [bytes(text) for size in (1, 2, 3) for text in product(b"abcdefghijklmnop", repeat=size)]
     matcher = cd.Compiler(vocabulary([*words, b"-"])).compile(cd.Regex("[a-z]{1,63}(-[a-z]{1,63})*")).matcher()

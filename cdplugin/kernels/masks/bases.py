@@ -465,7 +465,8 @@ def _walk(h, state, node, begun, first_node, skip_chars):
             at += skips[at]
             continue
         if used >= room:
-            if used - start <= 2 * spare or room - start < 3 * spare:  # no bitmask yet, or too little room behind it
+            # only a list of the whole trie becomes a bitmask, and needs room behind that
+            if spare == 0 or used - start <= 2 * spare or room - start < 3 * spare:
                 has_room(h, layout.TOKEN_LISTS, room + spare + min(end - at, 1 << 16))  # the walk starts again: not too often
                 return np.int64(statuses.GROW)
             head[layout.TOKENS_USED] = used
