@@ -7,6 +7,7 @@ status, shows here as another mask or as a limit that nothing crossed.
 from __future__ import annotations
 
 import random
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -80,3 +81,19 @@ def test_random_grammars(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     roomy = masks(lambda compiler: compiler.compile_ir(ir()), Limits(max_rules=600_000), seed)
     tight(monkeypatch)
     assert masks(lambda compiler: compiler.compile_ir(ir()), Limits(max_rules=700_000 + seed), seed) == roomy
+
+
+def test_lists_below_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tokens of two lexemes fill a list below the ends of the first one, in the middle of a walk."""
+    words = [bytes(text) for size in (1, 2, 3) for text in product(b"abcdef", repeat=size)]
+    tokens = [*(bytes([b]) for b in range(256)), *(b"-" + word for word in words), *(b"+" + word for word in words)]
+    vocab = cd.Vocabulary.from_bytes([*tokens, b"</s>"], eos_token_ids=len(tokens))
+    spec = cd.Lark('start: "-" W | "+" V\nW: /([a-e]|f[!a])*x?/\nV: /[b-f]*!/')
+    tight(monkeypatch)
+    monkeypatch.setattr(owned_tables, "FOR_WALKS", {layout.TOKEN_LISTS: 100})
+    monkeypatch.setattr(owned_tables, "_LISTED", 0)
+    matcher = Compiler(vocab, Limits(max_rules=800_000)).compile(spec).matcher()
+    row = np.zeros((1, (vocab.size + 31) // 32), np.int32)
+    matcher.fill_next_token_bitmask(row)
+    allowed = set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist())
+    assert allowed == {token for token in range(vocab.size) if matcher.validate_tokens([token])}
