@@ -170,6 +170,24 @@ def test_a_limit_in_one_row_leaves_the_others_right(threads: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(SPECS)))
+def test_matchers_of_one_grammar_in_turns(number: int) -> None:
+    """In whatever order the states of an arena are met: a byte that a new row has no entry for wrote to the row before it."""
+    for turn in range(cases(30, 20)):
+        grammar, order = cd.Compiler(VOCAB).compile(SPECS[number]), random.Random(turn)
+        walks = [(grammar.matcher(), random.Random(seed)) for seed in range(4)]
+        met: dict[int, list[int]] = {}
+        for _ in range(480):
+            which = order.randrange(4)
+            matcher, rng = walks[which]
+            if which not in met:
+                met[which] = sorted(members(mask_bits(matcher)) - set(VOCAB.eos_token_ids))
+            elif (allowed := met.pop(which)) and rng.random() < 0.93:
+                assert matcher.accept_token(rng.choice(allowed)), VOCAB.decode(matcher.tokens)
+            else:
+                matcher.rollback(rng.randint(0, len(matcher.tokens)))
+
+
+@pytest.mark.parametrize("number", range(len(SPECS)))
 def test_matchers_of_one_grammar_on_several_threads(number: int) -> None:
     steps = 120
     alone = [walk(cd.Compiler(VOCAB).compile(SPECS[number]).matcher(), seed, steps) for seed in range(4)]

@@ -66,6 +66,9 @@ def _new_transition(h, state, byte):
     owner = owner_of(h, state, byte)
     if owner < 0:
         return owner
+    # its row may be new: a byte without an entry in a short row is dead
+    if not has_long_row(h, owner) and head_place(h, owner, byte) < 0:
+        return np.int64(0)
     records = i64(h, layout.LEXER_STATES)
     record = owner * lexer_layout.LEXER_WORDS
     simplified = records[record + lexer_layout.L_SIMPLIFIED]
