@@ -252,6 +252,22 @@ def check_walk(
     return compared
 
 
+def compare_masks(grammar: cd.Grammar, rng: random.Random, walks: int, steps: int) -> int:
+    """Hold the masks along random walks against stepping each token; how many were compared."""
+    vocab, compared = grammar.vocab, 0
+    for _ in range(walks):
+        matcher = grammar.matcher()
+        for _ in range(steps):
+            allowed = mask(matcher)
+            expected = {t for t in range(vocab.size) if matcher.validate_tokens([t])}
+            assert allowed == expected, describe(vocab, vocab.decode(matcher.tokens), allowed, expected)
+            compared += 1
+            choices = sorted(allowed - set(vocab.eos_token_ids))
+            if not choices or not matcher.accept_token(rng.choice(choices)):
+                break
+    return compared
+
+
 def describe(vocab: cd.Vocabulary, prefix: bytes, allowed: set[int], expected: set[int]) -> str:
     """What differs, readable."""
     extra = [vocab.tokens[t] or t for t in sorted(allowed - expected)][:8]

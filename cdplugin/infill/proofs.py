@@ -162,9 +162,8 @@ class Proofs:
         seen: Counter[int] = Counter()
         is_ruled = self._has_slots
         try:
-            if (
-                is_ruled and not self._is_brief
-            ):  # other slots are planned with few tokens: a mask has what the lattices know of, as `set` does
+            # other slots are planned with few tokens: a mask has what the lattices know of, as `set` does
+            if is_ruled and not self._is_brief:
                 doubtful = self._answers.possible(self._parts, self._hole, doubtful)
             doubtful = self._open_widely(start, seen, doubtful)
             if len(doubtful) and not self._is_brief:

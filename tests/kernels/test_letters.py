@@ -6,7 +6,7 @@ import random
 from itertools import product
 
 import pytest
-from engine_tools import at_least, cases, describe, mask, vocabulary
+from engine_tools import at_least, cases, compare_masks, describe, mask, vocabulary
 
 import cdplugin as cd
 
@@ -63,16 +63,7 @@ def test_masks_are_what_stepping_says(seed: int) -> None:
             grammar = COMPILER.compile(spec)
         except cd.GrammarError:
             continue
-        for _ in range(cases(3, 2)):
-            matcher = grammar.matcher()
-            for _ in range(cases(10, 6)):
-                allowed = mask(matcher)
-                expected = {t for t in range(VOCAB.size) if matcher.validate_tokens([t])}
-                assert allowed == expected, describe(VOCAB, VOCAB.decode(matcher.tokens), allowed, expected)
-                compared += 1
-                choices = sorted(allowed - set(VOCAB.eos_token_ids))
-                if not choices or not matcher.accept_token(rng.choice(choices)):
-                    break
+        compared += compare_masks(grammar, rng, cases(3, 2), cases(10, 6))
     assert compared > at_least(300, 5)
 
 

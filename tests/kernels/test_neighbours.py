@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from engine_tools import at_least, cases, describe, mask, vocabulary
+from engine_tools import at_least, cases, compare_masks, mask, vocabulary
 
 import cdplugin as cd
 from cdplugin.kernels.lexer import layout as lexer_layout
@@ -46,16 +46,7 @@ def test_masks_are_what_stepping_says(seed: int) -> None:
             grammar = COMPILER.compile(cd.Lark(random_grammar(rng)))
         except cd.GrammarError:
             continue
-        for _ in range(cases(4, 2)):
-            matcher = grammar.matcher()
-            for _ in range(cases(12, 6)):
-                allowed = mask(matcher)
-                expected = {t for t in range(VOCAB.size) if matcher.validate_tokens([t])}
-                assert allowed == expected, describe(VOCAB, VOCAB.decode(matcher.tokens), allowed, expected)
-                compared += 1
-                choices = sorted(allowed - set(VOCAB.eos_token_ids))
-                if not choices or not matcher.accept_token(rng.choice(choices)):
-                    break
+        compared += compare_masks(grammar, rng, cases(4, 2), cases(12, 6))
         made += with_neighbours(grammar)
     assert compared > at_least(300, 5)
     assert made > at_least(20, 0)

@@ -51,6 +51,7 @@ from cdplugin.kernels.masks.ends import add_end, group_ends
 from cdplugin.kernels.masks.fields import groups_of, n_groups_of, parent_of, record_base
 from cdplugin.kernels.masks.neighbours import neighbour_of, note_walked
 from cdplugin.kernels.masks.shared import LEAST_NODES, is_shareable, shared_base
+from cdplugin.kernels.masks.token_lists import close_list, fold
 from cdplugin.kernels.masks.walk import (
     ANY_KIND,
     COPIED_BITS,
@@ -70,43 +71,6 @@ from cdplugin.kernels.store.stack import intern_words, push
 _FEW, _LONG, _SHAPE_BITS = 1, 2, 2  # of a row in a walk: few bytes go on; it has an entry for each byte
 _MANY = 1024  # tokens of a subtree that are added to a bitmask at once
 _PASSED_BITS = 4  # ends that are passed over at the cost of a unit of work, as a power of two
-
-
-@kernel
-def close_list(h, start):
-    """End the token list that begins at ``start`` and reaches to TOKENS_USED: as ids if that is shorter than a bitmask, else
-    as a bitmask. Its length, ``AS_BITMASK``, or ``GROW``. Order is lost.
-    """
-    head = header(h)
-    count = head[layout.TOKENS_USED] - start
-    # an id takes as much room as 32 tokens of a bitmask
-    return count if count <= head[layout.WORDS] else np.int64(_fold(h, start, False))
-
-
-@kernel
-def _fold(h, start, folded):
-    """Make a bitmask of the ids from ``start`` to TOKENS_USED, or, if they stand behind one (``folded``), add them to it:
-    ``AS_BITMASK``, or ``GROW``.
-
-    The first bitmask is made behind the ids and moved over them, so it needs ``WORDS`` more items for a moment.
-    """
-    head = header(h)
-    words = head[layout.WORDS]
-    end = head[layout.TOKENS_USED]
-    first, mask = (start + words, start) if folded else (start, end)
-    if not folded and not has_room(h, layout.TOKEN_LISTS, end + words):
-        return statuses.GROW
-    tokens = i32(h, layout.TOKEN_LISTS)
-    if not folded:
-        for i in range(end, end + words):
-            tokens[i] = 0
-    for i in range(first, end):
-        token = tokens[i]
-        tokens[mask + (token >> 5)] |= np.int32(1 << (token & 31))
-    if not folded:
-        copy_words(tokens, start, tokens, end, words)
-    head[layout.TOKENS_USED] = start + words
-    return mask_layout.AS_BITMASK
 
 
 @kernel
@@ -181,7 +145,7 @@ def _new_base(h, state, ends, simplified, parent):
     ``parent``: -1, or the base, for the same nodes, of the state ``simplified``. Returns the number of the record, or a
     status; a walk that fails gives back what it wrote to TOKEN_LISTS and ENDS. The walk appends tokens and ends behind what is
     in use; then the ends are turned into groups in place (:func:`group_ends`), and the tokens into a closed list
-    (:func:`close_list`).
+    (:func:`~cdplugin.kernels.masks.token_lists.close_list`).
     """
     head = header(h)
     number = head[layout.N_BASES]
@@ -470,7 +434,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
                 has_room(h, layout.TOKEN_LISTS, room + spare + min(end - at, 1 << 16))  # the walk starts again: not too often
                 return np.int64(statuses.GROW)
             head[layout.TOKENS_USED] = used
-            folded = _fold(h, start, folded) == mask_layout.AS_BITMASK
+            folded = fold(h, start, folded) == mask_layout.AS_BITMASK
             used = head[layout.TOKENS_USED]
         out[used] = tokens[at]  # without a branch: one written where no token ends is written over
         used += tokens[at] >= 0
@@ -486,9 +450,9 @@ def _walk(h, state, node, begun, first_node, skip_chars):
                 at += skips[at]
                 continue
         row = _row_shape(h, after)
-        loops = row
-        if row >= 0:
-            loops = slice_loops_below(h, after, skips[at]) if at < in_slice else loops_below(h, after, skips[at])
+        if row < 0:
+            return row
+        loops = slice_loops_below(h, after, skips[at]) if at < in_slice else loops_below(h, after, skips[at])
         if loops < 0:
             return loops
         whole = below[at] & ~loops == 0
@@ -501,7 +465,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
             first, last = ranks[at + 1], ranks[at + skips[at]]
             if spare and last - first >= _MANY and not folded and used < room:
                 head[layout.TOKENS_USED] = used
-                folded = _fold(h, start, False) == mask_layout.AS_BITMASK
+                folded = fold(h, start, False) == mask_layout.AS_BITMASK
                 used = head[layout.TOKENS_USED]
             if not folded and used + last - first > room:
                 has_room(h, layout.TOKEN_LISTS, used + last - first + spare)
@@ -522,7 +486,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
         at += 1
     head[layout.TOKENS_USED] = used
     if folded:
-        _fold(h, start, True)
+        fold(h, start, True)
     status = end_walk(h, top, visited, 0)
     return status if status < 0 else np.int64(folded)
 

@@ -46,9 +46,10 @@ from cdplugin.kernels.lexer.fields import n_ranges_of, ranges_of, roles_of, valu
 from cdplugin.kernels.lexer.lexer import saturated
 from cdplugin.kernels.lexer.tracked import has_role, lexer_state_of
 from cdplugin.kernels.masks import layout as mask_layout
-from cdplugin.kernels.masks.bases import base_of, close_list
+from cdplugin.kernels.masks.bases import base_of
 from cdplugin.kernels.masks.fields import groups_of, n_groups_of, n_tokens_of, parent_of, tokens_of
 from cdplugin.kernels.masks.group_walk import walk_group
+from cdplugin.kernels.masks.token_lists import add_list, close_list, fold
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser.cursors import pair_of, pairs_in, past_longest, single, step_token
 from cdplugin.kernels.parser.earley import advance
@@ -190,12 +191,7 @@ def _delta(h, bottom, start):
         status = _walk_groups(h, row, base, False)
         if status < 0:
             return status
-    if not dense:
-        return np.int64(close_list(h, start))
-    ids = start + head[layout.WORDS]
-    _add_list(h, ids, head[layout.TOKENS_USED] - ids, i32(h, layout.TOKEN_LISTS)[start:ids])
-    head[layout.TOKENS_USED] = ids
-    return np.int64(mask_layout.AS_BITMASK)
+    return np.int64(fold(h, start, True) if dense else close_list(h, start))
 
 
 @kernel
@@ -305,18 +301,12 @@ def _add_base(h, base, start, dense):
         used = head[layout.TOKENS_USED]
         # as ids the list would be longer than a bitmask: from here on it is one
         if not dense and (length == mask_layout.AS_BITMASK or used - start + length > words):
-            if not has_room(h, layout.TOKEN_LISTS, used + words):
+            if fold(h, start, False) < 0:
                 return np.int64(statuses.GROW)
-            tokens = i32(h, layout.TOKEN_LISTS)
-            for i in range(used - 1, start - 1, -1):  # make room for the bitmask before the ids
-                tokens[i + words] = tokens[i]
-            for i in range(start, start + words):
-                tokens[i] = 0
-            head[layout.TOKENS_USED] = used + words
             dense = True
         head[layout.WORK_LEFT] -= (words if length == mask_layout.AS_BITMASK else length) >> 2
         if dense:
-            _add_list(h, first, length, i32(h, layout.TOKEN_LISTS)[start : start + words])
+            add_list(h, first, length, i32(h, layout.TOKEN_LISTS)[start : start + words])
         else:
             if not has_room(h, layout.TOKEN_LISTS, used + length):
                 return np.int64(statuses.GROW)
@@ -324,19 +314,6 @@ def _add_base(h, base, start, dense):
             copy_words(tokens, used, tokens, first, length)
             head[layout.TOKENS_USED] = used + length
     return np.int64(1 if dense else 0)
-
-
-@kernel
-def _add_list(h, start, length, out):
-    """OR a token list (``length`` ids from ``start`` on, or a bitmask) into the mask row ``out``."""
-    tokens = i32(h, layout.TOKEN_LISTS)
-    if length == mask_layout.AS_BITMASK:
-        for i in range(header(h)[layout.WORDS]):
-            out[i] |= tokens[start + i]
-        return
-    for i in range(start, start + length):
-        token = tokens[i]
-        out[token >> 5] |= np.int32(1 << (token & 31))
 
 
 @kernel
@@ -400,7 +377,7 @@ def _compose_mask(h, number, out):
     else:
         for i in range(words):
             out[i] = 0
-    _add_list(h, tokens_of(h, whole), n_tokens_of(h, whole), out)
+    add_list(h, tokens_of(h, whole), n_tokens_of(h, whole), out)
     if parent >= 0:
         # first less, then plus: a token that is in both lists is allowed
         tokens = i32(h, layout.TOKEN_LISTS)
@@ -408,10 +385,10 @@ def _compose_mask(h, number, out):
         for i in range(first, first + bases[base * mask_layout.BASE_WORDS + mask_layout.B_N_LESS]):
             token = tokens[i]
             out[token >> 5] &= ~np.int32(1 << (token & 31))
-        _add_list(h, tokens_of(h, base), n_tokens_of(h, base), out)
-    _add_list(h, masks[record + mask_layout.MASK_TOKENS], masks[record + mask_layout.MASK_LENGTH], out)
+        add_list(h, tokens_of(h, base), n_tokens_of(h, base), out)
+    add_list(h, masks[record + mask_layout.MASK_TOKENS], masks[record + mask_layout.MASK_LENGTH], out)
     if masks[record + mask_layout.MASK_N_DECIDED]:
-        _add_list(h, masks[record + mask_layout.MASK_DOUBTS], masks[record + mask_layout.MASK_N_DECIDED], out)
+        add_list(h, masks[record + mask_layout.MASK_DOUBTS], masks[record + mask_layout.MASK_N_DECIDED], out)
 
 
 @kernel
