@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_tools import cases
+from engine_tools import cases, mask
 from naive import random_grammar
 
 import cdplugin as cd
@@ -97,3 +97,16 @@ def test_lists_below_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     matcher.fill_next_token_bitmask(row)
     allowed = set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist())
     assert allowed == {token for token in range(vocab.size) if matcher.validate_tokens([token])}
+
+
+@pytest.mark.parametrize("words", ["/[a-z]+/", "(/a[a-z]*/ | /b[a-z]+/)"])
+def test_a_lexeme_that_ended_before_the_token(words: str) -> None:
+    """Below that end, which is the root, most of the trie is allowed: a list that other ends add to never becomes a bitmask."""
+    texts = [bytes(text) for size in range(2, 12) for text in product(b"ab", repeat=size)]
+    tokens = [*(bytes([b]) for b in range(256)), *texts, *(b"7" + text for text in texts[:40])]
+    vocab = cd.Vocabulary.from_bytes([*tokens, b"</s>"], eos_token_ids=len(tokens))
+    matcher = Compiler(vocab).compile(cd.Lark(f"start: (NUMBER {words})+\nNUMBER: /[0-9]+/")).matcher()
+    assert matcher.accept_token(tokens.index(b"7"))
+    allowed = mask(matcher)
+    assert allowed == {token for token in range(vocab.size) if matcher.validate_tokens([token])}
+    assert len(allowed) > 2_000

@@ -378,8 +378,9 @@ def _walk(h, state, node, begun, first_node, skip_chars):
     words[top + 3 * levels] = row
     out = i32(h, layout.TOKEN_LISTS)
     used = start = head[layout.TOKENS_USED]
-    # a list that may become a bitmask has room for one behind it
-    spare = head[layout.WORDS] if node < 0 else np.int64(0)
+    # a list that may become a bitmask has room for one behind it; below ends (the root is one where a lexeme ended before the
+    # token) other walks add to the list, so it stays ids
+    spare = head[layout.WORDS] if node < 0 and begun == 0 else np.int64(0)
     room = out.shape[0] - spare
     in_slice = head[layout.SLICE_END]
     folded = False
