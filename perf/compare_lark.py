@@ -1,9 +1,10 @@
 """Masks of Lark grammars beside llguidance's, bit for bit: along recorded texts and random walks after them.
 
-    python perf/compare_lark.py ../shared/peer-cases [--walks 6] [--steps 25] [--json FILE]
+    python perf/compare_lark.py ../shared/peer-cases [--vocab llama3] [--walks 6] [--steps 25] [--json FILE]
 
 The grammars are those of llguidance's and guidance's own tests, as recorded (``perf/peer_cases.py``), and of
-``tests/lark_cases.py``; the vocabulary has all bytes and some 60 longer tokens. Each grammar is *equal*
+``tests/lark_cases.py``. The vocabulary has all bytes and some 60 longer tokens, or (``--vocab``) is a model's: large subtrees
+and long lists are walked in other ways than small ones. Each grammar is *equal*
 (but for what :data:`KNOWN` explains, which is counted), *differs* (the first
 difference is shown: the text before, tokens that only one side allows), is *refused* by one side, or needs tokens that the
 vocabulary does not have. docs/grammars.md, "Beside LLGuidance", and docs/dialects.md say which side follows what.
@@ -18,12 +19,13 @@ import random
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import llguidance
 import numpy as np
+from mask_engines import Llguidance, Tokenizer
 
 import cdplugin as cd
 
@@ -43,13 +45,14 @@ KNOWN = (
     ("here", rb"(?s).*\x7f.*", "DEL is a character of strings (RFC 8259, 7)"),
     ("here", rb"(?s).*(?<![0-9.eE])[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?(?:</s>)?", _NUMBERS),
     ("here", rb"(?s).*(?:^|[ :,\[])-", _NUMBERS),
-    ("here", rb"(?s).*\\(?:[\"\\/bfnrt]|u[0-9A-Fa-f]{0,4})?[^\"\\]{0,6}", _ESCAPES),
+    ("here", rb"(?s).*\\(?:[\"\\/bfnrt]|u[0-9A-Fa-f]{0,4})?[^\"\\]*\"?", _ESCAPES),
     ("here", rb"(?s).*@\[I", "mail to an address literal (RFC 5321, 4.1.3)"),
     ("here", rb"(?s)\"\xef", "\\\\s in a pattern has U+FEFF (ECMA-262, 12.2)"),
-    ("there", rb"(?s).*\\r", "the dot of a pattern is no carriage return (ECMA-262, 22.2.2.7)"),
+    ("there", rb"(?s).*\\r[^\"\\]*", "the dot of a pattern is no carriage return (ECMA-262, 22.2.2.7)"),
     ("there", rb"(?s).*(?:[eE][+-]?[0-9]{3,}\]?|\.[0-9]{39,})", _DIGITS),
     ("there", rb"(?s).*:6.*", "leap seconds only where UTC has them (RFC 3339, 5.7)"),
-    ("there", rb"(?s).*(?:[\x0b\x0c\x85\xc2\xe1\xe2\xe3]|[ \t\n\r]{39,})", _SPACE),
+    ("there", rb"(?s).*(?:[\x0b\x0c\x85\xc2\xe1\xe2\xe3][\x80-\xc2\x20]*|[ \t\n\r]{39,})[^ ]{0,8}", _SPACE),
+    ("there", rb"\"[!-~]*", "long labels and local parts (docs/json-schema.md, Formats)"),
     ("there", rb"(?s).*</s>", 'the end token never stands inside a text (stop="")'),
 )
 
@@ -68,15 +71,25 @@ class _Tokenizer:
 class Pair:
     """Both engines over one vocabulary."""
 
-    def __init__(self) -> None:
-        longer = sorted({token.encode() for token in LONGER.split(",") if len(token.encode()) > 1})
-        self.tokens = [*(bytes([b]) for b in range(256)), *longer, b"</s>"]
-        self.end = len(self.tokens) - 1
+    def __init__(self, vocab: str | None = None) -> None:
         self.explained: Counter[str] = Counter()
         self.is_json = False  # whether the grammar has %json in it
-        self.compiler = cd.Compiler(cd.Vocabulary.from_bytes(self.tokens, eos_token_ids=self.end))
-        wrapper = llguidance.TokenizerWrapper(_Tokenizer(self.tokens))
-        self.tokenizer = llguidance.LLTokenizer(wrapper, n_vocab=len(self.tokens), eos_token=self.end)
+        if vocab is None:
+            longer = sorted({token.encode() for token in LONGER.split(",") if len(token.encode()) > 1})
+            self.tokens = [*(bytes([b]) for b in range(256)), *longer, b"</s>"]
+            self.end = len(self.tokens) - 1
+            self.encode: Callable[[bytes], list[int]] = list
+            wrapper = llguidance.TokenizerWrapper(_Tokenizer(self.tokens))
+            self.tokenizer = llguidance.LLTokenizer(wrapper, n_vocab=len(self.tokens), eos_token=self.end)
+            ours = cd.Vocabulary.from_bytes(self.tokens, eos_token_ids=self.end)
+        else:
+            tokenizer = Tokenizer(vocab)
+            self.tokens, self.end = [token or b"" for token in tokenizer.tokens], tokenizer.eos
+            self.tokens[self.end] = b"</s>"
+            self.encode = lambda text: tokenizer.encode(text.decode(errors="ignore"))
+            self.tokenizer = Llguidance(tokenizer).tokenizer
+            ours = cd.Vocabulary.from_bytes(tokenizer.tokens, eos_token_ids=tokenizer.eos)
+        self.compiler = cd.Compiler(ours)
 
     def ours(self, text: str) -> cd.Grammar | str:
         """The grammar, or why it is refused."""
@@ -106,7 +119,7 @@ class Pair:
 
     def walk(self, grammar: cd.Grammar, peer: Any, text: bytes, rng: random.Random, steps: int) -> tuple[int, str]:
         """Masks compared, and the first difference or ``""``."""
-        matcher, given = grammar.matcher(), list(text)
+        matcher, given = grammar.matcher(), self.encode(text)
         for step in range(len(given) + steps):
             ours, theirs = self.masks(matcher, peer)
             before = b"".join(self.tokens[t] for t in matcher.tokens)
@@ -117,7 +130,7 @@ class Pair:
                 return step, f"after {before!r}: only here {extra[:6]}, only there {lost[:6]}"
             ours &= theirs
             allowed = np.flatnonzero(ours)
-            plain = [i for i in allowed if i < self.end and self.tokens[i].isascii()]
+            plain = [i for i in allowed if i != self.end and self.tokens[i].isascii()]
             pool = [given[step]] if step < len(given) and ours[given[step]] else plain or list(allowed)
             if not pool:
                 return step, ""
@@ -166,11 +179,12 @@ def compare(pair: Pair, name: str, text: str, texts: list[bytes], walks: int, st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path)
+    parser.add_argument("--vocab", choices=["llama3", "tekken"])
     parser.add_argument("--walks", type=int, default=6)
     parser.add_argument("--steps", type=int, default=25)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    pair, counts, masks, others, seen = Pair(), Counter[str](), 0, [], set()
+    pair, counts, masks, others, seen = Pair(given.vocab), Counter[str](), 0, [], set()
     for name, text, texts in recorded(given.directory):
         if text in seen:
             continue
