@@ -20,6 +20,7 @@ from cdplugin.infill.proofs import Proofs
 from cdplugin.infill.rests import MOST_ELEMENTS
 from cdplugin.infill.search import Search, unknown
 from cdplugin.infill.tables import InfillGrammar
+from cdplugin.infill.witness import Witness, by_part
 from cdplugin.infill.workspace import Workspace
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
@@ -42,6 +43,9 @@ class Answers:
         self._nodes = 0  # of the last lattice
         self._filled: tuple[list[Part], list[bytes] | None] = ([], None)  # what a search found last, and for what
         self._witness: tuple[list[Part], list[bytes]] = ([], [])  # a completion, perhaps not of the fewest bytes, and of what
+        self.proofs: Proofs | None = None
+        """Of the last mask, where texts with its tokens are kept."""
+        self._proof: tuple[list[Part], Witness | None] = ([], None)  # a text with slots that the matcher accepted, and of what
         self.work = 0
         """What lattices have cost: their nodes, more for large ones, whose rows are wider."""
 
@@ -151,19 +155,25 @@ class Answers:
             self._filled = list(parts), search.filled
         return answer
 
-    def mask(self, parts: Sequence[Part], hole: int, row: np.ndarray) -> int:
+    def mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, witness: Witness | None = None) -> int:
         """Write the tokens that may stand at an open part to a row of bits; end tokens are the caller's.
 
-        Returns how many tokens are left out because the search for a filling was given up.
+        ``witness``: a text that these parts can become. Returns how many tokens are left out because the search for a filling
+        was given up.
         """
         tables = self.tables
+        self.proofs = None
         is_only_slot = parts[hole].slot and sum(part.is_open for part in parts) == 1  # then the matcher tells all
         if tables.is_exact or not (tables.has_families or is_only_slot):  # of families the strict lattice knows little
             self._add_mask(parts, hole, row, False)
         last = self.length(parts)
         if tables.is_exact or last is None or hole >= last:  # the last: behind the first end token
             return 0
-        return Proofs(self, parts, hole, row).decide()
+        self.proofs = proofs = Proofs(self, parts, hole, row, witness)
+        undecided = proofs.decide()
+        if tables.has_families and parts[hole].slot and not is_only_slot and witness is None and not row.any():
+            self._add_mask(parts, hole, row, False)  # then the strict lattice may have said that there is some text
+        return undecided
 
     def possible(self, parts: Sequence[Part], hole: int, tokens: np.ndarray, by_first: bool = False) -> np.ndarray:
         """Those of some tokens that the loose lattice does not rule out at an open part. ``by_first``: by their first bytes
@@ -237,9 +247,16 @@ class Answers:
             tail = rests.tail(elements)
             if cursor == 0 or rests.find(cursor, tail, False) is None:
                 return False
-            if not has_slots:
+            if has_slots:
+                self._proof = list(parts), by_part(self.tables, parts, elements, tail.fillings(cursor))
+            else:
                 self._witness = list(parts), tail.fillings(cursor)
         return True
+
+    def proof_of(self, parts: Sequence[Part]) -> Witness | None:
+        """A text that these very parts can become, if they have slots and were found completable by it last."""
+        known, found = self._proof
+        return found if _are_same(known, parts) else None
 
     def _is_completed_briefly(self, parts: Sequence[Part]) -> bool:
         """Whether a completion is found without a search, first one whose lexemes in gaps are hardly longer than what the text

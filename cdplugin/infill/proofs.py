@@ -23,6 +23,7 @@ from cdplugin.errors import LimitExceeded
 from cdplugin.infill.parts import Part, laid_out, with_gaps, with_token
 from cdplugin.infill.rests import MOST_ELEMENTS
 from cdplugin.infill.search import Search, SearchGivenUp
+from cdplugin.infill.witness import Witness, by_part, by_place
 from cdplugin.queries.successors import successors
 
 if TYPE_CHECKING:
@@ -45,12 +46,15 @@ Class = tuple[int, np.ndarray]
 class Proofs:
     """The tokens in doubt of one mask.
 
-    ``row``: the tokens that are known to be legal; what is found is added.
+    ``row``: the tokens that are known to be legal; what is found is added. ``witness``: a text that the parts can become.
     """
 
-    def __init__(self, answers: Answers, parts: Sequence[Part], hole: int, row: np.ndarray) -> None:
+    def __init__(
+        self, answers: Answers, parts: Sequence[Part], hole: int, row: np.ndarray, witness: Witness | None = None
+    ) -> None:
         self._answers = answers
         self._tables = answers.tables
+        self._whole = parts
         self._parts = parts = parts[: answers.length(parts)]
         self._hole = hole
         self._row = row
@@ -67,10 +71,19 @@ class Proofs:
         self._n_asked, self._most_asked = 0, _MOST_ASKED if self._is_brief else len(row) * 32
         self._found: list[bytes] | None = None
         """What the open places were last filled with."""
+        self._witness = witness
+        self._left: list[bytes] = []  # what the places left of the hole are filled with
+        self._texts: list[tuple[np.ndarray, tuple[list[bytes], list[bytes]] | Witness]] = []
+        """Of slots where rules are made on demand: tokens, and what the places left of the hole, and those from it on, were
+        filled with when they were proven."""
 
     def decide(self) -> int:
         """Decide the tokens; returns how many are left out because the search for a filling was given up."""
         search = Search(self._answers, MOST_WORK_OF_MASK)
+        if self._witness is not None and self._parts[self._hole].slot:
+            token = self._witness[self._hole]
+            if isinstance(token, int) and token not in self._answers.eos:
+                self._allow(np.array([token]))
         with self._rests.trying(MOST_TRIES):
             cursor = self._tables.step(self._tables.start, self._before)
             if self._at == 0:
@@ -137,6 +150,8 @@ class Proofs:
                     misses = 0
                     try:
                         if self._is_completed(int(tokens[0]), search):
+                            if self._is_brief and self._texts:
+                                self._texts.append((tokens, self._texts[-1][1]))  # they have the same future
                             self._allow(tokens)
                         elif not is_ruled:
                             is_ruled = True
@@ -171,6 +186,8 @@ class Proofs:
                 doubtful = self._open_for_some(start, doubtful)
             if len(doubtful) > _FEW_TOKENS or (len(doubtful) and self._has_slots):
                 self._begin(start)
+                if self._found is None and self._witness is not None:
+                    self._found = by_place(self._tables, self._parts, self._witness, self._hole)
             while len(doubtful):
                 if self._found is not None:
                     before = len(doubtful)
@@ -206,6 +223,7 @@ class Proofs:
         ``seen``: how often the tokens at a cursor before the place were looked at: more may be known the next time.
         """
         places = zip(fillings, self._elements[: self._at], strict=False)
+        self._left = fillings[: self._at]
         before = b"".join(filling + text for filling, (_, text) in places)
         return self._spread_at(self._tables.step(self._tables.start, self._before + before), seen, doubtful)
 
@@ -285,8 +303,25 @@ class Proofs:
         """Whether the tokens of a class are proven, and so added to the row."""
         is_proven = self._is_proven(cursor)
         if is_proven:
+            if self._is_brief and self._tail is not None:
+                is_slot = self._parts[self._hole].slot
+                rest = self._tail.fillings_behind(cursor) if is_slot else self._tail.fillings(cursor)
+                self._texts.append((tokens, (self._left, rest)))
             self._allow(tokens)
         return is_proven
+
+    def witness(self, token: int) -> Witness | None:
+        """A text that the parts can become with a token of the mask, if one is kept."""
+        for tokens, found in self._texts:
+            if token not in tokens:
+                continue
+            if isinstance(found, tuple):
+                left, rest = found
+                text = [self._tables.vocab.tokens[token] or b""] if self._parts[self._hole].slot else []
+                return by_part(self._tables, self._whole, self._elements, [*left, *text, *rest])
+            ends = self._tables.vocab.eos_token_ids
+            return [*found, *(ends[0] if part.is_open else None for part in self._whole[len(found) :])]
+        return None
 
     def _is_completed(self, token: int, search: Search) -> bool:
         """Whether a text with a token can be completed; what it is completed with is learned."""
@@ -296,6 +331,8 @@ class Proofs:
         if not self._answers.completable(after, search):
             return False
         if self._serves and self._has_slots:
+            if self._is_brief and (proof := self._answers.proof_of(after)) is not None:
+                self._texts.append((np.array([token]), proof))
             before, elements, _ = laid_out(after, self._answers.padded)
             if elements:
                 start = self._tables.step(self._tables.start, before)

@@ -82,10 +82,12 @@ class Tail:
     def fillings(self, cursor: int) -> list[bytes]:
         """Texts that end the place and those in the tail, from a cursor of ``known``."""
         rest = self.known[cursor]
+        return [rest, *self.fillings_behind(self._tables.step(cursor, rest))]
+
+    def fillings_behind(self, cursor: int) -> list[bytes]:
+        """Texts that end the places in the tail, from a cursor at which its own place may end."""
         after = self.free._after  # the one that :meth:`follows` has asked
-        if after is None:
-            return [rest]
-        return [rest, *after.fillings(self._tables.step(cursor, rest + self._text))]
+        return [] if after is None else after.fillings(self._tables.step(cursor, self._text))
 
     def reached(self, cursor: int, text: bytes) -> bytes | None:
         """A text that may end the gap from a cursor: ``text``, or its beginning and what is known from there; else None."""

@@ -33,6 +33,7 @@ from cdplugin.infill.answers import Answers
 from cdplugin.infill.parts import Gap, Part, Slots, filled, with_token
 from cdplugin.infill.search import MOST_PLACES
 from cdplugin.infill.tables import InfillGrammar
+from cdplugin.infill.witness import Witness
 from cdplugin.kernels.store import layout
 
 if TYPE_CHECKING:
@@ -184,9 +185,11 @@ class InfillSession:
         self._padded = padded and bool(infill.vocab.eos_token_ids)
         self._answers = Answers(self._tables, self._padded)
         self._eos = self._answers.eos
-        self._history: list[tuple[int, Part, bool | None]] = []
+        self._history: list[tuple[int, Part, bool | None, Witness | None]] = []
         self._known: bool | None = None
         self._row: tuple[int, np.ndarray] | None = None  # the last mask and its place, while nothing has changed
+        self._witness: Witness | None = None  # a legal text, where what is found the next time may be none
+        self._ended: Witness | None = None  # the same with an end token at the place of the last mask
         self._work_left: int | None = None  # for all questions of the completion under way
 
     # --- asking -------------------------------------------------------------------------------------------------------------
@@ -196,6 +199,7 @@ class InfillSession:
         if self._known is None:
             with self._asking():
                 self._known = self._answers.completable(self._parts)
+                self._witness = self._answers.proof_of(self._parts)
         return self._known
 
     def open_places(self) -> list[int]:
@@ -235,7 +239,7 @@ class InfillSession:
         if not self.completable():
             return row
         with self._asking():
-            self.undecided = self._answers.mask(self._parts, self._places[place], row)
+            self.undecided = self._answers.mask(self._parts, self._places[place], row, self._witness)
         for token in self._eos:
             row[token >> 5] &= ~np.int32(1 << (token & 31)) if token & 31 != 31 else np.int32(0x7FFFFFFF)
         if part.slot and self._padded and self._can_pad(place):
@@ -284,7 +288,7 @@ class InfillSession:
         if not 0 <= n <= len(self._history):
             raise ValueError(f"undo: expected 0 to {len(self._history)} changes, found {n}")
         for _ in range(n):
-            at, self._parts[at], self._known = self._history.pop()
+            at, self._parts[at], self._known, self._witness = self._history.pop()
             self._row = None
 
     def complete(self, rng: random.Random | None = None, max_tokens: int | None = None) -> str:
@@ -347,21 +351,34 @@ class InfillSession:
     def _replace(self, place: int, part: Part, token: int | None = None) -> bool:
         at = self._places[place]
         before = self._parts[at]
-        known, row = self._known, self._row
+        known, row, witness = self._known, self._row, self._witness
         in_mask = None
         if token is not None and row is not None and row[0] == place:
             is_set = bool(row[1][token >> 5] >> (token & 31) & 1)
             in_mask = is_set if self._tables.is_exact or is_set else None  # what it does not have may be undecided
-        self._parts[at], self._known, self._row = part, in_mask, None
+        after = self._witness_with(at, token) if in_mask and token is not None else None
+        self._parts[at], self._known, self._row, self._witness = part, in_mask, None, after
         try:
             if self.completable():
-                self._history.append((at, before, known))
+                self._history.append((at, before, known, witness))
                 return True
         except BaseException:
-            self._parts[at], self._known, self._row = before, known, row
+            self._parts[at], self._known, self._row, self._witness = before, known, row, witness
             raise
-        self._parts[at], self._known, self._row = before, known, row
+        self._parts[at], self._known, self._row, self._witness = before, known, row, witness
         return False
+
+    def _witness_with(self, at: int, token: int) -> Witness | None:
+        """A legal text with a token of the last mask at a part, if one is kept."""
+        proofs = self._answers.proofs
+        is_slot = self._parts[at].slot
+        if self._witness is not None and is_slot and self._witness[at] == token:
+            found: Witness | None = self._witness
+        elif self._padded and token in self._eos:
+            found = self._ended
+        else:
+            found = None if proofs is None else proofs.witness(token)
+        return [*found[:at], None, *found[at + 1 :]] if found and is_slot else found
 
     def _bytes(self) -> bytes:
         return b"".join(part.text for part in self._parts)
@@ -369,9 +386,15 @@ class InfillSession:
     def _can_pad(self, place: int) -> bool:
         """Whether an end token may stand in a slot: the text before it can be completed, and nothing is fixed after it."""
         parts = list(self._parts)
-        parts[self._places[place]] = Part(slot=True, token=next(iter(self._eos)))
+        at = self._places[place]
+        if self._witness is not None and self._witness[at] in self._eos:
+            self._ended = self._witness
+            return True
+        parts[at] = Part(slot=True, token=next(iter(self._eos)))
         with self._asking():
-            return self._answers.completable(parts)
+            can_pad = self._answers.completable(parts)
+        self._ended = self._answers.proof_of(parts) if can_pad else None
+        return can_pad
 
     # --- completions --------------------------------------------------------------------------------------------------------
 
