@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Hashable, Sequence
 from functools import lru_cache
-from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits, at_most
 from cdplugin.matcher import Grammar
-from cdplugin.memory import ByteLru, fixed_cache, short_key, size_of
+from cdplugin.memory import ByteLru, short_key, size_of
 from cdplugin.specs.base import JsonObject, JsonSchema, Spec
 from cdplugin.tally import too_many_nodes
 from cdplugin.vocab.vocabulary import Vocabulary
@@ -167,11 +166,7 @@ def _build(ir: GrammarIR, base: BaseArena, arena: Arena, limits: Limits) -> Stat
     if not lexemes.is_led:
         used = [t for t in used if lexemes.leads[t] >= 0 or ~t not in lexemes.rewrite]
     program = base.program()
-    results: list[int] = []
-    if ir.begun is not None and lexemes.is_led:
-        results = base.results_of(lexemes.expressions[: len(ir.begun.lexemes)])
-    those = lexemes.expressions if lexemes.is_led else [lexemes.expressions[t] for t in used]
-    results += program.add_lexemes(those[len(results) :], limits.max_expr_nodes)
+    results = program.add_lexemes([lexemes.expressions[t] for t in used], limits.max_expr_nodes)
     if program.n_results > limits.max_expr_nodes:
         raise too_many_nodes(limits.max_expr_nodes).amended(location=ir.places.get(~used[len(results) - 1], ("",))[0])
     plain = {symbol: expr.both(ir.lexemes[~symbol], ir.tracked[symbol].plain) for symbol in ir.twins}
@@ -218,12 +213,7 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
         return lexemes
     kept = ir.tracked
     is_exact = ir.is_exact() and not ir.max_tokens
-    with_prefix: dict[int, list[int]] = {}
-    alone: list[int] = []
-    n_begun, begun = (0, None) if ir.begun is None else _begun_with(ir.begun)
-    if begun is not None:
-        with_prefix[id(begun[0])] = [*begun[1]]
-    _find_prefixes(expressions, n_begun if begun is not None else 0, kept, with_prefix, alone)
+    with_prefix, alone = _prefixes(expressions, kept)
     whole: list[tuple[int, Symbol]] = []  # lexemes that are a prefix, and what stands for it
     leads = lexemes.leads
     for those in with_prefix.values():
@@ -251,15 +241,13 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
     return lexemes
 
 
-def _find_prefixes(
-    expressions: Sequence[expr.Expr], start: int, kept: Container[Symbol], found: dict[int, list[int]], alone: list[int]
-) -> None:
-    """Add to ``found``, by the id of an optional prefix, the lexemes from ``start`` on that have it, without those that are
-    ``kept``; to ``alone`` those that may be one.
-    """
+def _prefixes(expressions: Sequence[expr.Expr], kept: Container[Symbol]) -> tuple[dict[int, list[int]], list[int]]:
+    """By the id of an optional prefix, the lexemes that have it, without those that are ``kept``; and those that may be one."""
     cat, repeat = expr.CAT_OP, expr.REPEAT_OP
+    found: dict[int, list[int]] = {}
+    alone: list[int] = []
     last, those = None, list[int]()
-    for t, e in enumerate(islice(expressions, start, None), start):
+    for t, e in enumerate(expressions):
         if e.op == cat:
             first = e.args[0]
             if first is not last:
@@ -270,17 +258,7 @@ def _find_prefixes(
                 those.append(t)
         elif e.op == repeat and e.args[1] == 0:
             alone.append(t)
-
-
-@fixed_cache(4, entry_bytes=50_000)
-def _begun_with(ir: GrammarIR) -> tuple[int, tuple[expr.Expr, list[int]] | None]:
-    """How many lexemes there are in what other IRs begin with, and, if it is all, the one prefix that some of them have."""
-    found: dict[int, list[int]] = {}
-    alone: list[int] = []
-    _find_prefixes(ir.lexemes, 0, (), found, alone)
-    is_all = len(found) == 1 and not alone and ir.is_bare()
-    those = next(iter(found.values()), [])
-    return len(ir.lexemes), (ir.lexemes[those[0]].args[0], those) if is_all else None
+    return found, alone
 
 
 def _judge(

@@ -269,7 +269,6 @@ class GrammarIR:
     places : symbol -> where the spec says what it stands for, JSON Pointers or lines, for messages only (:meth:`locate`).
     instances : nonterminals that belong to a :class:`Family`, as ``symbol -> (family, value)``; they have no rules here.
     spent : what the whole spec has taken so far, nested grammars included.
-    begun : the IR whose rules and lexemes this one has begun with (:meth:`begin`), which does not change any more.
     """
 
     def __init__(self) -> None:
@@ -294,7 +293,6 @@ class GrammarIR:
         self.json_values: set[Symbol] = set()
         self.restriction: Expr | None = None
         self.spent = Spent()
-        self.begun: GrammarIR | None = None
         self._level = 0
         self._lexeme_of: dict[tuple[int, int, str, Symbol | None, int | None, int], Symbol] = {}
         self._exact_of: dict[Expr, Symbol] = {}  # the same for those that have no options
@@ -468,7 +466,6 @@ class GrammarIR:
         self.lexings += other.lexings
         self.places.update(other.places)
         self._exact_of.update(other._exact_of)
-        self.begun = other
 
     def nested(self, formats: int = 0) -> GrammarIR:
         """An IR that shares this one's symbols, with rules and a start of its own: another front end writes into it, then

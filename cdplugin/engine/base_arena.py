@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -28,7 +28,7 @@ class BaseArena:
     """A frozen arena: clone it, never step it.
 
     ``known``: the words (:func:`known_words`) of the nodes of ``kept``; ``literals``: its table of literals; ``characters``:
-    see :class:`Program`; ``begun``: lexemes that many grammars begin with, by how many there are, and their results.
+    see :class:`Program`.
     """
 
     arena: Arena
@@ -36,17 +36,6 @@ class BaseArena:
     literals: tuple[np.ndarray, np.ndarray]
     kept: list[Expr]
     characters: np.ndarray | None
-    begun: dict[int, tuple[list[Expr], list[int]]] = field(default_factory=dict)
-
-    def results_of(self, lexemes: list[Expr]) -> list[int]:
-        """What :meth:`Program.add_lexemes` gives for ``lexemes``, with which many grammars begin, if the arena has all of them
-        (else nothing).
-        """
-        known = self.begun.get(len(lexemes))
-        if known is None or known[0] != lexemes:  # by identity, as expressions are
-            results = [~self.known[id(e)][1] for e in lexemes if id(e) in self.known]
-            known = self.begun[len(lexemes)] = (lexemes, results if len(results) == len(lexemes) else [])
-        return known[1].copy()
 
     def program(self) -> Program:
         """An empty program for a clone of the arena."""
