@@ -344,12 +344,9 @@ class Arena(OwnedTables):
         """
         self._check_work()
         self.header[layout.WORK_LEFT] -= _RESTART_WORK
-        if status == statuses.GROW:
+        if status in (statuses.GROW, statuses.NEED_RULES, statuses.NEED_VALUE, statuses.NEED_REST):
             with gc_paused():  # a step that needs nothing makes no object that the collector counts
-                self._grow(int(self.header[layout.REQUEST_A]), int(self.header[layout.REQUEST_B]))
-        elif status in (statuses.NEED_RULES, statuses.NEED_VALUE, statuses.NEED_REST):
-            with gc_paused():
-                self._make_late(status, int(self.header[layout.REQUEST_B]), int(self.header[layout.REQUEST_A]))
+                self._make(status, int(self.header[layout.REQUEST_A]), int(self.header[layout.REQUEST_B]))
         elif status == statuses.BROKEN:
             if self._broken_by is not None:  # for who goes on with the question that crossed it
                 raise copy(self._broken_by)
@@ -358,19 +355,21 @@ class Arena(OwnedTables):
             message, limit = _LIMIT_MESSAGES[status]
             raise LimitExceeded(message, expected=at_most(self.limits, limit))
 
-    def _make_late(self, status: int, first: int, second: int) -> None:
-        """Make the rules that are predicted for the first time, or note what a lexeme's text means."""
-        if status == statuses.NEED_RULES:
+    def _make(self, status: int, a: int, b: int) -> None:
+        """Make room, or the rules that are predicted for the first time, or note what a lexeme's text means."""
+        if status == statuses.GROW:
+            self._grow(a, b)
+        elif status == statuses.NEED_RULES:
             assert self.expand is not None
-            for nonterminal in self.tables[layout.STACK][first:second].tolist():
+            for nonterminal in self.tables[layout.STACK][b:a].tolist():
                 self.spend(_RULES_WORK)
                 with self._changing():
                     self.expand(nonterminal)
-            return
-        assert self.tracker is not None
-        note = self.tracker.note_value if status == statuses.NEED_VALUE else self.tracker.note_rest
-        with self._changing():
-            note(first, second)
+        else:
+            assert self.tracker is not None
+            note = self.tracker.note_value if status == statuses.NEED_VALUE else self.tracker.note_rest
+            with self._changing():
+                note(b, a)
 
     def counters(self) -> dict[str, int]:
         """What the engine has done so far: counts, since the arena was made."""

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 from cdplugin.errors import GrammarError, shown
-from cdplugin.frontends.json_schema.source import json_key
+from cdplugin.frontends.json_schema.source import content_key
 from cdplugin.frontends.tags.after import Trigger, compile_after
 from cdplugin.frontends.tags.tools import TOOL_FORMATS, ToolFormat, choose, compile_tools, read_tools
 from cdplugin.frontends.tags.write import compile_tag
@@ -38,7 +38,7 @@ class StructuralTag(Spec):
         self.tag = tag
 
     def key(self) -> Hashable | None:
-        return key_of(StructuralTag, self.tag if isinstance(self.tag, str) else json_key(self.tag))
+        return key_of(StructuralTag, self.tag if isinstance(self.tag, str) else content_key(self.tag))
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         return compile_tag(self.tag, limits, ir)
@@ -94,8 +94,8 @@ class Tools(Spec):
         return compile_tools(self.tools, "auto", self.format, self.parallel, on_broken, limits or Limits())[1]
 
     def key(self) -> Hashable | None:
-        text = json_key([[tool.name, tool.parameters] for tool in self._chosen])
-        return key_of(Tools, text, self.format, self._mode, self.parallel, self.on_broken)
+        chosen = content_key([[tool.name, tool.parameters] for tool in self._chosen])
+        return key_of(Tools, chosen, self.format, self._mode, self.parallel, self.on_broken)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         return compile_tools(self._chosen, self._mode, self.format, self.parallel, self.on_broken, limits, ir)[0]

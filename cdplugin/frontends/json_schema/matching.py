@@ -8,28 +8,9 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from cdplugin import expr
 from cdplugin.errors import LimitExceeded
-from cdplugin.expr import (
-    ALL_BYTES,
-    ALT_OP,
-    AND_OP,
-    BYTES_OP,
-    CAT_OP,
-    EMPTY,
-    EPSILON,
-    LITERALS_OP,
-    NOT_OP,
-    REPEAT_OP,
-    Expr,
-    alt,
-    both,
-    cat,
-    complement,
-    literals,
-    nbytes_of,
-    nullable,
-    repeat,
-)
+from cdplugin.expr import ALL_BYTES, EMPTY, EPSILON, Expr, alt, both, cat, complement, literals, nbytes_of, nullable, repeat
 from cdplugin.frontends.json_schema.strings import Format, pattern_text
 from cdplugin.memory import Account, ByteLru, bounded_cache, short_key
 from cdplugin.regex import pattern as regex
@@ -153,7 +134,7 @@ class Matcher:
 
     def _intern(self, node: Expr) -> Expr:
         args = tuple([id(a) if isinstance(a, Expr) else a for a in node.args])
-        key = (node.op, frozenset(args) if node.op in (ALT_OP, AND_OP) else args)
+        key = (node.op, frozenset(args) if node.op in (expr.ALT_OP, expr.AND_OP) else args)
         found = self._interned.setdefault(key, node)
         if found is node:
             self._keep.append(node)
@@ -166,7 +147,7 @@ class Matcher:
         return nullable(node, self._nullable) if found is None else found
 
     def _derive(self, node: Expr, byte: int) -> Expr:
-        if node.op == BYTES_OP:
+        if node.op == expr.BYTES_OP:
             return EPSILON if node.args[0] >> byte & 1 else EMPTY
         found = self._steps.get((id(node), byte))
         if found is None:
@@ -176,22 +157,22 @@ class Matcher:
 
     def _derivative(self, node: Expr, byte: int) -> Expr:
         op, args = node.op, node.args
-        if op == LITERALS_OP:
+        if op == expr.LITERALS_OP:
             result = literals(a[1:] for a in args if a and a[0] == byte)
-        elif op == CAT_OP:
+        elif op == expr.CAT_OP:
             parts = []
             for i, part in enumerate(args):
                 parts.append(self._intern(cat(self._derive(part, byte), *args[i + 1 :])))
                 if not self._accepts(part):
                     break
             result = self._union(parts)
-        elif op == ALT_OP:
+        elif op == expr.ALT_OP:
             result = self._union([self._derive(a, byte) for a in args])
-        elif op == AND_OP:
+        elif op == expr.AND_OP:
             result = both(*(self._derive(a, byte) for a in args))
-        elif op == NOT_OP:
+        elif op == expr.NOT_OP:
             result = complement(self._derive(args[0], byte))
-        elif op == REPEAT_OP:
+        elif op == expr.REPEAT_OP:
             part, low, high = args
             rest = repeat(part, max(low - 1, 0), None if high is None else high - 1)
             result = cat(self._derive(part, byte), self._intern(rest))
@@ -209,11 +190,11 @@ class Matcher:
             if id(node) in seen:
                 continue
             seen.add(id(node))
-            if node.op == BYTES_OP:
+            if node.op == expr.BYTES_OP:
                 masks.add(node.args[0])
-            elif node.op == LITERALS_OP:
+            elif node.op == expr.LITERALS_OP:
                 masks.update(1 << text[0] for text in node.args if text)
-            elif node.op == CAT_OP:
+            elif node.op == expr.CAT_OP:
                 for part in node.args:
                     stack.append(part)
                     if not self._accepts(part):
@@ -228,7 +209,7 @@ class Matcher:
     def _union(self, parts: list[Expr]) -> Expr:
         flat: list[Expr] = []
         for part in parts:
-            flat += part.args if part.op == ALT_OP else (part,)
+            flat += part.args if part.op == expr.ALT_OP else (part,)
         return alt(*flat)
 
 
@@ -266,11 +247,11 @@ def _head(expression: Expr) -> bytes:
     pending = [expression]
     while pending:
         node = pending.pop()
-        if node.op == CAT_OP:
+        if node.op == expr.CAT_OP:
             pending += reversed(node.args)
-        elif node.op == LITERALS_OP and len(node.args) == 1:
+        elif node.op == expr.LITERALS_OP and len(node.args) == 1:
             head += node.args[0]
-        elif node.op == BYTES_OP and node.args[0].bit_count() == 1:
+        elif node.op == expr.BYTES_OP and node.args[0].bit_count() == 1:
             head += bytes((_lowest(node.args[0]),))
         else:
             break
@@ -279,9 +260,9 @@ def _head(expression: Expr) -> bytes:
 
 def _is_open(expression: Expr, side: int) -> bool:
     """Whether texts of an expression certainly stay such texts with any text before them (``side`` 0) or behind them (-1)."""
-    branches = expression.args if expression.op == ALT_OP else (expression,)
-    edges = [branch.args[side] for branch in branches if branch.op == CAT_OP]
-    return any(edge.op == REPEAT_OP and edge.args == (UTF8.any_char, 0, None) for edge in edges)
+    branches = expression.args if expression.op == expr.ALT_OP else (expression,)
+    edges = [branch.args[side] for branch in branches if branch.op == expr.CAT_OP]
+    return any(edge.op == expr.REPEAT_OP and edge.args == (UTF8.any_char, 0, None) for edge in edges)
 
 
 def share_no_text(first: str, second: str) -> tuple[bool, int]:

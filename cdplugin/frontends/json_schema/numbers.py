@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 import sys
 from array import array
+from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
@@ -347,23 +348,27 @@ def _multiple_expr(
     exact: bool,
 ) -> Expr:
     if fractions:
-        first = None if low is None else _decimal_from(low)
-        last = None if high is None else _decimal_to(high)
-        if (low is not None and first is None) or (high is not None and last is None):
+        within = _decimals_within(low, high)
+        if within is None:
             return EMPTY
+        first, last = within
     else:
         first = None if low is None else Decimal(_integer_from(low))
         last = None if high is None else Decimal(_integer_to(high))
     if first is not None and last is not None and first > last:
         return EMPTY
+    return alt(*_with_signs(lambda nearest, farthest: multiples(unit, nearest, farthest, points, others, exact), first, last))
+
+
+def _with_signs(magnitudes: Callable[[Decimal, Decimal | None], Expr], low: Decimal | None, high: Decimal | None) -> list[Expr]:
+    """The negative and the positive numbers from ``low`` to ``high``, of ``magnitudes(low, high)`` with ``low >= 0``."""
     parts = []
-    if first is None or first <= 0:
-        nearest = _NOTHING if last is None or last >= 0 else last.copy_negate()
-        lowest = None if first is None else first.copy_abs()
-        parts.append(cat(MINUS, multiples(unit, nearest, lowest, points, others, exact)))
-    if last is None or last >= 0:
-        parts.append(multiples(unit, _NOTHING if first is None else max(first, _NOTHING), last, points, others, exact))
-    return alt(*parts)
+    if low is None or low <= 0:
+        nearest = _NOTHING if high is None or high >= 0 else high.copy_negate()
+        parts.append(cat(MINUS, magnitudes(nearest, None if low is None else low.copy_abs())))
+    if high is None or high >= 0:
+        parts.append(magnitudes(_NOTHING if low is None else max(low, _NOTHING), high))
+    return parts
 
 
 def _negated(bound: Bound) -> Bound:
@@ -399,6 +404,14 @@ def _decimal_to(bound: Bound) -> Decimal | None:
     """The same for an upper ``bound`` and the largest double."""
     least = _decimal_from(_negated(bound))
     return None if least is None else least.copy_negate()
+
+
+def _decimals_within(low: Bound | None, high: Bound | None) -> tuple[Decimal | None, Decimal | None] | None:
+    """From which decimal to which both readings satisfy the bounds; None if there is none."""
+    first = None if low is None else _decimal_from(low)
+    last = None if high is None else _decimal_to(high)
+    has_none = (low is not None and first is None) or (high is not None and last is None)
+    return None if has_none else (first, last)
 
 
 def _integer_from(bound: Bound) -> int:
@@ -525,20 +538,8 @@ def _with_points(wholes: Expr, low: Bound | None, high: Bound | None, bottom: in
 
 def _with_fractions(wholes: Expr, low: Bound | None, high: Bound | None) -> Expr:
     """All numbers between bounds, of which ``wholes`` are those without a point or an exponent."""
-    first = None if low is None else _decimal_from(low)
-    last = None if high is None else _decimal_to(high)
-    if (low is not None and first is None) or (high is not None and last is None):
+    within = _decimals_within(low, high)
+    if within is None:
         return wholes
-    parts = [wholes]
-    may_be_negative, may_be_positive = first is None or first <= 0, last is None or last >= 0
-    if may_be_negative:
-        nearest = _NOTHING if last is None or last >= 0 else last.copy_negate()
-        is_free = first is None and may_be_positive
-        farthest = None if first is None else first.copy_negate()
-        parts.append(cat(MINUS, MAGNITUDE if is_free else magnitudes_between(nearest, farthest)))
-    if may_be_positive:
-        is_free = last is None and may_be_negative
-        parts.append(MAGNITUDE if is_free else magnitudes_between(_NOTHING if first is None else max(first, _NOTHING), last))
-    if may_be_negative and may_be_positive:
-        parts.append(ZERO_WITH_EXPONENT)
-    return alt(*parts)
+    parts = _with_signs(lambda low, high: magnitudes_between(low, high) if low or high is not None else MAGNITUDE, *within)
+    return alt(wholes, *parts, ZERO_WITH_EXPONENT) if len(parts) == 2 else alt(wholes, *parts)

@@ -148,28 +148,23 @@ class Documents:
         return found
 
     def _resolve(self, reference: str, resource: Resource, location: str) -> Target:
+        keyword = location.rpartition("/")[2]  # $ref, $dynamicRef or $recursiveRef
         if reference.startswith("#"):
             fragment = unquote(reference[1:])
         else:
             uri, fragment = joined(resource.base, reference, location)
             found = self._by_uri.get(uri) or self._find(uri, resource)
             if found is None:
-                raise self._unknown(uri, reference, location)
+                raise self._unknown(uri, reference, location, keyword)
             resource = found
         if not fragment:
             return Target(resource.root, resource.pointer, resource)
         target = self._walk(fragment, resource) if fragment.startswith("/") else self._anchor(fragment, resource)
         if target is None:
-            keyword = _keyword_at(location)
             raise GrammarError(f"unresolvable {keyword} {reference!r}", location=location, keyword=keyword)
         if not isinstance(target.schema, (dict, bool)):
-            raise GrammarError(
-                f"{_keyword_at(location)} {reference!r}",
-                location=location,
-                keyword=_keyword_at(location),
-                expected="a schema (object or boolean)",
-                found=type(target.schema).__name__,
-            )
+            expected, found = "a schema (object or boolean)", type(target.schema).__name__
+            raise GrammarError(f"{keyword} {reference!r}", location=location, keyword=keyword, expected=expected, found=found)
         return target
 
     def is_dynamic(self, target: Target, anchor: str) -> bool:
@@ -187,8 +182,7 @@ class Documents:
         self._index_all()
         return [name for number, name in self._dynamic if number == resource.number]
 
-    def _unknown(self, uri: str, reference: str, location: str) -> GrammarError:
-        keyword = _keyword_at(location)
+    def _unknown(self, uri: str, reference: str, location: str, keyword: str) -> GrammarError:
         if "json-schema.org/draft" in uri:
             return UnsupportedError(
                 f"{keyword} {reference!r} to a meta-schema is not supported, unless registry= holds it",
@@ -295,8 +289,3 @@ def _string(value: Any, keyword: str, pointer: str) -> str:
             found=type(value).__name__,
         )
     return value
-
-
-def _keyword_at(location: str) -> str:
-    """The keyword of a reference: ``$ref``, ``$dynamicRef`` or ``$recursiveRef``."""
-    return location.rpartition("/")[2]

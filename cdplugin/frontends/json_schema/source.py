@@ -26,7 +26,6 @@ _MOST_ON_A_LEVEL = _MOST_LEVELS = 1_000
 _FAR = 1 << MAX_INTEGER_BITS - 1
 _ONLY_STR = frozenset((str,))
 _SMALL, _CONTAINERS = frozenset((str, bool)), frozenset((dict, list))
-_JSON_SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 class Survey(NamedTuple):
@@ -199,34 +198,6 @@ def _check_scalar(value: Any, below: list[Any]) -> None:
         below.append(dict(value) if isinstance(value, dict) else list(value))
     elif not isinstance(value, _SCALARS):
         raise GrammarError("the schema is not JSON", expected="JSON values", found=f"{type(value).__name__} {value!r:.40}")
-
-
-def json_key(value: Any) -> str | None:
-    """A text that only equal JSON values share; None for what is no JSON, too deep or too large to be remembered.
-
-    ``json.dumps`` alone would write the key ``1`` like ``"1"`` and a tuple like a list.
-    """
-    waiting = [value]
-    met = 0
-    while waiting:
-        item = waiting.pop()
-        kind = type(item)
-        if kind is dict:
-            if any(type(name) is not str for name in item):
-                return None
-            waiting += item.values()
-            met += len(item)
-        elif kind is list:
-            waiting += item
-            met += len(item)
-        elif kind not in _JSON_SCALARS:
-            return None
-        if met > _MOST_WRITTEN:
-            return None
-    try:
-        return json.dumps(value, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return None
 
 
 def content_key(value: Any) -> bytes | None:

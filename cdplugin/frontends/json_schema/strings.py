@@ -10,27 +10,8 @@ from collections.abc import Iterable, Sequence
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import NamedTuple
 
-from cdplugin.expr import (
-    ALT_OP,
-    AND_OP,
-    CAT_OP,
-    EMPTY,
-    EPSILON,
-    EPSILON_OP,
-    LITERALS_OP,
-    NOT_OP,
-    REPEAT_OP,
-    Expr,
-    Names,
-    alt,
-    both,
-    byte_class,
-    cat,
-    complement,
-    counted,
-    literal,
-    repeat,
-)
+from cdplugin import expr
+from cdplugin.expr import EMPTY, EPSILON, Expr, Names, alt, both, byte_class, cat, complement, counted, literal, repeat
 from cdplugin.frontends.json_schema.formats import content_encoding_expr, format_expr
 from cdplugin.regex import pattern as regex
 from cdplugin.regex.alphabet import JSON_CANONICAL, JSON_STRING, UTF8, Alphabet
@@ -143,27 +124,27 @@ def sizes(expression: Expr) -> tuple[int, int | None]:
     while stack:
         node = stack[-1]
         op, args = node.op, node.args
-        below = [a for a in args if isinstance(a, Expr) and a not in known] if op != NOT_OP else []
+        below = [a for a in args if isinstance(a, Expr) and a not in known] if op != expr.NOT_OP else []
         if below:
             stack += below
             continue
         stack.pop()
-        if op == LITERALS_OP:
+        if op == expr.LITERALS_OP:
             known[node] = (min(map(len, args)), max(map(len, args)))
-        elif op == REPEAT_OP:
+        elif op == expr.REPEAT_OP:
             (low, high), (_, at_least, at_most) = known[args[0]], args
             known[node] = (low * at_least, None if high is None or at_most is None else high * at_most)
-        elif op in (CAT_OP, ALT_OP, AND_OP):
+        elif op in (expr.CAT_OP, expr.ALT_OP, expr.AND_OP):
             lows, highs = [known[a][0] for a in args], [known[a][1] for a in args]
             bounded = [h for h in highs if h is not None]
-            if op == CAT_OP:
+            if op == expr.CAT_OP:
                 known[node] = (sum(lows), sum(bounded) if len(bounded) == len(highs) else None)
-            elif op == ALT_OP:
+            elif op == expr.ALT_OP:
                 known[node] = (min(lows), max(bounded) if len(bounded) == len(highs) else None)
             else:
                 known[node] = (max(lows), min(bounded, default=None))
         else:
-            known[node] = (0, 0) if op == EPSILON_OP else (0, None) if op == NOT_OP else (1, 1)
+            known[node] = (0, 0) if op == expr.EPSILON_OP else (0, None) if op == expr.NOT_OP else (1, 1)
     return known[expression]
 
 
@@ -186,7 +167,7 @@ def characters() -> list[Expr]:
 
 def other_text(names: Iterable[str]) -> Expr:
     """Key text (without quotes) that spells none of ``names``, in whatever way those might be escaped."""
-    return Expr(AND_OP, (JSON_STRING.any_text, complement(names_text(names))))
+    return Expr(expr.AND_OP, (JSON_STRING.any_text, complement(names_text(names))))
 
 
 def names_text(names: Iterable[str]) -> Expr:

@@ -16,7 +16,7 @@ from cdplugin.frontends.bnf import compile_bnf
 from cdplugin.frontends.free_text import dispatch_text, dispatch_tokens, without
 from cdplugin.frontends.json_schema import check_schema, compile_schema
 from cdplugin.frontends.json_schema.options import Options
-from cdplugin.frontends.json_schema.source import json_key
+from cdplugin.frontends.json_schema.source import content_key
 from cdplugin.frontends.literals import compile_regex
 from cdplugin.frontends.repeats import SymbolRepeats, either
 from cdplugin.frontends.spelling import may_hold_tokens, pieces, spell, spell_with_token, token_set, utf8
@@ -48,7 +48,7 @@ class TagWriter:
         self.ir = ir
         self.limits = limits
         self.repeats = SymbolRepeats(ir)
-        self._schemas: dict[tuple[str | None, Options, tuple[str, ...]], Symbol] = {}
+        self._schemas: dict[tuple[bytes | None, Options, tuple[str, ...]], Symbol] = {}
 
     def write(self, fmt: Format, ends: Ends) -> list[Symbol]:
         """``ends``: what ends the nearest tag around ``fmt``."""
@@ -113,9 +113,9 @@ class TagWriter:
     def schema(self, schema: Any, at: str, options: Options | None = None, excludes: Sequence[str] = ()) -> Symbol:
         """JSON that is valid under ``schema``, without ``excludes`` in its strings; equal schemas are written once."""
         options = options or Options()
-        text = json_key(schema)
-        key = (text, options, tuple(excludes))
-        found = self._schemas.get(key) if text is not None else None
+        content = content_key(schema)
+        key = (content, options, tuple(excludes))
+        found = self._schemas.get(key) if content is not None else None
         if found is None:
 
             def write(inner: GrammarIR) -> None:
