@@ -163,8 +163,13 @@ class Documents:
         if target is None:
             raise GrammarError(f"unresolvable {keyword} {reference!r}", location=location, keyword=keyword)
         if not isinstance(target.schema, (dict, bool)):
-            expected, found = "a schema (object or boolean)", type(target.schema).__name__
-            raise GrammarError(f"{keyword} {reference!r}", location=location, keyword=keyword, expected=expected, found=found)
+            raise GrammarError(
+                f"{keyword} {reference!r}",
+                location=location,
+                keyword=keyword,
+                expected="a schema (object or boolean)",
+                found=type(target.schema).__name__,
+            )
         return target
 
     def is_dynamic(self, target: Target, anchor: str) -> bool:
