@@ -13,6 +13,10 @@ from engine_tools import cases, vocabulary
 import cdplugin as cd
 from cdplugin.infill import session as sessions
 from cdplugin.infill import workspace as owner
+from cdplugin.infill.answers import Answers
+from cdplugin.infill.parts import Part
+from cdplugin.infill.search import Search, _Place
+from cdplugin.infill.tables import InfillGrammar
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.store import layout
 
@@ -141,3 +145,47 @@ def test_gaps_after_gaps_take_no_closure_of_each_state(pieces: list[Any], n: int
     infill = cd.Infill(cd.Compiler(VOCAB).compile(cd.Regex(f".{{{n}}}")))
     limited(infill, 1_000_000)
     assert infill.new(pieces).completable() is is_legal
+
+
+@pytest.mark.parametrize(
+    ("spec", "n_states"),
+    [(cd.Regex("((a{1,30}b?){1,30}c?){1,30}"), 250), (cd.Lark("start: X\nX: /(([a-z]{1,30} ?){1,30},?){1,30}/"), 300)],
+)
+def test_states_of_counts_of_counts_are_paid_for(spec: cd.Spec, n_states: int) -> None:
+    """A gap leads to thousands of states, each with a wide expression, and a second was counted as 70 million units: with what
+    is granted here, 509 and 569 states were made; now 109 and 156. Whether there is a text is not known then.
+    """
+    infill = cd.Infill(cd.Compiler(VOCAB).compile(spec))
+    arena = infill._tables.arena
+    before = int(arena.header[layout.N_LEXER_STATES])
+    limited(infill, 1_000_000)
+    with pytest.raises(cd.LimitExceeded, match="one step takes too much work"):
+        infill.new(["aab", cd.GAP, "b", cd.GAP, "c"]).completable()
+    assert 0 < int(arena.header[layout.N_LEXER_STATES]) - before < n_states
+
+
+def test_what_one_token_leads_to_is_found_by_one_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As stepping by each token, in the order of the tokens; the search for slots steps by none of them."""
+    infill = cd.Infill(cd.Compiler(VOCAB).compile(COMPETING))
+    tables = infill._tables
+    calls: list[bytes] = []
+
+    def step(cursor: int, text: bytes) -> int:
+        calls.append(text)
+        return InfillGrammar.step(tables, cursor, text)
+
+    with tables:
+        for text in (b"", b"if", b"ab", b"if 1", b"1+", b"a "):
+            cursor = tables.step(tables.start, text)
+            expected: dict[int, bytes] = {}
+            for token in VOCAB.tokens:
+                after = tables.step(cursor, token) if token else 0
+                if after:
+                    expected.setdefault(after, token or b"")
+            assert tables.token_successors(cursor) == [(token, after) for after, token in expected.items()]
+            assert expected
+    monkeypatch.setattr(tables, "step", step)
+    with tables:
+        place = _Place(0, 0, 0, tables.start, b"", ())
+        assert len(list(Search(Answers(tables, False))._moves([Part(slot=True)], place))) > 1
+    assert not calls

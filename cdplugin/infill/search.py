@@ -51,6 +51,9 @@ class Search:
         self._answers = answers
         self._tables = answers.tables
         self.until = answers.work + most_work
+        self._is_cut = self._is_spelled = (
+            False  # of the last answer: some ways to fill a slot were left out; a text was spelled
+        )
         self.filled: list[bytes] | None = None
         """What the open gaps were filled with to find the last answer, if they were."""
 
@@ -148,15 +151,10 @@ class Search:
                 longer = (*fillings[:-1], fillings[-1] + bytes([byte]))
                 yield _Place(cost + 1, serial, at, after, text + bytes([byte]), longer)
             return
-        reached: set[int] = set()
-        for token in self._tables.tokens_after(cursor):
-            after = self._tables.step(cursor, token)
-            if after and after not in reached:
-                reached.add(after)
-                yield _Place(cost + 1, serial, at + 1, after, text + token, fillings)
-            if len(reached) == MOST_TOKENS:
-                self._is_cut = True
-                return
+        ways = self._tables.token_successors(cursor)
+        self._is_cut = self._is_cut or len(ways) > MOST_TOKENS
+        for token, after in ways[:MOST_TOKENS]:
+            yield _Place(cost + 1, serial, at + 1, after, text + token, fillings)
 
 
 def unknown(expected: str) -> SearchGivenUp:

@@ -10,14 +10,13 @@ import functools
 import random
 import threading
 from collections import Counter
-from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cdplugin import forking
-from cdplugin.bits import bit_flags, bit_members, members
+from cdplugin.bits import bit_flags, members
 from cdplugin.collector import gc_paused
 from cdplugin.engine.blocks import address_of
 from cdplugin.engine.expander import Expander
@@ -36,6 +35,7 @@ from cdplugin.kernels.regex.measures import M_LEAST
 from cdplugin.kernels.store import layout
 from cdplugin.queries.completion import Endings
 from cdplugin.queries.measures import Measures
+from cdplugin.queries.successors import leave_out, successors
 
 if TYPE_CHECKING:
     from cdplugin.matcher import Grammar
@@ -421,13 +421,14 @@ class InfillGrammar:
         """The matcher's mask row at a cursor, without end tokens."""
         return self.arena.mask(cursor)
 
-    def tokens_after(self, cursor: int) -> Iterator[bytes]:
-        """The texts of the tokens that the matcher allows at a cursor."""
+    def token_successors(self, cursor: int) -> list[tuple[bytes, int]]:
+        """The cursors that one token leads to, each with the text of the first such token, in the order of these tokens."""
         row = self.mask_at(cursor)
-        for token in bit_members(row).tolist():
-            text = self.vocab.tokens[token]
-            if text and token not in self.vocab.eos_token_ids:
-                yield text
+        leave_out(row, self.vocab.eos_token_ids)
+        cursors, numbers = successors(self.arena, cursor, row)
+        found, tokens = np.unique(numbers, return_index=True)
+        first = sorted(zip(tokens.tolist(), found.tolist(), strict=True))
+        return [(text, cursors[number]) for token, number in first if number >= 0 and (text := self.vocab.tokens[token])]
 
     # --- the lattice's tables -----------------------------------------------------------------------------------------------
 

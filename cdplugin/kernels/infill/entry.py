@@ -39,6 +39,9 @@ from cdplugin.kernels.store.arena import begin, header, spend
 ) = range(12)
 
 UNIT_BITS = 2  # the kernels of infilling charge quarters of a unit of work: a word of a row
+LEXER_WORK = 8
+"""What a unit of the lexer's work counts in an operation. It takes 15 ns, a derivative of an expression that is wide; a unit of
+infilling's takes 2 to 8. A gap in counts of counts (``((a{1,30}b?){1,30}c?){1,30}``) leads to thousands of such states."""
 
 
 @entry_kernel
@@ -46,10 +49,15 @@ def infill_engine(h, w, op, a, b):
     """Run operation ``op`` on the arena at ``h`` and the workspace at ``w``; a result or a (negative) status."""
     if not begin(h):
         return np.int64(statuses.BROKEN)
-    granted = header(h)[layout.WORK_LEFT]
+    head = header(h)
+    granted = head[layout.WORK_LEFT]
+    of_lexer = granted // LEXER_WORK  # less than 0: nothing is left
+    head[layout.WORK_LEFT] = of_lexer
     whead(w)[ws.W_WORK_LEFT] = granted << UNIT_BITS
     result = np.int64(_run(h, w, op, a, b))
-    spend(h, granted - (whead(w)[ws.W_WORK_LEFT] >> UNIT_BITS))
+    used = LEXER_WORK * (of_lexer - head[layout.WORK_LEFT])
+    head[layout.WORK_LEFT] = granted
+    spend(h, used + granted - (whead(w)[ws.W_WORK_LEFT] >> UNIT_BITS))
     return result
 
 

@@ -431,6 +431,7 @@ def _follow(h, w, entry, byte, bottom, top):
     walk = tab(w, ws.WALK)
     column = walk[PAIR_WORDS * entry]
     state = walk[PAIR_WORDS * entry + 1]
+    charge(w, 4)
     if state != BOUNDARY:
         after = transition(h, state, byte)
         if after < 0:
@@ -440,6 +441,7 @@ def _follow(h, w, entry, byte, bottom, top):
         column = _scanned(h, w, column, longest_of(h, state))
         if column <= 0:
             return column if column < 0 else top
+    charge(w, 4 * n_starts(w, column))
     for i in range(n_starts(w, column)):
         state = start_at(w, column, i)
         if state > 0:
