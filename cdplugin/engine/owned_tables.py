@@ -66,9 +66,9 @@ _SIZES = {
     layout.TRANSITIONS: _Sizes(32 * 256, 64, 4, 128 * 256, layout.TRANSITIONS_USED),
     layout.LEXER_STATES: _Sizes(128 * _STATE, 16, 4, 256 * _STATE, layout.N_LEXER_STATES, _STATE),
     layout.ROWS: _Sizes(1024, 4),
-    layout.BASES: _Sizes(128 * _BASE, 4),
-    layout.MASKS: _Sizes(512, 4),
-    layout.TOKEN_LISTS: _Sizes(8192, 16, 2, 1 << 17, layout.TOKENS_USED),
+    layout.BASES: _Sizes(192 * _BASE, 4),
+    layout.MASKS: _Sizes(1024, 4),
+    layout.TOKEN_LISTS: _Sizes(8192, 16, 8, 1 << 17, layout.TOKENS_USED),
     layout.ENDS: _Sizes(2048, 16, 2, 1 << 15, layout.ENDS_USED),
 }
 INITIAL = {table: sizes.initial for table, sizes in _SIZES.items()}
