@@ -30,9 +30,6 @@ from cdplugin.frontends.json_schema.writing import Writing
 from cdplugin.ir import EXACT, GrammarIR, Symbol
 from cdplugin.limits import Limits
 
-_MOST_ROUNDS = 4
-"""Rounds in which it is found that all places have a value."""
-
 _Where = tuple[str, ...] | None
 _Found = tuple[Symbol, _Where]
 _NOWHERE = ("",)
@@ -91,7 +88,6 @@ class _Usual(UsualReader):
         self._targets: dict[str, _Found] = {}  # by reference, and by the id of what it leads to
         self._of_schema: dict[int, _Found] = {}
         self._bodies: dict[tuple[int, int], Symbol] = {}
-        self._needs: dict[Symbol, list[Symbol]] = {}  # nonterminals without which one derives nothing
         self._pending: list[tuple[Symbol, bool, str, _Content]] = []
 
     def write(self) -> None:
@@ -116,20 +112,8 @@ class _Usual(UsualReader):
             if len(ir.rules) > most:
                 raise UnusualError
         ir.json_values.add(start)
-        if self.refers and not self._all_end() and drop_barren(ir) is not None:
+        if self.refers and drop_barren(ir) is not None:
             raise UnusualError
-
-    def _all_end(self) -> bool:
-        """Whether it is soon found that all places have a value: what is inside was written later."""
-        left = self._needs
-        for _ in range(_MOST_ROUNDS):
-            before = len(left)
-            for symbol in reversed([*left]):
-                if left.keys().isdisjoint(left[symbol]):
-                    del left[symbol]
-            if not left or len(left) == before:
-                break
-        return not left
 
     # References
 
@@ -272,19 +256,14 @@ class _Usual(UsualReader):
             lexeme = ir.lexeme(scalar, "value") if bare else self._lexeme(scalar)
             ir.locate(lexeme, ir.at(pointer))
             ir.rule(symbol, (lexeme,))
-        inside: list[Symbol] = []
         if content.objects:
             opening = ir.lexeme(layout.bare_brace if bare else layout.open_brace, "{")
             for node in content.objects:
-                inside.append(self._any_object if node is None else self._body(OBJECT_BIT, node, pointer))
-                ir.rule(symbol, (opening, inside[-1]))
+                ir.rule(symbol, (opening, self._any_object if node is None else self._body(OBJECT_BIT, node, pointer)))
         if content.arrays:
             opening = ir.lexeme(layout.bare_bracket if bare else layout.open_bracket, "[")
             for node in content.arrays:
-                inside.append(self._any_array if node is None else self._body(ARRAY_BIT, node, pointer))
-                ir.rule(symbol, (opening, inside[-1]))
-        if scalar is None and not self._needs.keys().isdisjoint(inside):
-            self._needs[symbol] = inside
+                ir.rule(symbol, (opening, self._any_array if node is None else self._body(ARRAY_BIT, node, pointer)))
 
     def _body(self, kind: int, node: Node, pointer: str) -> Symbol:
         """What follows an opening bracket; the same schema gives the same symbol."""
@@ -314,7 +293,6 @@ class _Usual(UsualReader):
             pattern = self.one_pattern(patterns, names)
         rest: _Found | None = (self._anything[0], None) if others is True else None
         entries: list[Declared] = []
-        needs: list[Symbol] = []
         prefix = pointer + "/properties/"
         for name, is_required in names.items():
             if name in properties:
@@ -329,8 +307,6 @@ class _Usual(UsualReader):
             if where is not None:
                 locate(key, where)
             entries.append((key, value, is_required))
-            if is_required and value >= 0:
-                needs.append(value)
         further: list[tuple[Symbol, Symbol]] = []
         if others is not False:
             if rest is None:
@@ -345,10 +321,7 @@ class _Usual(UsualReader):
         if patterns:
             value, _ = child(patterns[pattern], f"{pointer}/patternProperties/{escape_token(pattern)}")
             further.append((self._key_of([*names], (pattern,), ()), value))
-        body = sequence(ir, entries, further, self._comma, self._braces, place)
-        if needs:
-            self._needs[body] = needs
-        return body
+        return sequence(ir, entries, further, self._comma, self._braces, place)
 
     def _key_of(self, names: list[str], matched: tuple[str, ...], others: tuple[str, ...]) -> Symbol:
         """The lexeme of names, other than ``names``, in which all of some patterns, and none of others, find a match."""
@@ -376,8 +349,6 @@ class _Usual(UsualReader):
         body = ir.nonterminal(place, ir.at(place))
         if low == 0:
             ir.rule(body, (empty,))
-        elif item >= 0:
-            self._needs[body] = [item]
         if high == 0:
             return body
         after: Sequence[Symbol] = (closing,)
