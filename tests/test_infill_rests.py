@@ -9,7 +9,9 @@ from engine_tools import ALL_BYTES, cases
 
 import cdplugin as cd
 from cdplugin.infill import rests, workspace
+from cdplugin.infill import tables as tables_of
 from cdplugin.infill.parts import Part, laid_out, with_gaps
+from cdplugin.kernels import entry as engine
 from cdplugin.kernels.infill import layout as ws
 
 VOCAB = cd.Vocabulary.from_bytes([*ALL_BYTES, b"</s>"], eos_token_ids=256)
@@ -106,6 +108,27 @@ def test_a_table_near_the_limit_grows_by_half_of_what_is_left() -> None:
         grow()
     assert n_grown < 40
     assert work.nbytes <= most
+
+
+def test_steps_that_are_kept_are_the_kernels_and_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With hardly any room for them, and again: the same cursors; and their work is taken off what a question is granted."""
+    monkeypatch.setattr(tables_of, "_MOST_STEPS", 5)
+    infill = cd.Infill(cd.Compiler(VOCAB).compile(cd.grammars.python(max_width=4)))
+    tables, rng = infill._tables, random.Random(0)
+    texts = [b"", b"x", b"(", b"if x:\n  ", b'"""', b"x" * 100]
+    with tables:
+        for _ in range(cases(300, 30)):
+            cursor = tables.start
+            for text in rng.sample(texts, 3):
+                after = cursor
+                for byte in text:
+                    after = tables.arena.call(engine.OP_STEP, after, byte) if after else 0
+                assert tables.step(cursor, text) == tables.step(cursor, text) == after
+                cursor = after or tables.start
+    with tables, tables.arena.one_budget(10**6):
+        for _ in range(1000):
+            tables.step(tables.start, b"x")
+        assert 10**6 - 1000 * 60 < tables.work_left < 10**6 - 1000 * 50
 
 
 def test_what_leaves_a_later_gap_open() -> None:

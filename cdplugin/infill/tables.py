@@ -47,6 +47,8 @@ MOST_DOTS_ALIVE, MOST_WORDS_ALIVE = 1 << 16, 1 << 21  # of sets of dots, one for
 MOST_DOTS_CHAINED = 1 << 12
 _TOKENS_AT_ONCE = 4096
 _STEP_WORK, _BYTE_WORK = 50, 5  # units of work of a text that is followed, and of each of its bytes, besides what kernels count
+_OWED_WORK = 2000  # that is counted together
+_MOST_STEPS, _LONG_STEP = 1 << 14, 64  # steps that are kept, and bytes from which on they are not
 PREFERRED_BYTES = np.argsort(
     np.array(
         [
@@ -79,6 +81,7 @@ class InfillGrammar:
 
     def __enter__(self) -> None:
         self._lock.acquire()
+        self._owed = 0
         is_full = self.arena.over_budget and not self._begins_full  # of many texts; a fresh one has room for the next
         if self._is_broken or is_full or self.arena.header[layout.IS_BROKEN]:
             self._is_broken = True
@@ -137,6 +140,8 @@ class InfillGrammar:
         self._loose: Workspace | None = None
         self._brief: Workspace | None = None
         self._successors: dict[int, list[tuple[int, int]]] = {}
+        self._steps: dict[tuple[int, bytes], int] = {}
+        self._owed = 0
         self.__dict__.pop("separators", None)
         self.__dict__.pop("least_bytes", None)
         self.endings = Endings(self.arena)
@@ -355,13 +360,32 @@ class InfillGrammar:
         return int(self.arena.header[layout.WORK_LEFT])
 
     def step(self, cursor: int, text: bytes) -> int:
-        """The matcher's cursor after a text; 0 if nothing legal begins so."""
-        if len(text) == 1:
-            self.arena.spend(_STEP_WORK)
-            return self.arena.call(engine.OP_STEP, cursor, text[0])
-        self.arena.spend(_STEP_WORK + _BYTE_WORK * len(text))
-        data = np.frombuffer(text, np.uint8)
-        return self.arena.call(engine.OP_RUN, cursor, address_of(data), len(data)) if text else cursor
+        """The matcher's cursor after a text; 0 if nothing legal begins so.
+
+        The same few texts are tried at cursors that come again, so short steps are kept: a call of a kernel takes ten times as
+        long. They are counted like others, some of them together.
+        """
+        n_bytes = len(text)
+        owed = self._owed = self._owed + _STEP_WORK + _BYTE_WORK * n_bytes
+        after = self._steps.get((cursor, text)) if n_bytes < _LONG_STEP else None
+        if after is not None and owed < _OWED_WORK:
+            return after
+        self._owed = 0
+        self.arena.spend(owed)
+        if after is not None:
+            return after
+        if n_bytes == 1:
+            after = self.arena.call(engine.OP_STEP, cursor, text[0])
+        elif n_bytes:
+            data = np.frombuffer(text, np.uint8)
+            after = self.arena.call(engine.OP_RUN, cursor, address_of(data), n_bytes)
+        else:
+            after = cursor
+        if n_bytes < _LONG_STEP:
+            if len(self._steps) == _MOST_STEPS:
+                self._steps.clear()
+            self._steps[cursor, text] = after
+        return after
 
     def accepts_at(self, cursor: int) -> bool:
         """Whether the text may end at a cursor."""
