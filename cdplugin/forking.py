@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 F = TypeVar("F", bound=Callable[[], None])
 T = TypeVar("T")
@@ -28,12 +28,20 @@ class Owner(Protocol):
 
 
 _owners: WeakSet[Any] = WeakSet()
+_locks: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
 _functions: list[Callable[[], None]] = []
 
 
 def watch(owner: Owner) -> None:
     """Have ``owner.after_fork()`` called in every forked child, as long as the owner lives."""
     _owners.add(owner)
+
+
+def renew(owner: object, lock: str) -> None:
+    """Have a lock, an attribute of an object or of a module, be a new one in every forked child. For one that guards what is
+    sound there all the same.
+    """
+    _locks[owner] = lock
 
 
 def in_child(function: F) -> F:
@@ -63,6 +71,8 @@ def _renew_cached_properties() -> None:
 def _after_fork() -> None:
     if sys.version_info < (3, 12):
         _renew_cached_properties()
+    for owner, lock in list(_locks.items()):
+        setattr(owner, lock, threading.Lock())
     for function in _functions:
         function()
     for owner in list(_owners):

@@ -13,6 +13,7 @@ grow with what a user sends is a :class:`ByteLru`, or a function under :func:`bo
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections import OrderedDict
@@ -79,6 +80,7 @@ class Node:
 
 
 _nodes_lock = threading.Lock()
+forking.renew(sys.modules[__name__], "_nodes_lock")
 
 
 def _count_holders(roots: Sequence[Node], change: int) -> int:
@@ -126,7 +128,7 @@ class ByteLru(Generic[Value]):
         self._lock = threading.Lock()
         self._serial = 0
         _caches.add(self)
-        forking.watch(self)
+        forking.renew(self, "_lock")
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -186,10 +188,6 @@ class ByteLru(Generic[Value]):
         with self._lock:
             gone = [self._remove(key) for key in list(self._entries)]
         del gone
-
-    def after_fork(self) -> None:
-        """In a forked child: no thread holds the lock."""
-        self._lock = threading.Lock()
 
     def _evict(self) -> list[_Entry]:
         """Take out entries until the rest fits; those that were asked for meanwhile have a second chance."""
@@ -338,9 +336,3 @@ def fixed_cache(maxsize: int, entry_bytes: int) -> Callable[[Callable[Parameters
         return cached  # type: ignore[return-value]
 
     return decorate
-
-
-@forking.in_child
-def _renew_lock() -> None:
-    global _nodes_lock
-    _nodes_lock = threading.Lock()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,13 +54,8 @@ def _members(mask: int) -> bytes:
 
 
 _lock = threading.Lock()
+forking.renew(sys.modules[__name__], "_lock")
 _base_arenas: WeakValueDictionary[tuple[int, Limits], BaseArena] = WeakValueDictionary()
-
-
-@forking.in_child
-def _renew_lock() -> None:
-    global _lock
-    _lock = threading.Lock()
 
 
 def base_arena_of(

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections.abc import Hashable, Sequence
@@ -33,21 +34,12 @@ class _Turn:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        forking.watch(self)
-
-    def after_fork(self) -> None:
-        """In a forked child nobody makes rules."""
-        self.lock = threading.Lock()
+        forking.renew(self, "lock")
 
 
 _turns: WeakKeyDictionary[GrammarIR, _Turn] = WeakKeyDictionary()
 _turns_lock = threading.Lock()
-
-
-@forking.in_child
-def _renew_lock() -> None:
-    global _turns_lock
-    _turns_lock = threading.Lock()
+forking.renew(sys.modules[__name__], "_turns_lock")
 
 
 def _turn_of(ir: GrammarIR) -> _Turn:

@@ -69,11 +69,7 @@ class Infill:
         self._turns = threading.Lock()
         self._pool = forking.Threads(threads, "cdplugin-infill")
         self._token_ids = {text: token for token, text in enumerate(self.vocab.tokens) if text}
-        forking.watch(self)
-
-    def after_fork(self) -> None:
-        """In a forked child: a new lock; what it guards is a count and a list."""
-        self._turns = threading.Lock()
+        forking.renew(self, "_turns")  # what it guards is a count and a list
 
     def new(self, pieces: Iterable[Any]) -> InfillSession:
         """A session for text with gaps.

@@ -63,7 +63,7 @@ class SlowLog:
         self._characters = characters
         self._told: OrderedDict[tuple[str, str, str], None] = OrderedDict()
         self._lock = threading.Lock()
-        forking.watch(self)
+        forking.renew(self, "_lock")
 
     def tell(self, what: str, seconds: float, asked: Asked) -> None:
         """Log that ``what`` took so many seconds, unless that was told of this request."""
@@ -75,10 +75,6 @@ class SlowLog:
             if len(self._told) > _MOST_NAMES:
                 self._told.popitem(last=False)
         self._logger.warning("cdplugin: slow request: %s took %.3f s: %s", what, seconds, asked.named(self._characters))
-
-    def after_fork(self) -> None:
-        """In a forked child: nobody holds the lock."""
-        self._lock = threading.Lock()
 
 
 _OUTCOME_BYTES = 16 << 20
