@@ -52,18 +52,7 @@ from cdplugin.kernels.masks.fields import groups_of, n_groups_of, parent_of, rec
 from cdplugin.kernels.masks.neighbours import neighbour_of, note_walked
 from cdplugin.kernels.masks.shared import LEAST_NODES, is_shareable, shared_base
 from cdplugin.kernels.masks.token_lists import close_list, fold
-from cdplugin.kernels.masks.walk import (
-    ANY_KIND,
-    COPIED_BITS,
-    LETTER_KINDS,
-    SOME,
-    begin_walk,
-    end_walk,
-    head_kinds,
-    loops_below,
-    slice_loops_below,
-    takes_subtree,
-)
+from cdplugin.kernels.masks.walk import ANY_KIND, COPIED_BITS, begin_walk, end_walk, head_kinds, takes_all_below
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import aux_of, copy_words, has_room, header, i32, i64, length_of, set_aux, u8, word_of
 from cdplugin.kernels.store.stack import intern_words, push
@@ -89,29 +78,29 @@ def base_of(h, state, ends):
     if known != statuses.UNKNOWN:
         return known
     parent = np.int64(-1)
-    simplified = state
+    other = state
     if ends == 0 or ending_of(h, word_of(h, value_of(h, state), 0) >> 32) != layout.EXACT:
-        simplified = simplified_state(h, state)
-        if simplified < 0:
-            return simplified
-    if simplified != state:
-        parent = _known_base(h, simplified, ends)
+        other = simplified_state(h, state)
+        if other < 0:
+            return other
+    if other != state:
+        parent = _known_base(h, other, ends)
         if parent == statuses.UNKNOWN:
-            parent = _whole_base(h, simplified, ends)
+            parent = _whole_base(h, other, ends)
         if parent < 0:
             return parent
         # its base was made while it was a state like any other; two levels are not written
         if parent_of(h, parent) >= 0:
-            simplified, parent = state, np.int64(-1)
+            other, parent = state, np.int64(-1)
     if parent < 0 and ends == 0:
         shared = shared_base(h, state)
         if shared != statuses.UNKNOWN:
             return shared
-        simplified = neighbour_of(h, state)
-        if simplified < 0:
-            return simplified
-        parent = mask_base_of(h, simplified)
-    return _new_base(h, state, ends, simplified, parent)
+        other = neighbour_of(h, state)
+        if other < 0:
+            return other
+        parent = mask_base_of(h, other)
+    return _new_base(h, state, ends, other, parent)
 
 
 @kernel
@@ -139,10 +128,10 @@ def _whole_base(h, state, ends):
 
 
 @kernel
-def _new_base(h, state, ends, simplified, parent):
+def _new_base(h, state, ends, other, parent):
     """Walk and record a new base of ``state`` (:func:`base_of`).
 
-    ``parent``: -1, or the base, for the same nodes, of the state ``simplified``. Returns the number of the record, or a
+    ``parent``: -1, or the base, for the same nodes, of the state ``other``. Returns the number of the record, or a
     status; a walk that fails gives back what it wrote to TOKEN_LISTS and ENDS. The walk appends tokens and ends behind what is
     in use; then the ends are turned into groups in place (:func:`group_ends`), and the tokens into a closed list
     (:func:`~cdplugin.kernels.masks.token_lists.close_list`).
@@ -161,7 +150,7 @@ def _new_base(h, state, ends, simplified, parent):
         status = _walk_root(h, state)
         slice_row, folded = status >> 1, status & 1
     else:
-        status = _walk_below(h, state, ends, simplified, parent)
+        status = _walk_below(h, state, ends, other, parent)
     groups = np.int64(0)
     if status >= 0:
         if parent >= 0:
@@ -206,12 +195,12 @@ def _new_base(h, state, ends, simplified, parent):
 
 
 @kernel
-def _walk_below(h, state, ends, simplified, parent):
-    """The walks of :func:`_new_base` below ``ends`` (0: below the root), beside ``simplified`` where there is a parent; 0 or a
+def _walk_below(h, state, ends, other, parent):
+    """The walks of :func:`_new_base` below ``ends`` (0: below the root), beside ``other`` where there is a parent; 0 or a
     status.
     """
     if ends == 0:
-        return _walk_beside(h, state, simplified, np.int64(mask_layout.ROOT_NODE), np.int64(0))
+        return _walk_beside(h, state, other, np.int64(mask_layout.ROOT_NODE), np.int64(0))
     kinds = np.int64(ANY_KIND) if parent >= 0 else head_kinds(h, state)
     if kinds < 0:
         return kinds
@@ -225,7 +214,7 @@ def _walk_below(h, state, ends, simplified, parent):
             continue
         begun = word_of(h, ends, i + 1)
         if parent >= 0:
-            status = _walk_beside(h, state, simplified, node, begun)
+            status = _walk_beside(h, state, other, node, begun)
         else:
             status = _walk(h, state, node, begun, node + 1, np.int64(-1))
         if status < 0:
@@ -361,7 +350,6 @@ def _walk(h, state, node, begun, first_node, skip_chars):
     skips = i32(h, layout.TRIE_SKIP)
     tokens = i32(h, layout.TRIE_TOKEN)
     chars = i32(h, layout.TRIE_CHARS)
-    below = i32(h, layout.TRIE_BELOW)
     ranks = i32(h, layout.TRIE_RANK)
     listed = i32(h, layout.TRIE_LISTED)
     transitions = i32(h, layout.TRANSITIONS)
@@ -382,7 +370,6 @@ def _walk(h, state, node, begun, first_node, skip_chars):
     # token) other walks add to the list, so it stays ids
     spare = head[layout.WORDS] if node < 0 and begun == 0 else np.int64(0)
     room = out.shape[0] - spare
-    in_slice = head[layout.SLICE_END]
     folded = False
     visited = 0
     at = first_node
@@ -453,15 +440,9 @@ def _walk(h, state, node, begun, first_node, skip_chars):
         row = _row_shape(h, after)
         if row < 0:
             return row
-        loops = slice_loops_below(h, after, skips[at]) if at < in_slice else loops_below(h, after, skips[at])
-        if loops < 0:
-            return loops
-        whole = below[at] & ~loops == 0
-        if not whole and skips[at] >= SOME and at < in_slice and (below[at] & ~LETTER_KINDS == 0 or byte >= 0x80):
-            takes = takes_subtree(h, before, after, at)
-            if takes < 0:
-                return takes
-            whole = takes == 1
+        whole = takes_all_below(h, before, after, at)
+        if whole < 0:
+            return whole
         if whole:
             first, last = ranks[at + 1], ranks[at + skips[at]]
             if spare and last - first >= _MANY and not folded and used < room:
@@ -493,8 +474,8 @@ def _walk(h, state, node, begun, first_node, skip_chars):
 
 
 @kernel
-def _walk_beside(h, state, simplified, node, begun):
-    """Append the differences between the bases of ``state`` and ``simplified``: ``t`` for a token that only the first has,
+def _walk_beside(h, state, other, node, begun):
+    """Append the differences between the bases of ``state`` and ``other``: ``t`` for a token that only the first has,
     ``~t`` for one that only the second has, and the ends at nodes where different lexemes end. 0 or a status.
 
     The walk steps both states side by side and descends only where they differ: from equal states, everything below is equal.
@@ -515,11 +496,11 @@ def _walk_beside(h, state, simplified, node, begun):
         return row
     words = i64(h, layout.STACK)  # by depth: states from base on, the other's, the place of the node's end (-1: none), nodes
     words[top] = state
-    words[top + levels] = simplified
+    words[top + levels] = other
     words[top + 2 * levels] = -1
     words[top + 3 * levels] = node
     # at the top itself a LONGEST lexeme may end before the first byte
-    if longest_of(h, state) or longest_of(h, simplified):
+    if longest_of(h, state) or longest_of(h, other):
         place = add_end(h, node, 0, 0)
         if place < 0:
             return np.int64(statuses.GROW)
@@ -530,9 +511,9 @@ def _walk_beside(h, state, simplified, node, begun):
         visited += 1
         depth = base + depths[at]
         before = words[depth - 1]
-        other = words[depth - 1 + levels]
+        theirs = words[depth - 1 + levels]
         byte = np.int64(bytes_[at])
-        if before and is_beside(h, before, other) and head_place(h, before, byte) < 0:
+        if before and is_beside(h, before, theirs) and head_place(h, before, byte) < 0:
             at = _next_child(h, before, words[depth - 1 + 3 * levels], at)
             continue
         if begun and depth == top + 1:
@@ -544,7 +525,7 @@ def _walk_beside(h, state, simplified, node, begun):
                 continue
         # one of the two may be dead already; below such a node all tokens of the other tell them apart
         after = transition(h, before, byte) if before else np.int64(0)
-        beside = transition(h, other, byte) if other else np.int64(0)
+        beside = transition(h, theirs, byte) if theirs else np.int64(0)
         if after < 0 or beside < 0:
             return min(after, beside)
         if after == lexer_layout.BEFORE:

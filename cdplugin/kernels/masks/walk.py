@@ -8,7 +8,7 @@ The *loops* of a lexer state are the kinds of bytes all of which lead back to it
 change nothing. Where all bytes below a node are such, all tokens of its subtree are allowed, and nothing of it is walked. A
 character beyond ASCII is several bytes, which lead back together: the kind of these bytes is a loop where whole characters are,
 which holds in the slice trie only. And where a text is counted nothing leads back, but letters and digits may be known to come
-in any order, as many as a subtree has (:func:`takes_subtree`).
+in any order, as many as a subtree has (:func:`takes_all_below`).
 """
 
 import numpy as np
@@ -28,14 +28,14 @@ _BY_KIND = np.argsort(BYTE_KIND, kind="stable")  # the bytes, kind after kind
 _STARTS = np.searchsorted(BYTE_KIND[_BY_KIND], np.arange(BYTE_KIND.max() + 2))
 _N_KINDS = int(BYTE_KIND.max()) + 1
 _LARGE = 256  # nodes of a subtree for which it is worth while to find the loops of a state
-SOME = 4  # and for which it is asked what else a state takes
+_SOME = 4  # and for which it is asked what else a state takes
 _SEVERAL = 10  # bytes that a state goes on with, as many as there are digits: fewer are no letters that may come as they like
 _LOWER_KINDS = 1 << int(BYTE_KIND[ord("a")]) | 1 << int(BYTE_KIND[ord("z")])
 _UPPER_KINDS = 1 << int(BYTE_KIND[ord("A")]) | 1 << int(BYTE_KIND[ord("Z")])
 _DIGIT_KINDS = 1 << int(BYTE_KIND[ord("0")])
 _HIGH = int(BYTE_KIND[0x80])
 _HIGH_KIND = 1 << _HIGH
-LETTER_KINDS = _LOWER_KINDS | _UPPER_KINDS | _DIGIT_KINDS
+_LETTER_KINDS = _LOWER_KINDS | _UPPER_KINDS | _DIGIT_KINDS
 ANY_KIND = (1 << _N_KINDS) - 1
 COPIED_BITS = 4  # tokens of a subtree that is taken whole at the cost of a node, as a power of two
 
@@ -134,12 +134,32 @@ def head_kinds(h, state):
 
 
 @kernel
-def takes_subtree(h, before, after, at):
-    """Whether all tokens below a node of the slice trie are found to be allowed although not all bytes below lead back to a
-    state: 1, 0, or a status. ``before``, ``after``: the states before the node's byte and after it.
+def takes_all_below(h, before, after, at):
+    """Whether all tokens below a node of the trie are found to be allowed: 1, 0, or a status. ``before``, ``after``: the states
+    before the node's byte and after it.
 
-    Characters are whole in that trie, so one beyond ASCII may lead back, to ``before`` if its first byte is the node's. Else,
-    what is below is letters (``LETTER_KINDS``), perhaps no more than ``after`` is found to take.
+    So it is where all bytes below lead back to ``after``. Among the slice tokens, whose characters are whole, it is asked of
+    letters, and of what is below a byte beyond ASCII, besides (:func:`_takes_characters`).
+    """
+    nodes = i32(h, layout.TRIE_SKIP)[at]
+    below = i32(h, layout.TRIE_BELOW)[at]
+    in_slice = at < header(h)[layout.SLICE_END]
+    loops = slice_loops_below(h, after, nodes) if in_slice else loops_below(h, after, nodes)
+    if loops < 0:
+        return loops
+    if below & ~loops == 0:
+        return np.int64(1)
+    if not in_slice or nodes < _SOME or (below & ~_LETTER_KINDS and u8(h, layout.TRIE_BYTE)[at] < 0x80):
+        return np.int64(0)
+    return _takes_characters(h, before, after, at)
+
+
+@kernel
+def _takes_characters(h, before, after, at):
+    """:func:`takes_all_below` for a node of the slice trie where not all bytes below lead back.
+
+    A character beyond ASCII may lead back as a whole, to ``before`` if its first byte is the node's. Else, what is below is
+    letters (``_LETTER_KINDS``), perhaps no more than ``after`` is found to take.
     """
     below = i32(h, layout.TRIE_BELOW)[at]
     nodes = i32(h, layout.TRIE_SKIP)[at]
