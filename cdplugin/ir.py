@@ -294,9 +294,7 @@ class GrammarIR:
         self.restriction: Expr | None = None
         self.spent = Spent()
         self._level = 0
-        self._lexeme_of: dict[tuple[int, int, str, Symbol | None, int | None, int], Symbol] = {}
-        self._exact_of: dict[Expr, Symbol] = {}  # the same for those that have no options
-        self._kept_alive: list[Expr] = []  # so that their ids, which are keys, stay their own
+        self._lexeme_of: dict[tuple[Expr, Expr | None, str, Symbol | None, int | None, Expr | None], Symbol] = {}
         self._token_of: dict[tuple[TokenSet, Symbol | None], Symbol] = {}
         self._instance_of: dict[tuple[int, Hashable], Symbol] = {}
 
@@ -340,26 +338,18 @@ class GrammarIR:
         no bound above :data:`~cdplugin.limits.BEYOND_TEXT`; ``fence``: see :attr:`fences`. Raises ``LimitExceeded`` where
         all of them add up to more than :data:`MOST_TICKS`.
         """
-        if lexing is EXACT and skip is max_tokens is fence is self.restriction is None:
-            symbol = self._exact_of.get(expression)
-            if symbol is None:
-                symbol = self._exact_of[expression] = self._new_lexeme(expression, name, lexing)
-            return symbol
         if max_tokens is not None and max_tokens > BEYOND_TEXT:
             max_tokens = None
-        key = (id(expression), id(self.restriction), lexing, skip, max_tokens, id(fence))
+        key = (expression, self.restriction, lexing, skip, max_tokens, fence)
         symbol = self._lexeme_of.get(key)
         if symbol is None:
-            self._kept_alive.append(expression)
             if self.restriction is not None:
-                self._kept_alive.append(self.restriction)
                 expression = both(expression, self.restriction)
             symbol = self._lexeme_of[key] = self._new_lexeme(expression, name, lexing)
             if skip is not None:
                 self.skips[symbol] = skip
             if fence is not None:
                 self.fences[symbol] = fence
-                self._kept_alive.append(fence)
             if max_tokens is not None:
                 self._count_ticks(max_tokens)
                 self.max_tokens[symbol] = max_tokens
@@ -465,7 +455,7 @@ class GrammarIR:
         self.lexeme_names += other.lexeme_names
         self.lexings += other.lexings
         self.places.update(other.places)
-        self._exact_of.update(other._exact_of)
+        self._lexeme_of.update(other._lexeme_of)
 
     def nested(self, formats: int = 0) -> GrammarIR:
         """An IR that shares this one's symbols, with rules and a start of its own: another front end writes into it, then
