@@ -37,7 +37,8 @@ LONGER = (
     '{",",":"":,": ,",",{},[],[1,1],],,}},},{,"a",\\n,\\",\\u00,é,日本,😀,==,!=,(),((,)),<a,</,/>,>>,;\n,...,::'
 )
 _NUMBERS = "integers as 1.0 and 1e5, zero as -0, exponents under bounds (JSON Schema, Core 4.2.3, Validation 6.2)"
-_DIGITS = "at most 40 digits after the point, three of an exponent"
+_DIGITS = "at most 64 digits before the point, 40 after it, three of an exponent"
+_NAMES = "fourth labels of host names of at most 19 characters (formats_data.NAME_SIZES), 64 before the @ (RFC 5321, 4.5.3.1.1)"
 _SPACE = "white space in JSON: space, tab, line feed, carriage return (RFC 8259, 2), at most 40 of them"
 _ESCAPES = "any legal escape, also under a pattern (RFC 8259, 7)"
 # Differences that are explained, where the grammar has JSON: which side allows a token, a pattern of the text with it, and why.
@@ -45,14 +46,15 @@ KNOWN = (
     ("here", rb"(?s).*\x7f.*", "DEL is a character of strings (RFC 8259, 7)"),
     ("here", rb"(?s).*(?<![0-9.eE])[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?(?:</s>)?", _NUMBERS),
     ("here", rb"(?s).*(?:^|[ :,\[])-", _NUMBERS),
-    ("here", rb"(?s).*\\(?:[\"\\/bfnrt]|u[0-9A-Fa-f]{0,4})?[^\"\\]*\"?", _ESCAPES),
-    ("here", rb"(?s).*@\[I", "mail to an address literal (RFC 5321, 4.1.3)"),
-    ("here", rb"(?s)\"\xef", "\\\\s in a pattern has U+FEFF (ECMA-262, 12.2)"),
+    ("here", rb"(?s).*\\(?:[\"\\/bfnrt]|u[0-9A-Fa-f]{0,4})?[^\"\\]*(?:\"[,:\]} \n]*)?", _ESCAPES),
+    ("here", rb"(?s).*://\[V", "letters of RFC 3986 in either case (RFC 5234, 2.3)"),
+    ("here", rb"(?s).*@\[I[PVpv6:]*", "mail to an address literal (RFC 5321, 4.1.3)"),
+    ("here", rb"(?s)\"\xef(?:\xbb\xbf?)?", "\\\\s in a pattern has U+FEFF (ECMA-262, 12.2)"),
     ("there", rb"(?s).*\\r[^\"\\]*", "the dot of a pattern is no carriage return (ECMA-262, 22.2.2.7)"),
-    ("there", rb"(?s).*(?:[eE][+-]?[0-9]{3,}\]?|\.[0-9]{39,})", _DIGITS),
+    ("there", rb"(?s).*(?:[eE][+-]?[0-9]{3,}\]?|\.[0-9]{39,}|[0-9]{64,})", _DIGITS),
     ("there", rb"(?s).*:6.*", "leap seconds only where UTC has them (RFC 3339, 5.7)"),
     ("there", rb"(?s).*(?:[\x0b\x0c\x85\xc2\xe1\xe2\xe3][\x80-\xc2\x20]*|[ \t\n\r]{39,})[^ ]{0,8}", _SPACE),
-    ("there", rb"\"[!-~]*", "long labels and local parts (docs/json-schema.md, Formats)"),
+    ("there", rb"\"(?:(?:[A-Za-z0-9-]+\.){3,}[A-Za-z0-9.-]*\"?|[!-~]{64,})", _NAMES),
     ("there", rb"(?s).*</s>", 'the end token never stands inside a text (stop="")'),
 )
 
