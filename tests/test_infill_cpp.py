@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_tools import ALL_BYTES, cases
+from tokenizers_data import llama3
 
 import cdplugin as cd
 from cdplugin.infill.answers import Answers
@@ -131,3 +132,18 @@ def test_the_rest_of_the_line_becomes_a_comment(cpp: cd.Infill) -> None:
 def test_records_of_a_table_that_ends_within_one() -> None:
     """Tables grow by their own sizes, not by whole records."""
     assert records_of(np.arange(8), 3).tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_a_slot_takes_the_tokens_of_its_mask_also_where_no_mask_was_asked_for() -> None:
+    """Six other slots over 128,000 tokens are planned with some of 3,158 classes, which say no. What a mask
+    has is right: before, ``set`` refused all these tokens.
+    """
+    vocab = cd.Vocabulary.from_tiktoken(llama3())
+    grammar = cd.Compiler(vocab).compile(cd.Lark((Path(__file__).parent / "data" / "c_subset.lark").read_text()))
+    infill, rng = cd.Infill(grammar), random.Random(0)
+    pieces = ['struct a b["@', cd.Slots(2), "_bindings", cd.Slots(2), "x-pane(iv", cd.Slots(1), " nue", cd.Slots(2), "_pe!\n"]
+    flags = np.unpackbits(infill.new(pieces).mask(0).view(np.uint8), bitorder="little")[: vocab.size]
+    session = infill.new(pieces)
+    for token in rng.sample(np.flatnonzero(flags).tolist(), 4) + rng.sample(np.flatnonzero(flags == 0).tolist(), 2):
+        assert session.set(0, token) == bool(flags[token]), vocab.tokens[token]
+        session.undo(int(flags[token]))

@@ -155,6 +155,14 @@ class Answers:
             self._filled = list(parts), search.filled
         return answer
 
+    def is_planned_short(self, parts: Sequence[Part]) -> bool:
+        """Whether lexemes compete and too many slots are open to be planned with all classes: then a *no* proves nothing."""
+        if self.tables.is_exact or self.tables.has_families:
+            return False
+        n_open = sum(part.slot and part.is_open for part in parts)
+        with self.tables:
+            return n_open > 0 and n_open * self.tables.classify(self.tables.loose) > MOST_COMPETING
+
     def mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, witness: Witness | None = None) -> int:
         """Write the tokens that may stand at an open part to a row of bits; end tokens are the caller's.
 

@@ -355,14 +355,28 @@ class InfillSession:
         after = self._witness_with(at, token) if in_mask and token is not None else None
         self._parts[at], self._known, self._row, self._witness = part, in_mask, None, after
         try:
-            if self.completable():
+            if self.completable() or (token is not None and self._is_in_mask(place, before, row, token)):
                 self._history.append((at, before, known, witness))
                 return True
         except BaseException:
             self._parts[at], self._known, self._row, self._witness = before, known, row, witness
             raise
-        self._parts[at], self._known, self._row, self._witness = before, known, row, witness
+        self._parts[at], self._known, self._row, self._witness = before, known, self._row or row, witness
         return False
+
+    def _is_in_mask(self, place: int, before: Part, row: tuple[int, np.ndarray] | None, token: int) -> bool:
+        """Whether the mask has a token with which a text seems not to be completable: on a large canvas whose lexemes compete
+        the other slots are planned with some classes only, and what a mask knows of the slot that is asked for may say more.
+        """
+        at = self._places[place]
+        after = self._parts[at]
+        if not after.slot or token in self._eos or not self._answers.is_planned_short(self._parts):
+            return False
+        self._parts[at], self._known, self._row = before, True, row
+        found = bool(self.mask(place)[token >> 5] >> (token & 31) & 1)
+        self._parts[at], self._known = after, found
+        self._row = None if found else self._row  # kept for who asks for it next
+        return found
 
     def _witness_with(self, at: int, token: int) -> Witness | None:
         """A legal text with a token of the last mask at a part, if one is kept."""
