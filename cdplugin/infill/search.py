@@ -51,9 +51,8 @@ class Search:
         self._answers = answers
         self._tables = answers.tables
         self.until = answers.work + most_work
-        self._is_cut = self._is_spelled = (
-            False  # of the last answer: some ways to fill a slot were left out; a text was spelled
-        )
+        # of the last answer: some ways to fill a slot were left out; a text was spelled
+        self._is_cut = self._is_spelled = False
         self.filled: list[bytes] | None = None
         """What the open gaps were filled with to find the last answer, if they were."""
 

@@ -213,7 +213,7 @@ class Matcher:
         """How many leading tokens are allowed; the matcher stays where it is.
 
         ``budget``: how many tokens may still come, as in :meth:`fill_next_token_bitmask`; then the tokens that the masks would
-        leave, one after the other.
+        leave, one after the other. More of them where endings have been found since a mask was written.
         """
         arena, cursor = self._place()
         places: list[tuple[int, int]] = []  # cursors, and the token that came there
