@@ -267,11 +267,31 @@ def prepare_rules(ir: GrammarIR, lexemes: Lexemes, arena: Arena, results: Sequen
 
 def _flat(ir: GrammarIR, lexemes: Lexemes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The distinct rules for :mod:`cdplugin.kernels.parser.rules`, with every lexeme replaced by what stands for it."""
-    rules = [*dict.fromkeys(lexemes.rules)]
-    rules += [(left, lexemes.rewritten(right)) for left, right in dict.fromkeys(ir.rules)]
+    own = [*dict.fromkeys(lexemes.rules)]
+    rules = [*own, *dict.fromkeys(ir.rules)]
     lefts = _words([left for left, _ in rules])
+    symbols = _words(chain.from_iterable([right for _, right in rules]))
     offsets = _words(accumulate([len(right) for _, right in rules], initial=0))
-    return lefts, offsets, _words(chain.from_iterable([right for _, right in rules]))
+    # what stands for each lexeme, one after the other, and where that begins
+    parts: list[Symbol] = []
+    begins = [0]
+    for t in range(len(ir.lexemes)):
+        parts += lexemes.rewrite.get(~t, (~t,))
+        begins.append(len(parts))
+    begin = _words(begins)
+    at = np.flatnonzero(symbols < 0)
+    at = at[at >= offsets[len(own)]]
+    counts = np.ones(len(symbols), np.int64)
+    counts[at] = np.diff(begin)[~symbols[at]]
+    ends = np.concatenate((_words([0]), np.cumsum(counts)))
+    first = np.zeros(len(symbols), np.int64)  # of its parts, for each symbol that is replaced
+    first[at] = begin[~symbols[at]]
+    out = np.repeat(symbols, counts)
+    replaced = np.zeros(len(symbols), bool)
+    replaced[at] = True
+    where = np.flatnonzero(np.repeat(replaced, counts))
+    out[where] = _words(parts)[where + np.repeat(first - ends[:-1], counts)[where]]
+    return lefts, ends[offsets], out
 
 
 def _words(values: Iterable[int]) -> np.ndarray:
