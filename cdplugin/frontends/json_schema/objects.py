@@ -23,8 +23,8 @@ from cdplugin.frontends.json_schema.members import DistinctKey, Entry, Further, 
 from cdplugin.frontends.json_schema.names import allowed_by_names, children_of, classes_of
 from cdplugin.frontends.json_schema.repetition import sequence
 from cdplugin.frontends.json_schema.schema import ObjectPart, Subschema, bounds_of
-from cdplugin.frontends.json_schema.shapes import Alternative
-from cdplugin.frontends.json_schema.strings import QUOTE, STRING, sizes
+from cdplugin.frontends.json_schema.shapes import Alternative, Place
+from cdplugin.frontends.json_schema.strings import QUOTE, STRING, other_text, sizes
 from cdplugin.frontends.json_schema.writing import Writing
 from cdplugin.ir import MOST_COUNTED, Symbol, ValueReader
 from cdplugin.regex.alphabet import JSON_CANONICAL
@@ -34,6 +34,9 @@ _MOST_MET, _MOST_LOOSE = 12, 6
 them than the second, a member stands for one subset only."""
 _MOST_LISTED = 64
 """Names that are declared by a complement or a pattern, if these allow few, where it matters which ones there are."""
+
+_ANY = ObjectPart()
+"""What says nothing."""
 
 Condition = tuple[Subschema, Subschema]
 """Some member's name is valid under the one, and its value under the other."""
@@ -58,6 +61,9 @@ class Objects(Writing):
 
     def _object(self, alternative: Alternative, pointer: str) -> Symbol | None:
         """The members and the closing brace, or None if no object fits."""
+        only = _ANY if not alternative else alternative[0].object if len(alternative) == 1 else None
+        if only is not None and only.is_usual() and not (self._any_order or self._unique_names):
+            return self._usual_object(only, pointer)
         parts = [sub.object for sub in alternative if sub.object is not None]
         conditions = list(dict.fromkeys(some for part in parts for some in part.some))
         names, open_ = self._names_of(parts, conditions)
@@ -119,6 +125,27 @@ class Objects(Writing):
             return many.start()
         return Members(frame, entries, further, ordered=not self._any_order, n_conditions=n_conditions).start()
 
+    def _usual_object(self, part: ObjectPart, pointer: str) -> Symbol | None:
+        """:meth:`_object` in a layout where members have an order, for one subschema that says what most do."""
+        names = dict.fromkeys(part.properties, False)
+        for name in part.required:
+            names[name] = True
+        entries = self._plain_entries(names, part, pointer)
+        if entries is None:
+            return None
+        further: list[Further] = []
+        child = part.additional
+        if child is None or child.types:
+            layout = self._inner.layout
+            value = self._symbol(self._shaper.place(() if child is None else (child,)), self._bare_members)
+            if value is not None:
+                quoted = cat(QUOTE, other_text(names), QUOTE) if names else STRING
+                key = self.ir.lexeme(layout.quoted_key(quoted) if names else layout.any_key, "key")
+                self._quoted[key] = quoted
+                self._signs.note_key(key, quoted, layout)
+                further.append(Further(key, value, 0, 0))
+        return self._sequence(entries, further, pointer)
+
     def _sequence(self, entries: list[Entry], further: list[Further], pointer: str) -> Symbol:
         """Members in their order, without a memory."""
         declared = [(key, values[0][0], required) for _, key, values, required in entries]
@@ -129,24 +156,31 @@ class Objects(Writing):
         self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition], pointer: str
     ) -> list[Entry] | None:
         """The declared and required names with what they may hold, or None if a required one may hold nothing."""
+        if not conditions and len(parts) == 1 and not parts[0].patterns and parts[0].names is None:
+            return self._plain_entries(names, parts[0], pointer)
+        place, holds = self._shaper.place, self._shaper.holds
+        bare = self._bare_members
         limited = any(part.names is not None for part in parts)
         entries: list[Entry] = []
+        keys = self._inner.keys
         for name, required in names.items():
             children = children_of(name, parts)
-            found = self._shaper.place(children)
             values: tuple[tuple[Symbol, int], ...] = ()
-            if not limited or allowed_by_names(name, parts, self._shaper.holds):
+            found: Place | None = None
+            if not limited or allowed_by_names(name, parts, holds):
                 if conditions:
                     values = self._conditional(name, children, conditions, pointer)
-                elif (value := self._symbol(found, self._bare_members)) is not None:
-                    values = ((value, 0),)
+                else:
+                    found = place(children)
+                    value = self._symbol(found, bare)
+                    values = () if value is None else ((value, 0),)
             if values:
-                symbol = self._key(name)
+                symbol = keys.get(name) or self._key(name)
                 if children:
-                    self.ir.locate(symbol, self.ir.at(found.pointer))
+                    self.ir.locate(symbol, self.ir.at((found or place(children)).pointer))
                 entries.append(Entry(name, symbol, values, required))
             elif required:
-                self._culprit.setdefault(pointer, found.pointer)
+                self._culprit.setdefault(pointer, place(children).pointer)
                 return None
         return entries
 
@@ -165,6 +199,35 @@ class Objects(Writing):
             if value is not None:
                 values.append((value, marks))
         return tuple(values)
+
+    def _plain_entries(self, names: dict[str, bool], part: ObjectPart, pointer: str) -> list[Entry] | None:
+        """:meth:`_entries` where one subschema says all, and each name has one schema at most."""
+        properties, additional, bare = part.properties, part.additional, self._bare_members
+        plain, keys, locate, at = self._inner.plain, self._inner.keys, self.ir.locate, self.ir.at
+        entries: list[Entry] = []
+        for name, required in names.items():
+            child = properties.get(name, additional)
+            kind = (child.types, child.resource.dialect.integral_floats, bare) if child is not None and child.is_plain else None
+            value = None if kind is None else plain.get(kind)
+            if child is not None and value is not None:
+                where = at(child.pointer)
+                locate(value, where)
+            else:
+                place = self._shaper.place(() if child is None else (child,))
+                value = self._symbol(place, bare)
+                where = at(place.pointer)
+                if value is None:
+                    if required:
+                        self._culprit.setdefault(pointer, place.pointer)
+                        return None
+                    continue
+                if value < 0 and kind is not None:
+                    plain[kind] = value
+            symbol = keys.get(name) or self._key(name)
+            if child is not None:
+                locate(symbol, where)
+            entries.append(Entry(name, symbol, ((value, 0),), required))
+        return entries
 
     def _key(self, name: str) -> Symbol:
         """The lexeme of a declared name and the colon."""
