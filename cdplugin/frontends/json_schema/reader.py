@@ -123,6 +123,9 @@ class Reader:
             return
         if groups & TYPE:
             sub.types = self._types(sub, schema["type"])
+            if not groups & ~(IDENTITY | TYPE):
+                sub.is_plain = True
+                return
         if groups & OBJECT:
             self._read_object(sub, schema)
         if groups & STRING:

@@ -101,6 +101,7 @@ class Subschema:
     logic : ``oneOf``, ``not`` and ``if`` in the same place.
     unevaluated : ``unevaluatedProperties`` and ``unevaluatedItems``, None where absent.
     refused : keywords that are not enforced.
+    is_plain : whether it is known that nothing but ``type`` is said.
     """
 
     schema: Any
@@ -125,6 +126,7 @@ class Subschema:
     logic: tuple[Logic, ...] = ()
     unevaluated: tuple[Subschema | None, Subschema | None] = (None, None)
     refused: tuple[Refused, ...] = ()
+    is_plain: bool = False
 
     def __repr__(self) -> str:
         return f"Subschema({self.pointer or '/'})"

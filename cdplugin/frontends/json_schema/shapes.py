@@ -32,6 +32,7 @@ from cdplugin.frontends.json_schema.scalars import (
     Alternative,
     few_values,
     merged_scalars,
+    typed_scalar,
     types_of,
 )
 from cdplugin.frontends.json_schema.schema import Subschema, shortest_values
@@ -246,8 +247,22 @@ class Shaper:
         """Fill in ``scalar``, ``arrays`` and ``objects`` of a place."""
         place.split = True
         first = place.parts[0] if len(place.parts) == 1 else None
-        is_alone = first is not None and first.is_alone() and first.unevaluated == (None, None)
-        alternatives: list[Alternative] = [place.parts] if is_alone else self._alternatives(place.parts)
+        if self._unevaluated is None and (not place.parts or (first is not None and first.is_plain)):
+            types = ALL_TYPES if first is None else first.types
+            place.scalar = typed_scalar(types, first is None or first.resource.dialect.integral_floats)
+            place.arrays = [()] if types & ARRAY_BIT else []
+            place.objects = [()] if types & OBJECT_BIT else []
+            return place
+        if first is not None and first.is_alone() and first.unevaluated == (None, None):
+            if first.values is None and not first.refused and first.types in (OBJECT_BIT, ARRAY_BIT):
+                if first.types == OBJECT_BIT:
+                    place.objects = [place.parts if first.object is not None else ()]
+                else:
+                    place.arrays = [place.parts if first.array is not None else ()]
+                return place
+            alternatives: list[Alternative] = [place.parts]
+        else:
+            alternatives = self._alternatives(place.parts)
         scalars = _Scalars()
         try:
             for alternative in alternatives:
