@@ -252,6 +252,11 @@ def check_walk(
     return compared
 
 
+def followed(matcher: cd.Matcher) -> set[int]:
+    """The tokens that a matcher follows, each tried by itself: what its mask should be."""
+    return {token for token in range(matcher.grammar.vocab.size) if matcher.validate_tokens([token])}
+
+
 def compare_masks(grammar: cd.Grammar, rng: random.Random, walks: int, steps: int) -> int:
     """Hold the masks along random walks against stepping each token; how many were compared."""
     vocab, compared = grammar.vocab, 0
@@ -259,7 +264,7 @@ def compare_masks(grammar: cd.Grammar, rng: random.Random, walks: int, steps: in
         matcher = grammar.matcher()
         for _ in range(steps):
             allowed = mask(matcher)
-            expected = {t for t in range(vocab.size) if matcher.validate_tokens([t])}
+            expected = followed(matcher)
             assert allowed == expected, describe(vocab, vocab.decode(matcher.tokens), allowed, expected)
             compared += 1
             choices = sorted(allowed - set(vocab.eos_token_ids))
