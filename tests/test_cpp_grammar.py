@@ -71,6 +71,14 @@ BEGINNINGS = [
     "int f(enum ",
     "void f() { x = (int (*",
     "void f() { auto g = +[",
+    "template <typename T> concept C = ",
+    "template <class T> void f(T x) requires ",
+    "void f() { f((P){",
+    "void f() { int g(int x",
+    "struct A { friend ",
+    "void f() { static_cast<A&>(x) = ",
+    "template <template <class> class C",
+    "void f() { asm(",
 ]
 QUIRKS = re.compile(
     r"new\b[^;]*(\*|\b(struct|class|union)\b)"  # new T*[n], new struct T
@@ -85,7 +93,7 @@ QUIRKS = re.compile(
     r"|->\*|\.\*"  # p->*f
 )
 """What tree-sitter's grammar of C++ (0.23) takes for an error although it is none."""
-_WORDS = r"\b(?:return|throw|and|or|xor|bitand|bitor|not_eq|not|compl|delete|sizeof|else|do|case)"
+_WORDS = r"\b(?:return|co_return|co_yield|co_await|throw|and|or|xor|bitand|bitor|not_eq|not|compl|delete|sizeof|else|do|case)"
 UNKNOWN = re.compile(
     r"(?:^|[;{}>]|(?<!:):)\s*(?!public|private|protected|default)[\w\s]*(?<!:):(?!:)"  # may be struct A { int : 3; };
     rf"|(?:^|[^\w\s>&*:]|&&|>>|{_WORDS}|[^\w\s>]\s*[*&])\s*operator\b"  # return !operator==(x);
@@ -185,6 +193,19 @@ def test_humaneval() -> None:
         "#if __has_include()\n#endif",
         "int A::* ;",
         "int x = a.*;",
+        "void f() { repeat(i, n) x++; }",
+        "void f() requiresC;",
+        "template <template <class> classC> class A { };",
+        "test(A, b) { }",
+        "A(int) -> A;",
+        "class A :::B { };",
+        "struct A { friend int; };",
+        "template <class T> using namespace std;",
+        "auto x = [] { }--y;",
+        "void f(T... a[2]);",
+        "x.template a::b<c>();",
+        "void f() { asm(x); }",
+        "void f() { co_yield; }",
         "/* open",
         "using namespace std",
         "template <typename T",
@@ -254,6 +275,14 @@ def test_refuses(text: str) -> None:
         "return !operator==(x) + operator()(1)[2]; f(typename T::type(), typename U::v{1}); auto g = &T::operator();",
         'x = ::a(1) - ::b(2) * ::c; static_assert(x, "a" "b"); C<a == 0 ? b : c + 1> d; E<(v<T> && ...), -x - y> e;',
         "using A = int (*)[3]; using B = int A::*; using C = int (A::*)(int) const; auto f = []() constexpr { return 1; };",
+        "rep(i, 0, n) x++; FOR(j, a + 1, b) REP(k, n) { cin >> a[k]; } rrep(i, n) if (x) y; else z; int rep = 1; rep(2);",
+        "int f(int), g(int x, char* y), h(); extern void k(int); q.push((node){x, y}); return (P){1, 2}.x + (int){3};",
+        "static_cast<B&>(*this) = b; const_cast<int&>(x) += 1; if (x) static_assert(sizeof(x) > 1); auto& r = *new A();",
+        "auto g = []<typename T>(const T& x) { return x; }; auto c = a <=> b < 0; using enum Color; char8_t d = u8'a';",
+        "auto x = co_await f() + 1; co_await g(); co_yield x; if (x) co_return; co_return y;",
+        "if constexpr (requires { x.f(); }) y; bool b = requires(T a, T b) { a + b; typename T::u; { a } noexcept -> C<T>; };",
+        'asm volatile("a" "b" : "=r"(x), [y] "=m"(y) : "r"(z) : "cc", "memory"); __asm__ __volatile__("c"); asm("d" ::: "e");',
+        "int i = va_arg(ap, int); char* c = va_arg(ap, char*); int a[] = {[0] = 1, [2] = 3}; f((int[]){1, 2}); x = short();",
         "decltype(auto) x = f(1); decltype(v)::value_type y; using A = int[2][3]; auto f = reinterpret_cast<void (*)()>(g);",
     ],
 )
@@ -300,6 +329,13 @@ def test_statements(statement: str) -> None:
         "void f(int) = delete; inline __attribute__((always_inline)) int g(); struct __attribute__((packed)) P { int x; };",
         "struct Q { } __attribute__((aligned(8))); void e(void) __attribute__((noreturn, format(printf, 1, 2)));",
         '#if __has_include(<a.h>) || __has_include("b.h")\n#elif (1 << 3) % 2 == 0x1F && A / 2 | B\n#endif',
+        "template <typename T> concept C = A<T> && (B<T> || !D<T>) && requires(T t) { t.x; requires sizeof(T) > 1; };",
+        "template <class T> requires C<T> && (sizeof(T) > 1) || true class X { X() requires D<T>; void f() const requires D<T>; };",
+        "template <C T> T f(C<int> auto&& x, const C auto y, C auto... z) requires(x > 1) { } template <C... T> void g(T... t);",
+        "bool operator<=>(A, B); struct A { auto operator<=>(const A&) const = default; constexpr friend bool operator<(A, B); };",
+        "constinit int x = 1; consteval int f() { return 1; } class A : public ::B, ::C { }; int g(int), h(); main() { }",
+        "template <template <class> class C = std::vector, template <class> typename = D> class A { };",
+        "TEST(A, b) { x; } BOOST_AUTO_TEST_CASE(name) { y; }",
         "template <class... A> auto f(A... a) { return (a + ... + 0) + (1 * ... * a) + (a && ... && true); }",
     ],
 )
