@@ -11,7 +11,10 @@ from naive import Naive, random_grammar, random_tokens
 
 import cdplugin as cd
 from cdplugin import expr
+from cdplugin.kernels.regex.measures import FAR
+from cdplugin.kernels.store import layout
 from cdplugin.queries import completion, costs, measures
+from cdplugin.queries.measures import total
 
 VOCAB = vocabulary([b"ab", b'":', b'{"', b"<pa", b"meter"])
 
@@ -152,8 +155,13 @@ def test_rules_taken_in_at_once_cost_what_they_cost_one_by_one(seed: int, monkey
         estimates = completion.Endings(matcher._place()[0]).costs
         estimates.of_cursor(matcher._place()[1])
         found.append(
-            (estimates._rules, estimates._cost, estimates._fixed, estimates._uses, estimates._rules_of, estimates._missing)
+            (estimates._rules, estimates._cost, estimates._sums, estimates._uses, estimates._rules_of, estimates._missing)
         )
+        least = [0 if estimates._arena.tables[layout.NULLABLE][i] else FAR for i in range(len(estimates._cost))]
+        for left, right in len(least) * estimates._rules:
+            parts = [least[symbol] if symbol >= 0 else estimates._lexeme(-2 - symbol) for symbol in right]
+            least[left] = min(least[left], total(parts))
+        assert estimates._cost == least
     assert found[0] == found[1] and found[0][0]
 
 

@@ -31,6 +31,7 @@ _PLACE_BYTES, _RULE_BYTES = 150, 450  # measured: an entry of a table; a rule or
 # Units of work (Limits.max_step_work), measured, of what is done in Python: looking at what follows a nonterminal, at an item
 # there, at a lexeme of a lexer state, and taking in one rule.
 _CLOSING_WORK, _ITEM_WORK, _LEXEME_WORK, _RULE_WORK = 1_500, 200, 80, 400
+_ENDLESS = 1 << 61  # of a rule with a lexeme that nothing matches: more than others sum up to
 _FEW_RULES = 50  # up to so many are taken in one by one
 
 
@@ -49,7 +50,7 @@ class Costs:
         self._cost: list[int] = []  # by nonterminal
         self._rules: list[tuple[int, list[int]]] = []  # (left, right)
         self._missing: list[int] = []  # symbols of a rule that are not known to end
-        self._fixed: list[int] = []  # bytes of a rule's lexemes
+        self._sums: list[int] = []  # bytes of a rule's lexemes, and of its symbols that are known to end
         self._uses: list[list[int]] = []  # by nonterminal: the rules that mention it, once for each mention
         self._rules_of: list[list[int]] = []
         self._n_entries = 0
@@ -208,13 +209,14 @@ class Costs:
             number = len(self._rules)
             self._rules.append((left, right))
             self._rules_of[left].append(number)
-            self._fixed.append(fixed)
-            self._missing.append(sum(symbol >= 0 and self._cost[symbol] >= FAR for symbol in right))
+            known = [self._cost[symbol] for symbol in right if symbol >= 0]
+            self._missing.append(sum(cost >= FAR for cost in known))
+            self._sums.append((_ENDLESS if fixed >= FAR else fixed) + sum(cost for cost in known if cost < FAR))
             for symbol in right:
                 if symbol >= 0:
                     self._uses[symbol].append(number)
-            if not self._missing[number]:
-                heappush(fresh, (self._sum(number), left))
+            if not self._missing[number] and self._sums[number] < _ENDLESS:
+                heappush(fresh, (min(self._sums[number], LONG), left))
         self._lower(fresh)
 
     def _take_in(self, dots: np.ndarray) -> list[tuple[int, int]]:
@@ -236,21 +238,19 @@ class Costs:
         self._rules += zip(lefts.tolist(), [right[a:b] for a, b in pairwise(cuts)], strict=True)
         for number, left in enumerate(lefts.tolist(), first):
             self._rules_of[left].append(number)
-        fixed = np.zeros(len(dots), np.int64)
-        np.add.at(fixed, rule_of[is_lexeme], lexeme_costs[which.reshape(-1)])
-        endless = np.zeros(len(dots), bool)
-        endless[rule_of[is_lexeme][(lexeme_costs >= FAR)[which.reshape(-1)]]] = True
-        fixed = np.where(endless, FAR, np.minimum(fixed, LONG))
-        self._fixed += fixed.tolist()
+        sums = np.zeros(len(dots), np.int64)
+        np.add.at(sums, rule_of[is_lexeme], np.where(lexeme_costs >= FAR, _ENDLESS, lexeme_costs)[which.reshape(-1)])
+        sums = np.minimum(sums, np.where(sums < _ENDLESS, LONG, _ENDLESS))
         nonterminals, rules = flat[~is_lexeme], rule_of[~is_lexeme]
         costs = np.array(self._cost, np.int64)[nonterminals]
         missing = np.bincount(rules[costs >= FAR], minlength=len(dots))
         self._missing += missing.tolist()
         for symbol, rule in zip(nonterminals.tolist(), (rules + first).tolist(), strict=True):
             self._uses[symbol].append(rule)
-        np.add.at(fixed, rules, costs)
-        fresh = (missing == 0) & ~endless
-        return list(zip(np.minimum(fixed, LONG)[fresh].tolist(), lefts[fresh].tolist(), strict=True))
+        np.add.at(sums, rules, np.where(costs < FAR, costs, 0))
+        self._sums += sums.tolist()
+        fresh = (missing == 0) & (sums < _ENDLESS)
+        return list(zip(np.minimum(sums, LONG)[fresh].tolist(), lefts[fresh].tolist(), strict=True))
 
     def _grow(self, n: int) -> None:
         """Know nonterminals up to ``n``; those that derive the empty string cost nothing."""
@@ -260,13 +260,9 @@ class Costs:
             self._uses.append([])
             self._rules_of.append([])
 
-    def _sum(self, rule: int) -> int:
-        cost = self._cost
-        return total((self._fixed[rule], *[cost[symbol] for symbol in self._rules[rule][1] if symbol >= 0]))
-
     def _lower(self, pending: list[tuple[int, int]]) -> None:
         """Lower nonterminals' costs, the cheapest first, and what follows from that."""
-        cost, missing = self._cost, self._missing
+        cost, missing, sums, rules = self._cost, self._missing, self._sums, self._rules
         stale = False
         while pending:
             found, left = heappop(pending)
@@ -274,13 +270,13 @@ class Costs:
                 continue
             first_time = cost[left] >= FAR
             stale = stale or not first_time or self._unsure
+            change = found if first_time else found - cost[left]
             cost[left] = found
             for rule in self._uses[left]:
-                if first_time:
-                    missing[rule] -= 1
-                if not missing[rule]:
-                    user = self._rules[rule][0]
-                    found = self._sum(rule)
+                sums[rule] += change
+                missing[rule] -= first_time
+                if not missing[rule] and sums[rule] < _ENDLESS:
+                    found, user = min(sums[rule], LONG), rules[rule][0]
                     if found < cost[user]:
                         heappush(pending, (found, user))
         self._stale = self._stale or stale
