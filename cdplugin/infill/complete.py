@@ -7,6 +7,7 @@ of it that lie in gaps; Dijkstra's algorithm says how many these are, and which.
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -135,6 +136,7 @@ class _Speller:
             for node in range(first, self._last[k]):
                 inside = node == first and k > 0 and self._elements[k - 1] == ws.GAP
                 self._place.setdefault(node, k - 1 if inside else k)
+        self._gaps_before = [0, *itertools.accumulate(element < 0 for element in self._elements)]
         records = records_of(self._arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[: grammar.n_lexemes - 1]
         self._skips = frozenset(np.flatnonzero(records[:, layout.X_IS_SKIP]).tolist())
         self._bare: dict[int, dict[tuple[int, int], int]] = {}  # without skips before
@@ -144,6 +146,8 @@ class _Speller:
 
     def cost(self, start: int, lexeme: int, end: int) -> int:
         """What the bytes of the lexeme, and of what is skipped before it, that lie in gaps cost; -1 if they are too many."""
+        if not self._meets_gap(start, end):
+            return 0
         way = self._from(start).get((lexeme, end))
         assert way is not None or self._work.header[ws.W_MOST_IN_GAP], "an end of a lexeme that was not measured"
         return -1 if way is None else ws.BYTE * way[0]
@@ -198,6 +202,8 @@ class _Speller:
     def _spelled(self, start: int, lexeme: int, end: int) -> _Spelling:
         """The bytes of a lexeme that lie in gaps, skips before it included."""
         written: list[tuple[int, int]] = []
+        if not self._meets_gap(start, end):  # nothing of it is written, and nothing has to keep it apart
+            return written, 0
         while (skip := self._from(start)[lexeme, end][1]) is not None:
             written += self._search(start, *skip)[0]
             start = skip[1]
@@ -241,6 +247,11 @@ class _Speller:
                     before[after] = (here, byte)
                     heapq.heappush(heap, (total, *after))
         raise AssertionError("a lexeme of the lattice that no bytes spell")
+
+    def _meets_gap(self, start: int, end: int) -> bool:
+        """Whether a gap lies between two nodes, or one of them in it."""
+        first, last = (self._place.get(node, len(self._elements)) for node in (start, end))
+        return self._gaps_before[last + self._is_in_gap(end)] > self._gaps_before[first]
 
     def _is_in_gap(self, node: int) -> bool:
         """Whether a node is that of a gap."""
