@@ -8,10 +8,12 @@ import pytest
 from engine_tools import ALL_BYTES, cases
 
 import cdplugin as cd
-from cdplugin.infill import rests, workspace
+from cdplugin.bits import bit_members
+from cdplugin.infill import answers, rests, workspace
 from cdplugin.infill import tables as tables_of
 from cdplugin.infill.parts import Part, laid_out, with_gaps
 from cdplugin.kernels import entry as engine
+from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
 
 VOCAB = cd.Vocabulary.from_bytes([*ALL_BYTES, b"</s>"], eos_token_ids=256)
@@ -148,7 +150,106 @@ def test_what_leaves_a_later_gap_open() -> None:
         assert len({cursor for cursor, _ in found}) == len(found)
         for cursor, text in found:
             assert cursor == tables.step(start, text + b" while y")
+        others = list(openings.cursors(start, between, [b"z(", b"x["]))
+        assert {b'z("""', b"x['''"} <= {text for _, text in others} - {text for _, text in found}
+        assert others[0] == found[0]  # what did last comes first
         two = list(openings.cursors(start, [(None, b" while y"), (None, b"z")]))
         assert two and all(cursor for cursor, _ in two)
     with tables, tables.rests.trying(3):
         assert len(list(openings.cursors(start, between))) <= 3
+
+
+def test_a_text_behind_what_closes_a_string() -> None:
+    """Where no text ends a gap from inside a string, one may behind its quotes, and it is kept."""
+    grammar = cd.Compiler(VOCAB).compile(cd.grammars.python(max_width=4))
+    for before, closing in ((b"x = '''a\n", b"'''"), (b'x = b"a', b'"')):
+        tables = cd.Infill(grammar)._tables
+        known = tables.rests
+        with tables, known.trying(10_000):
+            tail = known.tail([(None, b"]\n")])
+            known.texts[:] = [b"(y)+["]
+            cursor = tables.step(tables.start, before)
+            text = closing + b"(y)+["
+            assert known.find(cursor, tail, False) is None
+            assert known.find_closed(cursor, tail) == text
+            assert tables.accepts(before + text + b"]\n")
+            assert known.find(cursor, tail, False) == text
+            assert known.find_closed(tables.step(tables.start, b"x = ((('a"), tail) is None
+
+
+def test_a_string_is_opened_before_hundreds_of_classes_are_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mask of a gap behind an open one: texts are tried at few cursors, and a lattice is asked of two tokens at most.
+    Nothing is left undecided; what is in the mask can be completed, and what is not cannot.
+    """
+    printable = [bytes([byte]) for byte in range(32, 127)]
+    pairs = [a + b for a in printable for b in printable]
+    vocab = cd.Vocabulary.from_bytes([*ALL_BYTES, *pairs, b"</s>"], eos_token_ids=256 + len(pairs))
+    infill = cd.Infill(cd.Compiler(vocab).compile(cd.grammars.python(max_width=8)))
+    canvases = [
+        ["def f(x, y):\n    if x ", cd.GAP, " y:\n        z = g(", cd.GAP, "1) or h\n    return z\n"],
+        ["from a import ", cd.GAP, "def f(x):\n    for i in range(", cd.GAP, "len(x)):\n        y = x\n    return y\n"],
+        ["def f(x):\n    y = x.spli", cd.GAP, "1]\n    return True if ", cd.GAP, "(y) else 1\n"],
+        ["x = [", cd.GAP, "\nif x", cd.GAP, ":\n    y = 1\nelse:\n    y = 2\n"],
+    ]
+    counts = {"_first_of": 0, "completable": 0}
+
+    def count(of: type, name: str) -> None:
+        whole = getattr(of, name)
+
+        def counted(*arguments: object) -> object:
+            counts[name] += 1
+            return whole(*arguments)
+
+        monkeypatch.setattr(of, name, counted)
+
+    count(rests.Rests, "_first_of")
+    count(answers.Answers, "completable")
+    rng = random.Random(0)
+    for pieces in canvases[: cases(4, 1)]:
+        session = infill.new(pieces)
+        assert session.completable()
+        counts.update(_first_of=0, completable=0)
+        allowed = bit_members(session.mask(1)).tolist()
+        assert session.undecided == 0
+        assert counts["_first_of"] < 150 and counts["completable"] <= 2  # 265 to 364 where all classes are gone through
+        assert all(infill.new(pieces).insert(1, token) for token in rng.sample(allowed, 20))
+        left_out = sorted({*range(256 + len(pairs))} - {*allowed})
+        assert not any(session.insert(1, token) for token in rng.sample(left_out, 20))
+
+
+def test_common_texts_are_known_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first check of a fresh :class:`Infill` asks no lattice where what often ends a gap ends this one."""
+    grammar = cd.Compiler(VOCAB).compile(cd.grammars.python(max_width=4))
+    for pieces in (
+        ["x = [", cd.GAP, " for y\nz = 1\n"],
+        ["def f", cd.GAP, "this says what\n    x = 1\n"],
+        ["def f(x):\n    '''What ", cd.GAP, " is\n  it?\n\nx = ", cd.GAP, " for\n"],
+    ):
+        session = cd.Infill(grammar).new(pieces)
+        with monkeypatch.context() as patched:
+            patched.setattr(answers.Answers, "build", None)
+            assert session.completable()
+        assert session._tables.accepts(session.complete().encode())
+
+
+def test_lexemes_away_from_gaps_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a lexeme costs of which no byte lies in a gap is known: a long text takes no more measures than a short one."""
+    infill = cd.Infill(cd.Compiler(VOCAB).compile(cd.grammars.CPP))
+    plain = workspace.Workspace.call
+    measured: list[int] = []
+
+    def call(work: workspace.Workspace, op: int, a: int = 0, b: int = 0) -> int:
+        measured.append(op) if op == kernels.OP_MEASURE else None
+        return plain(work, op, a, b)
+
+    monkeypatch.setattr(workspace.Workspace, "call", call)
+    counts = []
+    for n in (2, 20):
+        lines = "    total += i;\n" * n
+        session = infill.new(
+            ["int f(int i) {\n    int total = 0;\n" + lines + "    for (int k ", cd.GAP, ") {\n" + lines + "    }\n}\n"]
+        )
+        measured.clear()
+        assert infill._tables.accepts(session.complete().encode())
+        counts.append(len(measured))
+    assert 0 < counts[1] <= counts[0] < 30

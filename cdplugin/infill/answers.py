@@ -43,6 +43,7 @@ class Answers:
         self._nodes = 0  # of the last lattice
         self._filled: tuple[list[Part], list[bytes] | None] = ([], None)  # what a search found last, and for what
         self._witness: tuple[list[Part], list[bytes]] = ([], [])  # a completion, perhaps not of the fewest bytes, and of what
+        self._kept: tuple[list[Part], list[bytes]] = ([], [])  # the same, of the text that masks are asked of
         self.proofs: Proofs | None = None
         """Of the last mask, where texts with its tokens are kept."""
         self._proof: tuple[list[Part], Witness | None] = ([], None)  # a text with slots that the matcher accepted, and of what
@@ -177,6 +178,9 @@ class Answers:
         last = self.length(parts)
         if tables.is_exact or last is None or hole >= last:  # the last: behind the first end token
             return 0
+        found = self.kept_fillings(parts)
+        if found is not None:
+            self._kept = list(parts), found
         self.proofs = proofs = Proofs(self, parts, hole, row, witness)
         undecided = proofs.decide()
         if tables.has_families and parts[hole].slot and not is_only_slot and witness is None and not row.any():
@@ -224,7 +228,7 @@ class Answers:
         """Fillings of parts without open slots that the matcher accepts, perhaps not of the fewest bytes; None where the
         lattices spell none at once.
         """
-        found = self.known_fillings(parts) or self._witness_of(parts)
+        found = self.kept_fillings(parts)
         if found is None and self.tables.has_families:
             found = self.known_fillings(parts) if self._is_completed_briefly(parts) else None
         elif found is None:
@@ -235,6 +239,13 @@ class Answers:
         """The fillings of these very parts, if they were those that the matcher accepted last."""
         known, found = self._witness
         return found if _are_same(known, parts) else None
+
+    def kept_fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
+        """Fillings of these very parts without open slots that the matcher accepted, if they were found last or are of the text
+        that masks are asked of.
+        """
+        kept, found = self._kept
+        return self.known_fillings(parts) or self._witness_of(parts) or (found if _are_same(kept, parts) else None)
 
     def known_fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
         """The fillings of these very parts, if they were what was found last."""

@@ -36,6 +36,7 @@ _OPENINGS = (
 )
 _BETWEEN = ((b"",), (b"", b" "))  # head and opening; and where the opening begins with a letter
 _MOST_HEADS = 16
+_FEWEST_OPENINGS = 2  # that are tried behind all heads before others are
 _FEW_OPENINGS = 4  # that are tried in a gap further on
 
 
@@ -57,13 +58,24 @@ class Openings:
             texts.insert(0, used)
         del self._heads[_MOST_HEADS:]
 
-    def cursors(self, start: int, elements: Sequence[Element], most: int = _FEW_OPENINGS) -> Iterator[tuple[int, bytes]]:
+    def cursors(
+        self, start: int, elements: Sequence[Element], heads: Sequence[bytes] = (), most: int | None = None
+    ) -> Iterator[tuple[int, bytes]]:
         """The cursors behind some open gaps, each once, with what the first of these was filled with.
 
-        ``most``: the openings that are tried behind each text that ended a gap.
+        ``heads``: others that are tried, after the one that did last. ``most``: the openings that are tried behind each text
+        that ended a gap.
         """
-        known = [head + between + o for head in self._heads for o in self._openings for between in _BETWEEN[o[:1].isalpha()]]
-        other = [text + opening for text in self._rests.texts for opening in self._openings[:most]]
+        first, *last = self._heads
+        few, more = self._openings[:_FEWEST_OPENINGS], self._openings[_FEWEST_OPENINGS:]
+        known = [
+            head + between + opening
+            for these, openings in (([first], self._openings), ([*heads, *last], few), ([*heads, *last], more))
+            for head in these
+            for opening in openings
+            for between in _BETWEEN[opening[:1].isalpha()]
+        ]
+        other = [text + opening for text in self._rests.texts for opening in self._openings[: most or _FEW_OPENINGS]]
         seen: set[int] = set()
         for cursor, text in self._behind(start, elements, itertools.chain(known, other)):
             if cursor not in seen:

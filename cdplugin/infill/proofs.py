@@ -11,14 +11,15 @@ some texts are tried that may end the gap (:mod:`cdplugin.infill.rests`); a latt
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cdplugin.bits import bit_flags, bit_members
+from cdplugin.bits import bit_flags, bit_members, packed_bits
 from cdplugin.errors import LimitExceeded
 from cdplugin.infill.parts import Part, laid_out, with_gaps, with_token
 from cdplugin.infill.rests import MOST_ELEMENTS
@@ -38,6 +39,12 @@ _FEW_WIDE_CLASSES = 64  # in a string
 _MOST_OPENINGS = 12  # behind texts that ended gaps, for a few tokens
 _FEW_TOKENS = 1000  # in doubt: they are looked at one by one
 _MOST_MISSES = 2  # classes one after the other that are not proven, before a lattice is asked
+_MOST_ASKED_AHEAD = 2  # tokens, before what a place leaves open that takes few of them is gone through
+_MOST_HEAD = 24  # bytes of a filling that may come before an opening
+_MOST_CURSORS = 32  # behind gaps that are filled, that are looked at for one mask
+_MOST_VAIN = 8  # of these, from which no text is found
+_FEW_NUMBERS = 1 << 15
+_FEW_BITS = 24  # tokens that are added to a row one by one
 
 Class = tuple[int, np.ndarray]
 """A cursor, and the tokens that lead to it."""
@@ -71,6 +78,8 @@ class Proofs:
         self._n_asked, self._most_asked = 0, _MOST_ASKED if self._is_brief else len(row) * 32
         self._found: list[bytes] | None = None
         """What the open places were last filled with."""
+        self._known = answers.kept_fillings(parts)
+        self._narrow: list[int] = []  # cursors before the place at which few tokens may come
         self._witness = witness
         self._left: list[bytes] = []  # what the places left of the hole are filled with
         self._texts: list[tuple[np.ndarray, tuple[list[bytes], list[bytes]] | Witness]] = []
@@ -111,6 +120,8 @@ class Proofs:
         if not row.any():
             return []
         cursors, numbers = successors(self._tables.arena, cursor, row)
+        if len(cursors) < _FEW_NUMBERS:
+            numbers = numbers.astype(np.int16)  # sorted by digits, in half the time
         order = np.argsort(numbers, kind="stable")
         heads = np.searchsorted(numbers[order], np.arange(len(cursors) + 1))
         found = [(after, order[heads[i] : heads[i + 1]]) for i, after in enumerate(cursors)]
@@ -196,9 +207,14 @@ class Proofs:
                     if len(doubtful) < before:
                         doubtful = self._open_for_some(start, doubtful)
                     continue
-                if self._answers.work >= search.until or self._n_asked >= self._most_asked:
+                is_used_up = self._answers.work >= search.until or self._n_asked >= self._most_asked
+                if self._narrow and (is_used_up or self._n_asked >= _MOST_ASKED_AHEAD or len(doubtful) < _FEW_TOKENS):
+                    doubtful = self._spread_at(self._narrow.pop(0), seen, doubtful)
+                    continue
+                if is_used_up:
                     break
-                token, doubtful = int(doubtful[0]), doubtful[1:]
+                token = self._next_of(doubtful)
+                doubtful = doubtful[doubtful != token]
                 is_legal = False
                 try:
                     is_legal = self._is_completed(token, search)
@@ -217,15 +233,46 @@ class Proofs:
             pass
         return undecided + len(doubtful)
 
+    def _next_of(self, doubtful: np.ndarray) -> int:
+        """The token in doubt to ask a lattice about: one that what is known of the place does not take, so that another filling
+        comes of it.
+        """
+        row = np.zeros(len(self._row), np.int32)
+        for cursor in self._narrow:
+            row |= self._tables.mask_at(cursor)
+        others = doubtful[~bit_flags(row)[doubtful]]
+        return int(others[0] if len(others) else doubtful[0])
+
     def _spread(self, fillings: list[bytes], seen: Counter[int], doubtful: np.ndarray) -> np.ndarray:
         """Take in a completion; returns the tokens that are still in doubt then.
 
-        ``seen``: how often the tokens at a cursor before the place were looked at: more may be known the next time.
+        ``seen``: how often the tokens at a cursor before the place were looked at: more may be known the next time. Of many
+        tokens, where the completion leaves few of them open, that is put off: these have hundreds of classes, and a filling
+        that opens a string mostly decides them all at once.
         """
         places = zip(fillings, self._elements[: self._at], strict=False)
         self._left = fillings[: self._at]
-        before = b"".join(filling + text for filling, (_, text) in places)
-        return self._spread_at(self._tables.step(self._tables.start, self._before + before), seen, doubtful)
+        left = b"".join(filling + text for filling, (_, text) in places)
+        cursor = self._tables.step(self._tables.start, self._before + left)
+        if self._n_asked >= _MOST_ASKED_AHEAD or len(doubtful) < _FEW_TOKENS or self._has_slots:
+            return self._spread_at(cursor, seen, doubtful)
+        before = len(doubtful)
+        if self._is_wide(cursor, doubtful):
+            doubtful = self._spread_at(cursor, seen, doubtful, _FEW_WIDE_CLASSES)
+        if len(doubtful) == before:
+            self._narrow.append(cursor)
+            self._allow(self._tokens_of(fillings[self._at]))
+        return doubtful
+
+    def _tokens_of(self, filling: bytes) -> np.ndarray:
+        """The tokens that what the place was filled with begins with."""
+        ids, _ = self._tables.vocab.token_of
+        found = [ids.get(filling[:i], -1) for i in range(1, len(filling) + 1)]
+        return np.array([token for token in found if token >= 0 and token not in self._answers.eos], np.int64)
+
+    def _is_wide(self, cursor: int, doubtful: np.ndarray) -> bool:
+        """Whether most of the tokens in doubt may come at a cursor, as in a string."""
+        return 2 * int(bit_flags(self._tables.mask_at(cursor))[doubtful].sum()) >= len(doubtful)
 
     def _open_widely(self, start: int, seen: Counter[int], doubtful: np.ndarray) -> np.ndarray:
         """Decide tokens after fillings of the places before this one that leave it open for most
@@ -234,22 +281,28 @@ class Proofs:
         tail = self._tail
         if tail is None or self._has_slots:  # texts of so many tokens cost too many tries
             return doubtful
-        rest = np.zeros(len(self._row), np.uint32)
-        np.bitwise_or.at(rest, doubtful >> 5, np.uint32(1) << (doubtful & 31).astype(np.uint32))
-        for cursor, text in self._openings.cursors(start, self._elements[: self._at]):
+        n_vain = 0
+        for cursor, text in itertools.islice(self._opened(start), _MOST_CURSORS):
             if len(doubtful) < _FEW_TOKENS:
                 break
-            if self._rests.find(cursor, tail.free, False) is None:
+            if not self._is_wide(cursor, doubtful):
                 continue
-            allowed = bit_flags(self._tables.mask_at(cursor) & rest.view(np.int32))
-            if 2 * int(allowed.sum()) < len(doubtful):
+            if self._rests.find_closed(cursor, tail.free) is None:
+                n_vain += 1
+                if n_vain == _MOST_VAIN:
+                    break
                 continue
             before = len(doubtful)
             doubtful = self._spread_at(cursor, seen, doubtful, _FEW_WIDE_CLASSES)
             if 2 * len(doubtful) < before:
                 self._openings.learn(text)
-            rest &= ~self._row.view(np.uint32)
         return doubtful
+
+    def _opened(self, start: int, most: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """:meth:`Openings.cursors` before the place."""
+        known = self._known
+        heads = [known[0][:i] for i in range(min(len(known[0]), _MOST_HEAD), -1, -1)] if known else []
+        return self._openings.cursors(start, self._elements[: self._at], heads, most)
 
     def _open_for_some(self, start: int, doubtful: np.ndarray) -> np.ndarray:
         """Decide a few tokens, each by itself, after such fillings; returns those that are still in doubt."""
@@ -257,12 +310,12 @@ class Proofs:
         if self._tail is None or self._has_slots or len(left) > _FEW_TOKENS:
             return doubtful
         texts = self._tables.vocab.tokens
-        for cursor, _ in self._openings.cursors(start, self._elements[: self._at], _MOST_OPENINGS):
+        for cursor, _ in self._opened(start, _MOST_OPENINGS):
             if not left:
                 break
             for token in left[:]:
                 after = self._tables.step(cursor, texts[token])
-                if after and self._is_proven(after, False):
+                if after and self._rests.find_closed(after, self._tail) is not None:
                     left.remove(token)
                     self._allow(np.array([token]))
         return np.array(left, np.int64)
@@ -291,13 +344,13 @@ class Proofs:
         for classes in lists:
             classes[:] = [(cursor, tokens) for cursor, tokens in classes if possible[tokens].all()]
 
-    def _is_proven(self, cursor: int, by_ending: bool = True) -> bool:
-        """Whether a completion is known from the cursor after a token. ``by_ending``: as in :meth:`Rests.find`."""
+    def _is_proven(self, cursor: int) -> bool:
+        """Whether a completion is known from the cursor after a token."""
         if self._tail is None:
             return False
         if self._parts[self._hole].slot:
             return self._tail.follows(cursor)
-        return self._rests.find(cursor, self._tail, by_ending) is not None
+        return self._rests.find(cursor, self._tail) is not None
 
     def _is_taken(self, cursor: int, tokens: np.ndarray) -> bool:
         """Whether the tokens of a class are proven, and so added to the row."""
@@ -347,4 +400,9 @@ class Proofs:
 
     def _allow(self, tokens: np.ndarray) -> None:
         """Add tokens to the row."""
-        np.bitwise_or.at(self._row.view(np.uint32), tokens >> 5, np.uint32(1) << (tokens & 31).astype(np.uint32))
+        if len(tokens) < _FEW_BITS:
+            np.bitwise_or.at(self._row.view(np.uint32), tokens >> 5, np.uint32(1) << (tokens & 31).astype(np.uint32))
+            return
+        flags = np.zeros(32 * len(self._row), np.bool_)
+        flags[tokens] = True
+        self._row |= packed_bits(flags)

@@ -28,6 +28,13 @@ _MOST_TAILS = 4 * MOST_ELEMENTS
 _MOST_KNOWN, _MOST_KNOWN_IN_ALL = 20_000, 60_000  # cursors, of one tail and of all
 _MOST_LENGTHENED = 8  # texts, at so many places
 _MOST_PLACES = 16
+_FIRST_TEXTS = (
+    *(b"#", b":#", b"0#", b"c#", b"c:#", b"():#", b"):#", b")#", b"]#", b"}#", b"\n#", b"if c:#", b"\nif c:#", b"\n    if c:#"),
+    *(b'"""#', b"'''#", b'"#', b"'#", b'"""', b"'''", b'():"""', b'():\n    """', b"():\n    ", b"):\n    if c:#", b"\n    "),
+    *(b"0", b"c", b"(", b")", b"]", b"}", b"):", b";", b";}", b"//", b"/*", b"*/"),
+)
+"""What often ends a gap, before texts were learned."""
+_CLOSINGS = (b'"""', b"'''", b"\n", b'"', b"'", b"*/", b"*)", b"`")
 _PADS = (b" ", b"a", b"0", b"#", b"\n")
 
 Element = tuple["int | None", bytes]
@@ -117,7 +124,7 @@ class Rests:
 
     def __init__(self, tables: InfillGrammar) -> None:
         self.tables = tables
-        self.texts: list[bytes] = [b""]
+        self.texts: list[bytes] = [b"", *_FIRST_TEXTS]
         self._texts_apart: list[bytes] = []
         self._joints: list[bytes] = [b""]
         self._closers = [bytes([byte]) for byte in b"0)]}\"'a: \n\x80\x90\xa0"]
@@ -203,6 +210,30 @@ class Rests:
             tail.vain[cursor] = self.version
         return found
 
+    def find_closed(self, cursor: int, tail: Tail) -> bytes | None:
+        """:meth:`find`, without short endings of the whole text, also by a text behind what closes a string or a comment."""
+        found = self.find(cursor, tail, False)
+        if found is not None or tail.count is not None or tail.vain.get(~cursor) == self.version:
+            return found
+        seen = {0, cursor}
+        for closing in _CLOSINGS:
+            after = self.tables.step(cursor, closing)
+            if after in seen:
+                continue
+            seen.add(after)
+            found = tail.known.get(after)
+            if found is None:
+                found = self._first_of(self._texts_apart, after, tail)
+            if found is None:
+                found = self._first_of(self.texts, after, tail)
+            if found is not None:
+                tail.note(cursor, closing + found)
+                self._learn(self.texts, closing + found, _MOST_RESTS)
+                return closing + found
+        if self.may_try:
+            tail.vain[~cursor] = self.version
+        return None
+
     def learn(self, fillings: Sequence[bytes]) -> None:
         """Take in texts that ended gaps."""
         for rest in fillings:
@@ -227,11 +258,15 @@ class Rests:
 
     def _first_of(self, texts: Iterable[bytes], cursor: int, tail: Tail) -> bytes | None:
         """What the first text, of those that are tried, comes to that may end the gap."""
+        step = self.tables.step
+        after = {b"": cursor}  # a text's first byte: most lead nowhere
         for text in texts:
             if not self.try_one():
                 break
-            found = tail.reached(cursor, text)
-            if found is not None:
+            first = text[:1]
+            if first not in after:
+                after[first] = step(cursor, first)
+            if after[first] and (found := tail.reached(cursor, text)) is not None:
                 return found
         return None
 
