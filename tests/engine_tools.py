@@ -111,8 +111,8 @@ TINY = {
     layout.DATA: 4,
     layout.VALUES: 4 * layout.VALUE_WORDS,
     layout.INDEX: 4,
-    layout.MEMO_KEYS: 4,
-    layout.MEMO_RESULTS: 4,
+    layout.MEMO: 4,
+    layout.MEMO_INDEX: 4,
     layout.STACK: 4,
     layout.TRANSITIONS: 4,
     layout.LEXER_STATES: lexer_layout.LEXER_WORDS,  # record 0 is of nothing, and zeros: kernels read it

@@ -37,7 +37,7 @@ SCHEMAS: list[Any] = [
 
 def tight(monkeypatch: pytest.MonkeyPatch) -> None:
     """From now on arenas start with next to nothing and grow by just what is asked for."""
-    small = {table: 16 if table in (layout.INDEX, layout.MEMO_KEYS, layout.MEMO_RESULTS) else 1 for table in arena.INITIAL}
+    small = {table: 16 if table in owned_tables.HASHED else 1 for table in arena.INITIAL}
     monkeypatch.setattr(arena, "INITIAL", small)
     monkeypatch.setattr(owned_tables, "_GROWTH_SMALL", 1.0)
     monkeypatch.setattr(owned_tables, "_GROWTH_LARGE", 1.0)

@@ -295,7 +295,7 @@ def check(before):
     over = {name: (account[name], most) for name, most in budgets.items() if account[name] > most}
     assert not over, over
     grown = resident() - before
-    assert grown <= 1.2 * sum(account.values()) + (32 << 20), (grown, account)  # 20 to 28 MiB whatever N is
+    assert grown <= 1.2 * sum(account.values()) + (8 << 20), (grown, account)
     print(grown >> 20, account)
 """
 PROGRAMS = {

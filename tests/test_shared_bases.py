@@ -199,7 +199,8 @@ def test_files_of_others_and_damaged_ones(vocab, tmp_path):
             compiler.load_learned(path)
     path.write_bytes(whole)
     arrays = dict(np.load(path))
-    arrays["13"] = arrays["13"] ^ 1  # a whole file with other content
+    tokens = str(layout.TOKEN_LISTS)
+    arrays[tokens] = arrays[tokens] ^ 1  # a whole file with other content
     np.savez_compressed(path, **arrays)
     with pytest.raises(cd.CdpluginError, match="damaged"):
         compiler.load_learned(path)

@@ -13,7 +13,7 @@ import numpy as np
 from cdplugin.collector import gc_paused
 from cdplugin.engine import pages
 from cdplugin.engine.blocks import DTYPES, Block, Span, Tables, address_of, dtype_of
-from cdplugin.engine.owned_tables import AT_ONCE, IN_USE, INITIAL, ROOM, OwnedTables
+from cdplugin.engine.owned_tables import AT_ONCE, HASHED, IN_USE, INITIAL, ROOM, OwnedTables
 from cdplugin.engine.shared_bases import SharedBases, Store
 from cdplugin.errors import CdpluginError, LimitExceeded
 from cdplugin.kernels import entry as kernels
@@ -109,7 +109,7 @@ class Arena(OwnedTables):
     def __init__(self, vocab: Vocabulary, limits: Limits) -> None:
         self._begin(vocab, limits, Notes(0))
         self.hold(Tables({t: np.empty(0, dtype_of(t)) for t in range(layout.N_TABLES)}), None, ())
-        self._spans: list[np.ndarray] = []  # what is copied into a clone's block: if that has been in use, and if it is zeros
+        self._copied = np.empty((0, 5), np.int64)  # what is copied into a clone's block
         self._opened: dict[int, Span] | None = None  # the tables of a clone's block, as large as they may be at once
         self._fixed: dict[int, np.ndarray] = {}  # the tables that clones share
         self.header = np.zeros(layout.HEADER_WORDS, np.int64)
@@ -118,6 +118,8 @@ class Arena(OwnedTables):
             self.set_table(table, np.zeros(size, dtype_of(table)))
         for number in (layout.N_VALUES, layout.N_LEXER_STATES, layout.N_ROWS):
             self.header[number] = 1  # 0 means none
+        for table, slots in HASHED.items():
+            self.header[slots] = 1 << (INITIAL[table].bit_length() - 1)
         self._set_vocabulary()
         with Notice(kernels.engine):
             self.call(kernels.OP_CONSTANTS)
@@ -185,8 +187,9 @@ class Arena(OwnedTables):
         head[layout.MAX_WORK] = limits.max_step_work
 
     def _in_use(self) -> dict[int, int]:
-        """The items in use of the tables that fill from the front."""
-        return {table: int(self.header[counter]) * words for table, (counter, words) in IN_USE.items()}
+        """The items in use of each table."""
+        counted = {table: int(self.header[counter]) * words for table, (counter, words) in IN_USE.items()}
+        return counted | {table: int(self.header[slots]) for table, slots in HASHED.items()}
 
     def freeze(self) -> None:
         """Bring what a clone gets a copy of into one block. The arena is not stepped after that."""
@@ -195,7 +198,7 @@ class Arena(OwnedTables):
         self.set_table(layout.STACK, np.empty(INITIAL[layout.STACK], np.int64))  # a large program may have made it larger
         block = self._held.block = Block.of({table: self.tables[table] for table in INITIAL}, in_use, ROOM)
         self.set_block(block)
-        self._spans = [block.copied(is_zero) for is_zero in (False, True)]
+        self._copied = block.copied()
         self._held.kind = (len(block.memory), *sorted(block.rooms.items()))
         opened = block.opened(AT_ONCE)
         if sum([end - start for start, end, _, _ in opened.values()]) <= self._most_taken_over:
@@ -213,9 +216,8 @@ class Arena(OwnedTables):
         other.address = address_of(other.header)
         own, kind = self._block, self._held.kind
         memory, noted = pages.acquire_room(len(own.memory), kind, self._most_taken_over)
-        copied = self._spans[noted is None]
-        kernels.engine(other.address, kernels.OP_COPY, address_of(memory), address_of(copied), len(copied))
-        block = Block(memory, own.spans, own.zeros, own.rooms)
+        kernels.engine(other.address, kernels.OP_COPY, address_of(memory), address_of(self._copied), len(self._copied))
+        block = Block(memory, own.spans, own.rooms)
         noted = noted or self._opened
         if noted is not None:
             block.take_over(noted)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from cdplugin.engine import pages
 from cdplugin.kernels.store import layout
 
 _LINE = 64  # bytes of a cache line: each table of a block begins at one
@@ -40,33 +41,32 @@ Span = tuple[int, int, int, type]
 class Block:
     """Several tables in one piece of memory, so that an arena takes them over at once.
 
-    ``memory``: uint8; ``zeros``: tables that are zeros where they are not in use; ``rooms``: for tables that may become larger
-    where they are, the byte where their room ends. Room that nobody has used takes no memory.
+    ``memory``: uint8, what is not in use anything; ``rooms``: for tables that may become larger where they are, the byte where
+    their room ends. Room that nobody has used takes no memory.
     """
 
     memory: np.ndarray
     spans: Mapping[int, Span]
-    zeros: Sequence[int] = ()
     rooms: Mapping[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, tables: Mapping[int, np.ndarray], in_use: Mapping[int, int], room: Mapping[int, int]) -> Block:
-        """Copies of ``tables``; ``in_use``: how many items of a table matter (default: all); others are zeros. ``room``: how
-        many times as large a table may become (default: 1).
+        """Copies of ``tables``; ``in_use``: how many items of a table matter. ``room``: how many times as large a table may
+        become (default: 1).
         """
         at = 0
         spans: dict[int, Span] = {}
         rooms: dict[int, int] = {}
         for table in sorted(tables, key=lambda table: table in room):
             array = tables[table]
-            used = min(in_use[table], len(array)) if table in in_use else int((np.flatnonzero(array)[-1:] + 1).sum())
+            used = min(in_use[table], len(array))
             unit = _PAGE if table in room else _LINE
             at = -(-at // unit) * unit
             spans[table] = (at, at + array.nbytes, at + used * array.itemsize, dtype_of(table))
             at += array.nbytes * room.get(table, 1)
             if table in room:
                 rooms[table] = at
-        block = cls(np.zeros(at, np.uint8), spans, [table for table in tables if table not in in_use], rooms)
+        block = cls(pages.fresh(at), spans, rooms)
         for table, array in tables.items():
             block.table(table)[:] = array
         return block
@@ -82,17 +82,12 @@ class Block:
 
     def extend(self, table: int, items: int) -> np.ndarray:
         """The table with so many items, at most :meth:`most`."""
-        start, before, used, dtype = self.spans[table]
-        end = start + items * DTYPES[table].itemsize
-        self.spans = {**self.spans, table: (start, end, used, dtype)}
-        if table in self.zeros:
-            self.memory[before:end] = 0
+        start, _, used, dtype = self.spans[table]
+        self.spans = {**self.spans, table: (start, start + items * DTYPES[table].itemsize, used, dtype)}
         return self.table(table)
 
     def take_over(self, spans: Mapping[int, Span]) -> None:
         """Make the tables as large as those that an earlier arena had in the same memory."""
-        for table in self.zeros:
-            self.memory[self.spans[table][1] : spans[table][1]] = 0
         own = self.spans
         self.spans = {table: (*span[:2], own[table][2], span[3]) for table, span in spans.items()}
 
@@ -118,18 +113,14 @@ class Block:
 
     def copy(self) -> Block:
         """The same in memory of its own."""
-        return Block(self.memory.copy(), self.spans, self.zeros)
+        return Block(self.memory.copy(), self.spans)
 
-    def copied(self, is_zero: bool) -> np.ndarray:
-        """What is to be copied into other memory, for ``OP_COPY`` (int64 ``(tables, 6)``): of each table, what is in use; zeros
-        after it, where the table has them and the memory (``is_zero``) has not.
-        """
+    def copied(self) -> np.ndarray:
+        """What is to be copied into other memory, for ``OP_COPY`` (int64 ``(tables, 5)``): of each table, what is in use."""
         address = address_of(self.memory)
         rows = []
         for table, (start, end, used, _) in self.spans.items():
-            n_words = -(-(used - start) // 8)
-            n_zeros = 0 if is_zero or table not in self.zeros else (end - start) // 8 - n_words
-            rows.append((table, start, (end - start) // DTYPES[table].itemsize, address + start, n_words, n_zeros))
+            rows.append((table, start, (end - start) // DTYPES[table].itemsize, address + start, -(-(used - start) // 8)))
         return np.array(rows, np.int64)
 
     def table(self, number: int) -> np.ndarray:

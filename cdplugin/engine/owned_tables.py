@@ -9,7 +9,7 @@ an arena whose table could not grow is as it was.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
@@ -22,9 +22,9 @@ from cdplugin.engine import pages
 from cdplugin.engine.blocks import DTYPES, Block, Tables, address_of, dtype_of
 from cdplugin.engine.values import Values
 from cdplugin.errors import LimitExceeded
-from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.masks import layout as mask_layout
+from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits
 from cdplugin.memory import Account
@@ -33,56 +33,55 @@ from cdplugin.memory import Account
 class _Sizes(NamedTuple):
     """How large a table is, in items.
 
-    ``initial``: at the beginning, zeros; enough for a small schema, so that most grammars never grow. Record 0 ("none") of
-    values, lexer states, their transitions, and rows is among them: kernels read it without asking.
+    ``initial``: at the beginning; enough for a small schema, so that most grammars never grow. Record 0 ("none") of values,
+    lexer states, their transitions, and rows is among them: kernels read it without asking.
 
     ``room``: how many times as large the table of a clone may become where it is: addresses that take no memory until they are
     used. Most grammars grow, and a copy would take fresh pages for what is there already.
 
     ``at_once``: how many times as large such a table may be used from the beginning, where arenas may be large: an operation
-    that runs out of room begins again. Only tables that fill from the front, so that what is not used is not touched.
+    that runs out of room begins again. What is not used is not touched.
 
-    ``for_walks``: what walks of much of the trie need.
-
-    ``counter``: of a table that fills from the front, the word of the header that counts its records, each of ``words`` items.
+    ``counter``: the word of the header that counts the table's records, or the entries of a hash table, each of ``words``
+    items. ``for_walks``: what walks of much of the trie need.
     """
 
     initial: int
-    room: int = 0
-    at_once: int = 0
-    for_walks: int = 0
-    counter: int = -1
+    room: int
+    at_once: int
+    counter: int
     words: int = 1
+    for_walks: int = 0
 
 
 _VALUE, _STATE, _BASE = layout.VALUE_WORDS, lexer_layout.LEXER_WORDS, mask_layout.BASE_WORDS
 _SIZES = {
-    layout.DATA: _Sizes(6144, 8, 2, 1 << 15, layout.DATA_USED),
-    layout.VALUES: _Sizes(1792 * _VALUE, 4, 2, (1 << 12) * _VALUE, layout.N_VALUES, _VALUE),
-    layout.INDEX: _Sizes(8192),
-    layout.MEMO_KEYS: _Sizes(2048),
-    layout.MEMO_RESULTS: _Sizes(2048),
-    layout.STACK: _Sizes(4608, 8, 0, 1 << 15, layout.STACK_TOP),
-    layout.TRANSITIONS: _Sizes(32 * 256, 64, 4, 128 * 256, layout.TRANSITIONS_USED),
-    layout.LEXER_STATES: _Sizes(128 * _STATE, 16, 4, 256 * _STATE, layout.N_LEXER_STATES, _STATE),
-    layout.ROWS: _Sizes(1024, 4),
-    layout.BASES: _Sizes(192 * _BASE, 4),
-    layout.MASKS: _Sizes(1024, 4),
-    layout.TOKEN_LISTS: _Sizes(8192, 16, 8, 1 << 17, layout.TOKENS_USED),
-    layout.ENDS: _Sizes(2048, 16, 2, 1 << 15, layout.ENDS_USED),
+    layout.DATA: _Sizes(6144, 8, 2, layout.DATA_USED, 1, 1 << 15),
+    layout.VALUES: _Sizes(1792 * _VALUE, 4, 2, layout.N_VALUES, _VALUE, (1 << 12) * _VALUE),
+    layout.INDEX: _Sizes(2048, 16, 4, layout.N_VALUES, 2),
+    layout.MEMO: _Sizes(1024, 16, 8, layout.MEMO_USED, 2),
+    layout.MEMO_INDEX: _Sizes(1024, 16, 8, layout.MEMO_USED, 2),
+    layout.STACK: _Sizes(4608, 8, 1, layout.STACK_TOP, 1, 1 << 15),
+    layout.TRANSITIONS: _Sizes(32 * 256, 64, 4, layout.TRANSITIONS_USED, 1, 128 * 256),
+    layout.LEXER_STATES: _Sizes(128 * _STATE, 16, 8, layout.N_LEXER_STATES, _STATE, 256 * _STATE),
+    layout.ROWS: _Sizes(1024, 16, 4, layout.N_ROWS, parser_layout.ROW_WORDS),
+    layout.BASES: _Sizes(192 * _BASE, 8, 2, layout.N_BASES, _BASE),
+    layout.MASKS: _Sizes(1024, 16, 4, layout.N_MASKS, mask_layout.MASK_WORDS),
+    layout.TOKEN_LISTS: _Sizes(8192, 32, 12, layout.TOKENS_USED, 1, 1 << 17),
+    layout.ENDS: _Sizes(2048, 16, 1, layout.ENDS_USED, 1, 1 << 15),
 }
 INITIAL = {table: sizes.initial for table, sizes in _SIZES.items()}
-ROOM = {table: sizes.room for table, sizes in _SIZES.items() if sizes.room}
-AT_ONCE = {table: sizes.at_once for table, sizes in _SIZES.items() if sizes.at_once}
+ROOM = {table: sizes.room for table, sizes in _SIZES.items()}
+AT_ONCE = {table: sizes.at_once for table, sizes in _SIZES.items()}
 FOR_WALKS = {table: sizes.for_walks for table, sizes in _SIZES.items() if sizes.for_walks}
-IN_USE = {table: (sizes.counter, sizes.words) for table, sizes in _SIZES.items() if sizes.counter >= 0}
+IN_USE = {table: (sizes.counter, sizes.words) for table, sizes in _SIZES.items()}
 
-MEMO = (layout.MEMO_KEYS, layout.MEMO_RESULTS)
-HASHED = (layout.INDEX, *MEMO)  # their numbers of items are powers of two
+HASHED = {layout.INDEX: layout.INDEX_SLOTS, layout.MEMO_INDEX: layout.MEMO_SLOTS}
+"""The hash tables, and the word of the header that says how many of their slots, a power of two, kernels use."""
 
 
 class Room(NamedTuple):
-    """Memory for a table: zeros, unless a word of the header says how much of the table is in use (``IN_USE``)."""
+    """Memory for a table, with anything in it."""
 
     array: np.ndarray
     page: np.ndarray | None
@@ -93,12 +92,9 @@ class Room(NamedTuple):
         dtype = DTYPES[table]
         size = items * dtype.itemsize
         if size < pages.LARGE:
-            return cls((np.empty if table in IN_USE else np.zeros)(items, dtype), None)
-        page, is_zero = pages.acquire(size)
-        part = page[:size] if table in HASHED else page
-        if not is_zero and table not in IN_USE:
-            part[:] = 0
-        return cls(part.view(dtype), page)
+            return cls(np.empty(items, dtype), None)
+        page = pages.acquire(size)
+        return cls(page.view(dtype), page)
 
 
 _GROWTH_SMALL, _GROWTH_LARGE = 4.0, 2.0  # factors for tables below and above a MiB: a kernel that ran out of room starts again
@@ -222,9 +218,8 @@ class OwnedTables(Values):
 
     @property
     def _doubled(self) -> int:
-        """Bytes of the largest hashed table, twice as large as it is."""
-        index, *memo = (self.tables[table].nbytes for table in HASHED)
-        return 2 * max(index, sum(memo))
+        """Bytes of the largest hash table, twice as large as it is."""
+        return 2 * max(self.tables[table].nbytes for table in HASHED)
 
     def _too_large(self) -> LimitExceeded:
         return LimitExceeded("one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.max_bytes}")
@@ -232,7 +227,7 @@ class OwnedTables(Values):
     def note_size(self) -> None:
         """Compare the bytes with the budget and tell :attr:`account`. Called whenever tables, or late rules, have grown.
 
-        An arena without room for the next doubling of a hashed table is over budget, too: a step that needed it would fail
+        An arena without room for the next doubling of a hash table is over budget, too: a step that needed it would fail
         because of what others have left there.
         """
         nbytes = self.nbytes
@@ -276,7 +271,7 @@ class OwnedTables(Values):
         """Make a table (other than an index) hold at least ``size`` items; its content stays. Raises :class:`LimitExceeded`."""
         length = len(self.tables[table])
         if length < size:
-            self._replace((table,), max(size, int(_GROWTH_LARGE * length)), size)
+            self._replace(table, max(size, int(_GROWTH_LARGE * length)), size)
 
     def reserve_for_walks(self) -> None:
         """Make room for walks of much of the trie, which lexemes of names and words ask for: a walk that runs out of it starts
@@ -288,10 +283,7 @@ class OwnedTables(Values):
 
     def _grow(self, table: int, needed: int) -> None:
         """Make a table larger, as a kernel asked."""
-        if table in HASHED:
-            needed = 1 << (needed - 1).bit_length()
-        wanted = max(self._grown(table), needed)
-        self._replace(MEMO if table == layout.MEMO_KEYS else (table,), wanted, needed)
+        self._replace(table, max(self._grown(table), needed), needed)
         self._n_growths += 1
         self._grow_beside(table)
 
@@ -299,8 +291,7 @@ class OwnedTables(Values):
         """How many items a table is to have when it grows."""
         length = len(self.tables[table])
         is_small = length * DTYPES[table].itemsize < 1 << 20 or self._n_growths >= _MANY_GROWTHS
-        wanted = int((_GROWTH_SMALL if is_small else _GROWTH_LARGE) * length)
-        return 1 << (wanted - 1).bit_length() if table in HASHED else wanted
+        return int((_GROWTH_SMALL if is_small else _GROWTH_LARGE) * length)
 
     def _grow_beside(self, grown: int) -> None:
         """Make the other tables larger that are half full, now that an operation begins again: it would run out of theirs next.
@@ -315,28 +306,21 @@ class OwnedTables(Values):
             if table == grown or 2 * words * int(head[counter]) < items:
                 continue
             wanted, in_block = self._grown(table), self._most_in_block(table)
-            if items < in_block or (is_long and self._has_bytes((table,), wanted, self._doubled)):
-                self._replace((table,), wanted, items + 1)
-        for tables, counter in ((MEMO, layout.MEMO_USED), ((layout.INDEX,), layout.N_VALUES)) if is_long else ():
-            items = len(self.tables[tables[0]])
-            wanted = self._grown(tables[0])
-            if tables[0] != grown and 4 * int(head[counter]) > items and self._has_bytes(tables, wanted, self._doubled):
-                self._replace(tables, wanted, items)
+            if items < in_block or (is_long and self._has_bytes(table, wanted, self._doubled)):
+                self._replace(table, wanted, 2 * items if table in HASHED else items + 1)
 
-    def _has_bytes(self, tables: Sequence[int], items: int, reserved: int = 0) -> bool:
-        """Whether some tables may have so many items each, while those are there, too, whose place they take: all that are not
-        extended. ``reserved``: bytes that are to be left.
+    def _has_bytes(self, table: int, items: int, reserved: int = 0) -> bool:
+        """Whether a table may have so many items, while it is there, too, as it is, unless it is extended. ``reserved``: bytes
+        that are to be left.
         """
-        added = reserved
-        for table in tables:
-            size = items * DTYPES[table].itemsize
-            if items <= self._most_in_block(table):
-                added += size - self.tables[table].nbytes
-                continue
-            added += size if size < pages.LARGE else pages.rounded(size)
-            if self._is_extended(table):
+        size = items * DTYPES[table].itemsize
+        if items <= self._most_in_block(table):
+            added = size - self.tables[table].nbytes
+        else:
+            added = size if size < pages.LARGE else pages.rounded(size)
+            if table in self._pages:
                 added -= self._own[table]
-        return self.nbytes + added <= self._most_bytes
+        return self.nbytes + added + reserved <= self._most_bytes
 
     def _most_in_block(self, table: int) -> int:
         """How many items a table may have where it is, in the block that the arena began with; 0: it does not lie there.
@@ -347,10 +331,6 @@ class OwnedTables(Values):
             return 0
         return min(self._block.most(table), self.max_bytes // _PARTS // DTYPES[table].itemsize)
 
-    def _is_extended(self, table: int) -> bool:
-        """Whether a table's pages become more when it grows."""
-        return table in self._pages and table not in HASHED
-
     def _extend(self, table: int, items: int) -> bool:
         """Make a table's pages more; whether that was possible."""
         with self._changing():
@@ -359,71 +339,58 @@ class OwnedTables(Values):
             self.set_table(table, page.view(DTYPES[table]))
         return len(self.tables[table]) >= items
 
-    def _replace(self, tables: Sequence[int], wanted: int, needed: int) -> None:
-        """Put larger tables in the place of some, with their content: of ``wanted`` items, or fewer where memory is short, but
+    def _replace(self, table: int, wanted: int, needed: int) -> None:
+        """Put a larger table in the place of one, with its content: of ``wanted`` items, or fewer where memory is short, but
         ``needed`` and an eighth more than there are: what grows item by item is not copied for each.
 
-        Nobody may hold an old table meanwhile: its pages could not be handed on.
+        Nobody may hold the old table meanwhile: its pages could not be handed on.
         """
-        length = len(self.tables[tables[0]])
-        is_hashed = tables[0] in HASHED
-        in_block = self._most_in_block(tables[0])
+        length = len(self.tables[table])
+        in_block = self._most_in_block(table)
         if needed <= in_block:
             wanted = min(wanted, in_block)
-        least = needed if is_hashed else min(max(needed, length + (length >> 3)), wanted)
+        least = min(max(needed, length + (length >> 3)), wanted)
         items = wanted
-        reserved = 0 if is_hashed or self._stretched else self._doubled
-        while items > least and not self._has_bytes(tables, items, reserved):
-            items = max(items >> 1 if is_hashed else (length + items) >> 1, least)
-        if items == least and not self._has_bytes(tables, least):
+        reserved = 0 if table in HASHED or self._stretched else self._doubled
+        while items > least and not self._has_bytes(table, items, reserved):
+            items = max((length + items) >> 1, least)
+        if items == least and not self._has_bytes(table, least):
             self.over_budget = True
             raise self._too_large()
         if items <= in_block:
             assert self._block is not None
             with self._changing():
-                self.set_table(tables[0], self._block.extend(tables[0], items))
+                self.set_table(table, self._block.extend(table, items))
             self.note_size()
             return
-        if not (self._is_extended(tables[0]) and self._extend(tables[0], items)):
+        if not (table in self._pages and self._extend(table, items)):
             try:
-                fresh = [Room.of(table, items) for table in tables]
+                fresh = Room.of(table, items)
             except MemoryError:
                 raise LimitExceeded("no memory is left for the grammar's states") from None
             with self._changing():
-                freed = self._install(tables, fresh)
+                freed = self._install(table, fresh)
             pages.release(freed)
         self.note_size()
-        self.header[layout.WORK_LEFT] -= items * len(tables) >> _COPIED_BITS
+        self.header[layout.WORK_LEFT] -= items >> _COPIED_BITS
 
-    def _install(self, tables: Sequence[int], fresh: Sequence[Room]) -> list[np.ndarray]:
-        """Make allocated room the arena's tables, filled from the old ones; returns the pages of these."""
-        old = [self.tables[table] for table in tables]
-        freed = []
-        for table, room in zip(tables, fresh, strict=True):
-            if table in self._pages:
-                freed.append(self._pages.pop(table))
-            if room.page is not None:
-                self._pages[table] = room.page
-            self.set_table(table, room.array)
-        if tables[0] == layout.INDEX:
-            kernels.engine(self.address, kernels.OP_REINDEX, 0, 0, 0)
-        elif tables[0] == layout.MEMO_KEYS:
-            self.set_table(layout.OLD_KEYS, old[0])
-            self.set_table(layout.OLD_RESULTS, old[1])
-            kernels.engine(self.address, kernels.OP_REMEMO, 0, 0, 0)
-            self.set_table(layout.OLD_KEYS, np.empty(0, np.int64))
-            self.set_table(layout.OLD_RESULTS, np.empty(0, np.int64))
-        else:
-            fresh[0].array[: len(old[0])] = old[0]
+    def _install(self, table: int, fresh: Room) -> list[np.ndarray]:
+        """Make allocated room the arena's table, filled from the old one; returns the pages of that."""
+        old = self.tables[table]
+        freed = [self._pages.pop(table)] if table in self._pages else []
+        if fresh.page is not None:
+            self._pages[table] = fresh.page
+        self.set_table(table, fresh.array)
+        fresh.array[: len(old)] = old
         return freed
 
     def _lend_stack(self, items: int) -> None:
         """Replace the stack by a larger, empty one. Its pages have been in use before, since fresh memory is slow. Raises
         :class:`LimitExceeded`.
         """
-        if not self._has_bytes((layout.STACK,), items):
+        if not self._has_bytes(layout.STACK, items):
             self.over_budget = True
             raise self._too_large()
-        page, _ = pages.acquire(max(items * DTYPES[layout.STACK].itemsize, _LENT))
+        page = pages.acquire(max(items * DTYPES[layout.STACK].itemsize, _LENT))
         self._pages[layout.STACK] = page
         self.set_table(layout.STACK, page.view(DTYPES[layout.STACK]))

@@ -56,18 +56,18 @@ def rounded(nbytes: int) -> int:
     return -(-nbytes // step) * step
 
 
-def acquire(nbytes: int) -> tuple[np.ndarray, bool]:
-    """uint8, :func:`rounded` ``nbytes``, and whether they are zeros; otherwise their content is anything."""
+def acquire(nbytes: int) -> np.ndarray:
+    """uint8, :func:`rounded` ``nbytes``; their content is anything."""
     global _kept
     size = rounded(nbytes)
     found = _take(size)
     if found is not None:
-        return found.block, False
+        return found.block
     if size >= _HUGE:
         with _lock:
             _free.clear()
             _kept = 0
-    return _fresh(size), True
+    return fresh(size)
 
 
 def acquire_room(nbytes: int, kind: Hashable, most: int) -> tuple[np.ndarray, Any]:
@@ -75,7 +75,7 @@ def acquire_room(nbytes: int, kind: Hashable, most: int) -> tuple[np.ndarray, An
     of which at most ``most`` bytes had been in use; None: it is fresh, and zeros.
     """
     found = _take(kind, most)
-    return (_fresh(nbytes), None) if found is None else (found.block, found.note)
+    return (fresh(nbytes), None) if found is None else (found.block, found.note)
 
 
 def _take(key: Hashable, most: int = sys.maxsize) -> Waiting | None:
@@ -89,7 +89,8 @@ def _take(key: Hashable, most: int = sys.maxsize) -> Waiting | None:
         return found
 
 
-def _fresh(size: int) -> np.ndarray:
+def fresh(size: int) -> np.ndarray:
+    """uint8 zeros in pages of their own, which take no memory until they are used."""
     if not hasattr(mmap, "MAP_ANONYMOUS"):
         return np.zeros(size, np.uint8)
     return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)

@@ -76,6 +76,7 @@ class Store:
             self.header[2 * table], self.header[2 * table + 1] = address_of(array), len(array)
         self.header[layout.WORK_LEFT] = self.header[layout.WORK_GRANTED] = self.header[layout.MAX_WORK] = _UNBOUNDED
         self.header[layout.WORDS] = n_words
+        self.header[layout.INDEX_SLOTS] = sizes[layout.INDEX]  # all of them: readers look values up while others are added
         self.fill({layout.VALUES: values, layout.DATA: data})
         self.same = int(self.header[layout.N_VALUES])
 

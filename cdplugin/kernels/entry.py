@@ -42,7 +42,6 @@ from cdplugin.kernels.store.arena import (
     memo_put,
     pack,
     reindex,
-    rememo,
     set_flags,
     spend,
 )
@@ -63,7 +62,6 @@ from cdplugin.kernels.store.stack import intern_words, push_pair
     OP_START_OF,  # a: row -> the cursor at the boundary before it
     OP_COMPLETE,  # a: nonterminal, b: origin -> the kernel items that completing it there gives, a value
     OP_REINDEX,
-    OP_REMEMO,
     OP_NOTE,  # a: kind of memo, b: its two keys as a word, c: the result -> the result
     OP_EDGES,  # a: cursor, b: address of int64 (n, 2) bytes (-1: any) and tokens, c: n -> (place, cursor) pairs on the stack
     OP_ONLY_BYTE,  # a: cursor -> 1 + the only byte that leads on, 0 if there is none, or another
@@ -71,13 +69,13 @@ from cdplugin.kernels.store.stack import intern_words, push_pair
     OP_SUCCESSORS,  # a: cursor, b: address of a question (masks/successors.py) -> how many cursors tokens lead to, or FULL
     OP_PREPARE,  # a: words of a question at the bottom of the stack (parser/rules.py) -> words of the answer, UNUSUAL, NO_TEXT
     OP_DERIVATIVES,  # a: expression, b, c: bytes from .. below -> how many pairs (bytes, their derivative) are on the stack
-    OP_COPY,  # a: address of memory, b: address of int64 (n, 6) tables (_copy), c: n -> 0
+    OP_COPY,  # a: address of memory, b: address of int64 (n, 5) tables (_copy), c: n -> 0
     OP_PLAIN_RUN,  # a: expression -> how much plain text keeps it alive (regex/slices.py: plain_run_bound)
     OP_TRANSITIONS,  # a: address of int64 (n,) lexer states, b: address of int32 (n, 256) for their transitions, c: n -> 0
     OP_LEARN,  # a: base, b: address of the shared store's header -> 0, 1 if that has no room (masks/shared.py: learn)
     OP_CLASSES,  # a: expression -> its classes of bytes, noted as a value (regex/derive.py: note_classes)
     OP_RUN,  # a: cursor, b: address of uint8 text, c: its bytes -> cursor after them (0: dead)
-) = range(28)
+) = range(27)
 
 MATCHES_SOMETHING, MATCHES_EMPTY = 1, 2  # what OP_STATUS answers
 JOB_WORDS = 5
@@ -171,22 +169,19 @@ def _fill_row(h, cursor, row_address, stops_address):
 
 @kernel
 def _copy(h, target, rows_address, count):
-    """Lay out tables in memory at ``target`` and enter them into the header: copy what is in use, clear what follows. 0.
+    """Lay out tables in memory at ``target`` and enter them into the header, with copies of what is in use of them. 0.
 
-    A table has a row of six words: its number, its offset in bytes, its capacity in items, the address of what is copied, how
-    many words that are, and how many after them are cleared.
+    A table has a row of five words: its number, its offset in bytes, its capacity in items, the address of what is copied, and
+    how many words that are.
     """
     head = header(h)
-    rows = view_i64(rows_address, 6 * count)
-    for row in range(0, 6 * count, 6):
+    rows = view_i64(rows_address, 5 * count)
+    for row in range(0, 5 * count, 5):
         address = target + rows[row + 1]
         head[2 * rows[row]] = address
         head[2 * rows[row] + 1] = rows[row + 2]
-        n_words, n_zeros = rows[row + 4], rows[row + 5]
-        new = view_i64(address, n_words + n_zeros)
-        copy_words(new, 0, view_i64(rows[row + 3], n_words), 0, n_words)
-        for i in range(n_words, n_words + n_zeros):
-            new[i] = 0
+        n_words = rows[row + 4]
+        copy_words(view_i64(address, n_words), 0, view_i64(rows[row + 3], n_words), 0, n_words)
     return 0
 
 
@@ -314,9 +309,7 @@ def engine(h, op, a, b, c):
         return np.int64(learn(h, a, b))
     if op == OP_RUN:
         return np.int64(step_bytes(h, a, view_u8(b, c), 0, c))
-    if op == OP_REINDEX:
-        return np.int64(reindex(h))
-    return np.int64(rememo(h))
+    return np.int64(reindex(h))
 
 
 run = engine

@@ -137,7 +137,7 @@ def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 @contextmanager
 def tight_tables() -> Iterator[None]:
     """Arenas that are made now begin with next to nothing, have pages of their own early, and grow by little, so often."""
-    hashed = (arena.layout.INDEX, arena.layout.MEMO_KEYS, arena.layout.MEMO_RESULTS)
+    hashed = owned_tables.HASHED
     small = {table: 16 if table in hashed else 1 for table in arena.INITIAL}
     small[arena.layout.VALUES] = arena.layout.VALUE_WORDS  # record 0 is of nothing, and zeros: kernels read it
     small[arena.layout.LEXER_STATES] = lexer_layout.LEXER_WORDS

@@ -264,7 +264,7 @@ def intern(h, kind, start, count):
     values = i64(h, layout.VALUES)
     data = i64(h, layout.DATA)
     index = i32(h, layout.INDEX)
-    mask = index.shape[0] - 1
+    mask = head[layout.INDEX_SLOTS] - 1
     slot = first_slot(hash_, mask)
     while True:
         value = np.int64(index[slot])
@@ -286,9 +286,12 @@ def intern(h, kind, start, count):
     if not has_room(h, layout.VALUES, (value + 1) * layout.VALUE_WORDS) or not has_room(h, layout.DATA, offset + count):
         return statuses.GROW
     # all room is there before anything is written, so a call that fails leaves no trace
-    if 2 * (value + 1) > index.shape[0]:
-        has_room(h, layout.INDEX, 2 * index.shape[0])
-        return statuses.GROW
+    if 2 * (value + 1) > mask + 1:
+        if not _widen(h, layout.INDEX, layout.INDEX_SLOTS):
+            return statuses.GROW
+        reindex(h)
+        mask = head[layout.INDEX_SLOTS] - 1
+        slot = _free_slot(index, mask, hash_)
     copy_words(data, offset, words, start, count)
     record = value * layout.VALUE_WORDS
     values[record + layout.V_KIND] = kind
@@ -314,7 +317,7 @@ def find(h, kind, words, start, count):
     values = i64(h, layout.VALUES)
     data = i64(h, layout.DATA)
     index = i32(h, layout.INDEX)
-    mask = index.shape[0] - 1
+    mask = header(h)[layout.INDEX_SLOTS] - 1
     slot = first_slot(hash_, mask)
     while index[slot] != 0:
         value = np.int64(index[slot])
@@ -332,20 +335,40 @@ def find(h, kind, words, start, count):
 
 
 @kernel
-def reindex(h):
-    """Fill a fresh, zeroed INDEX from VALUES, after the owner has made it larger. Returns 0. Values are distinct, so no words
-    are compared.
+def _free_slot(index, mask, hash_):
+    """The slot of a hash table where something new goes; ``mask``: its slots less one."""
+    slot = first_slot(hash_, mask)
+    while index[slot] != 0:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@kernel
+def _widen(h, table, slots):
+    """Clear a hash table and use twice as many slots of it, whose number is header word ``slots``; the caller fills it again.
+    False if the owner must make the table larger first.
     """
+    head = header(h)
+    n_slots = 2 * head[slots]
+    if not has_room(h, table, n_slots):
+        return False
+    head[layout.WORK_LEFT] -= n_slots >> layout.SLOTS_BITS
+    index = i32(h, table)
+    for slot in range(n_slots):
+        index[slot] = 0
+    head[slots] = n_slots
+    return True
+
+
+@kernel
+def reindex(h):
+    """Fill a cleared INDEX from VALUES. Returns 0. Values are distinct, so no words are compared."""
     head = header(h)
     values = i64(h, layout.VALUES)
     index = i32(h, layout.INDEX)
-    mask = index.shape[0] - 1
+    mask = head[layout.INDEX_SLOTS] - 1
     for value in range(1, head[layout.N_VALUES]):
-        hash_ = values[value * layout.VALUE_WORDS + layout.V_HASH]
-        slot = first_slot(hash_, mask)
-        while index[slot] != 0:
-            slot = (slot + 1) & mask
-        index[slot] = value
+        index[_free_slot(index, mask, values[value * layout.VALUE_WORDS + layout.V_HASH])] = value
     return 0
 
 
@@ -389,12 +412,13 @@ def word_of(h, value, position):
 
 
 @kernel
-def _memo_slot(keys, key):
-    """The slot of a key in the memo table: where it is, or the free one where it would go."""
-    hash_ = mix(layout.HASH_SEED, key)
-    mask = keys.shape[0] - 1
-    slot = first_slot(hash_, mask)
-    while keys[slot] != 0 and keys[slot] != key:
+def _memo_slot(h, key):
+    """The slot of a key in the memo's index: where it is, or the free one where it would go."""
+    memo = i64(h, layout.MEMO)
+    index = i32(h, layout.MEMO_INDEX)
+    mask = header(h)[layout.MEMO_SLOTS] - 1
+    slot = first_slot(mix(layout.HASH_SEED, key), mask)
+    while index[slot] != 0 and memo[2 * np.int64(index[slot]) - 2] != key:
         slot = (slot + 1) & mask
     return slot
 
@@ -405,12 +429,9 @@ def memo_get(h, kind, a, b):
 
     Both ids are below ``2**ID_BITS``; a function of one id has ``b = 0``, a function of an id and a byte has the byte there.
     """
-    keys = i64(h, layout.MEMO_KEYS)
     key = (kind << (2 * layout.ID_BITS)) | (a << layout.ID_BITS) | b
-    slot = _memo_slot(keys, key)
-    if keys[slot] == 0:
-        return -1
-    return i64(h, layout.MEMO_RESULTS)[slot]
+    entry = np.int64(i32(h, layout.MEMO_INDEX)[_memo_slot(h, key)])
+    return i64(h, layout.MEMO)[2 * entry - 1] if entry else np.int64(-1)
 
 
 @kernel
@@ -422,30 +443,32 @@ def memo_put(h, kind, a, b, result):
     if result < 0:
         return result
     head = header(h)
-    keys = i64(h, layout.MEMO_KEYS)
-    # keys and results grow together: the owner knows them as a pair
-    if 2 * (head[layout.MEMO_USED] + 1) > keys.shape[0]:
-        has_room(h, layout.MEMO_KEYS, 2 * keys.shape[0])
-        return statuses.GROW
     key = (kind << (2 * layout.ID_BITS)) | (a << layout.ID_BITS) | b
-    slot = _memo_slot(keys, key)
-    if keys[slot] == 0:
-        keys[slot] = key
-        head[layout.MEMO_USED] += 1
-    i64(h, layout.MEMO_RESULTS)[slot] = result
+    slot = _memo_slot(h, key)
+    index = i32(h, layout.MEMO_INDEX)
+    entry = np.int64(index[slot])
+    if entry == 0:
+        entry = head[layout.MEMO_USED] + 1
+        if not has_room(h, layout.MEMO, 2 * entry):
+            return statuses.GROW
+        if 2 * entry > head[layout.MEMO_SLOTS]:
+            if not _widen(h, layout.MEMO_INDEX, layout.MEMO_SLOTS):
+                return statuses.GROW
+            _index_memo(h)
+            slot = _memo_slot(h, key)
+        i64(h, layout.MEMO)[2 * entry - 2] = key
+        index[slot] = entry
+        head[layout.MEMO_USED] = entry
+    i64(h, layout.MEMO)[2 * entry - 1] = result
     return result
 
 
 @kernel
-def rememo(h):
-    """Fill a fresh, zeroed memo table from OLD_KEYS and OLD_RESULTS, after the owner has made it larger. Returns 0."""
-    keys = i64(h, layout.MEMO_KEYS)
-    results = i64(h, layout.MEMO_RESULTS)
-    old_keys = i64(h, layout.OLD_KEYS)
-    old_results = i64(h, layout.OLD_RESULTS)
-    for i in range(old_keys.shape[0]):
-        if old_keys[i] != 0:
-            slot = _memo_slot(keys, old_keys[i])
-            keys[slot] = old_keys[i]
-            results[slot] = old_results[i]
-    return 0
+def _index_memo(h):
+    """Fill a cleared MEMO_INDEX. The keys are distinct, so none are compared."""
+    head = header(h)
+    memo = i64(h, layout.MEMO)
+    index = i32(h, layout.MEMO_INDEX)
+    mask = head[layout.MEMO_SLOTS] - 1
+    for entry in range(1, head[layout.MEMO_USED] + 1):
+        index[_free_slot(index, mask, mix(layout.HASH_SEED, memo[2 * entry - 2]))] = entry

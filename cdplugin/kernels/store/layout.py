@@ -6,6 +6,7 @@
     VALUES   | kind offset length hash flags aux | kind offset … |          a record per value id
     DATA     | words of value 1 | words of value 2 | …                       a value is VALUES[id] and its words
     INDEX    | 0 | 7 | 0 | 3 | …                                             hash -> value id
+    MEMO     | key result | key result | …                                   a function's arguments, and its result
 
 The header is an int64 array. Table ``k`` has its address in word ``2k`` and its capacity, in items, in word ``2k + 1``; the
 scalars follow. A *record* is a fixed number of int64 words at ``number * …_WORDS`` of its table; its fields are the constants
@@ -23,12 +24,10 @@ a record are read through ``i64``, ``i32`` and ``u8`` of :mod:`cdplugin.kernels.
 (
     DATA,  # int64; the words of all values, one value after the other. intern
     VALUES,  # records V_, by value id. intern; the owner of a kind writes its V_AUX
-    INDEX,  # int32; hash table of value ids, 0: free; its length is a power of two. intern, reindex
-    MEMO_KEYS,  # int64; hash table of packed (kind, a, b), 0: free. memo_put, rememo
-    MEMO_RESULTS,  # int64; the result beside each key. memo_put, rememo
+    INDEX,  # int32; hash table of value ids, 0: free, of which INDEX_SLOTS are in use. intern, reindex
+    MEMO,  # int64 pairs (packed (kind, a, b), result), one entry after the other. memo_put
+    MEMO_INDEX,  # int32; hash table of entries of MEMO, from 1, 0: free, of which MEMO_SLOTS are in use. memo_put
     STACK,  # int64; operands and work lists, empty at the beginning of an operation. every kernel, above its STACK_TOP
-    OLD_KEYS,  # int64; MEMO_KEYS before it grew. the owner; rememo reads it
-    OLD_RESULTS,  # int64; MEMO_RESULTS before it grew. the owner; rememo reads it
     TRANSITIONS,  # int32; rows of lexer states: -1 unknown, 0 dead, else the next state and perhaps ENDS_BIT. lexer
     LEXER_STATES,  # records L_, by lexer state. lexer; masks write L_BASE
     ROWS,  # records R_, by row. parser.earley
@@ -63,10 +62,11 @@ a record are read through ``i64``, ``i32`` and ``u8`` of :mod:`cdplugin.kernels.
     TRIE_LISTED,  # int32; the tokens in the order of their nodes. masks.trie
     TOKEN_RANGES,  # int64; inclusive (first, last) pairs of token ids, of token terminals. compiler
     N_TABLES,
-) = range(42)
+) = range(40)
 
 INT32_TABLES = (
     INDEX,
+    MEMO_INDEX,
     TRANSITIONS,
     TOKEN_LISTS,
     TRIE_DEPTH,
@@ -91,6 +91,8 @@ _S = 2 * N_TABLES
     N_VALUES,  # values stored, the unused id 0 included
     DATA_USED,  # words of DATA in use
     MEMO_USED,  # memo entries
+    INDEX_SLOTS,  # slots of INDEX in use, a power of two: it becomes larger where it is, as far as the table has room
+    MEMO_SLOTS,  # the same for MEMO_INDEX
     STACK_TOP,  # words of STACK in use
     REQUEST_A,  # operands of a status: see statuses. GROW: the table; NEED_RULES: the end of the nonterminals
     REQUEST_B,  # GROW: the capacity that it needs; NEED_RULES: the first of the nonterminals
@@ -139,7 +141,7 @@ _S = 2 * N_TABLES
     WALKED,  # the last states whose bases were walked whole (masks.neighbours), four words
     *_MORE,
     HEADER_WORDS,
-) = range(_S, _S + 53)
+) = range(_S, _S + 55)
 
 # --- records ---------------------------------------------------------------------------------------------------------------
 V_KIND, V_OFFSET, V_LENGTH, V_HASH, V_FLAGS, V_AUX, VALUE_WORDS = range(7)
@@ -219,6 +221,7 @@ M_SHARED, M_CLASSES, M_LETTERS = 20, 21, 22
 
 NEW_VALUE_WORK, FIND_VALUE_WORK = 12, 2  # units of work of an interned value, besides its words
 SORT_WORK = 3  # units of work of a word of the stack that is sorted
+SLOTS_BITS = 4  # slots of a hash table that is filled again that are one unit of work, as a power of two
 ID_BITS = 29  # of a memo key: kind << 2 * ID_BITS | a << ID_BITS | b
 HASH_SEED = 2166136261  # FNV-1a
 LOW_32 = 0xFFFFFFFF
