@@ -11,7 +11,7 @@ from functools import cached_property
 from cdplugin import expr
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import ALL_BYTES, EMPTY, EPSILON, Expr, alt, both, cat, complement, literals, nbytes_of, nullable, repeat
-from cdplugin.frontends.json_schema.strings import Format, pattern_text
+from cdplugin.frontends.json_schema.strings import Format, pattern_text, sizes
 from cdplugin.memory import Account, ByteLru, bounded_cache, short_key
 from cdplugin.regex import pattern as regex
 from cdplugin.regex.alphabet import UTF8
@@ -25,11 +25,12 @@ _PLACES = 4
 
 
 class Matcher:
-    """A lazily built automaton of one expression."""
+    """A lazily built automaton of an expression, and of others that it goes on with (:meth:`begin`)."""
 
     def __init__(self, expression: Expr) -> None:
         self._interned: dict[tuple, Expr] = {}
         self._steps: dict[tuple[int, int], Expr] = {}
+        self._heads: dict[int, frozenset[int]] = {}
         self._nullable: dict[Expr, bool] = {}
         self._keep: list[Expr] = [expression]
         self._start = expression
@@ -37,10 +38,19 @@ class Matcher:
         self.account = Account()
 
     @property
+    def n_states(self) -> int:
+        """How many nodes are kept."""
+        return len(self._keep) + len(self._nullable)
+
+    def begin(self, expression: Expr) -> None:
+        """Be the automaton of another expression from now on. What is known of the parts that both have stays."""
+        self._start = expression
+        self._keep.append(expression)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the automaton so far."""
-        n_nodes = len(self._keep) + len(self._nullable)
-        return self._given + _STATE_BYTES * n_nodes + _STEP_BYTES * (len(self._steps) + len(self._nullable))
+        return self._given + _STATE_BYTES * self.n_states + _STEP_BYTES * (len(self._steps) + len(self._nullable))
 
     @cached_property
     def _given(self) -> int:
@@ -138,7 +148,7 @@ class Matcher:
         found = self._interned.setdefault(key, node)
         if found is node:
             self._keep.append(node)
-            if len(self._keep) + len(self._nullable) > _MAX_STATES:
+            if self.n_states > _MAX_STATES:
                 raise LimitExceeded("pattern too complex to match enumerated values against")
         return found
 
@@ -182,29 +192,27 @@ class Matcher:
 
     def _classes(self, expression: Expr) -> list[int]:
         """Classes of bytes, as bit sets, by which an expression has the same derivatives: its beginning tells."""
-        masks: set[int] = set()
-        seen: set[int] = set()
-        stack = [expression]
-        while stack:
-            node = stack.pop()
-            if id(node) in seen:
-                continue
-            seen.add(id(node))
-            if node.op == expr.BYTES_OP:
-                masks.add(node.args[0])
-            elif node.op == expr.LITERALS_OP:
-                masks.update(1 << text[0] for text in node.args if text)
-            elif node.op == expr.CAT_OP:
-                for part in node.args:
-                    stack.append(part)
-                    if not self._accepts(part):
-                        break
-            else:
-                stack += [a for a in node.args if isinstance(a, Expr)]
         classes = [ALL_BYTES]
-        for mask in masks:
+        for mask in self._heads_of(expression):
             classes = [part for c in classes for part in (c & mask, c & ~mask) if part]
         return classes
+
+    def _heads_of(self, node: Expr) -> frozenset[int]:
+        """The sets of bytes with which an expression, or a part of it in front, begins."""
+        found = self._heads.get(id(node))
+        if found is None:
+            if node.op == expr.BYTES_OP:
+                found = frozenset(node.args)
+            elif node.op == expr.LITERALS_OP:
+                found = frozenset(1 << text[0] for text in node.args if text)
+            else:
+                parts = [part for part in node.args if isinstance(part, Expr)]
+                if node.op == expr.CAT_OP:
+                    parts = parts[: next((n for n, part in enumerate(parts, 1) if not self._accepts(part)), None)]
+                found = frozenset().union(*map(self._heads_of, parts))
+            self._heads[id(node)] = found
+            self._keep.append(node)
+        return found
 
     def _union(self, parts: list[Expr]) -> Expr:
         flat: list[Expr] = []
@@ -217,28 +225,45 @@ def _lowest(byte_class: int) -> int:
     return (byte_class & -byte_class).bit_length() - 1
 
 
-def texts_of(expression: Expr, most: int, thorough: bool = False) -> tuple[list[bytes] | None, int]:
-    """All texts that an expression matches, if they are at most ``most`` and soon found; and the derivatives that took.
-    ``thorough``: also where many ways that begin such a text do not end.
-    """
-    matcher = Matcher(expression)
-    try:
-        live = matcher.live_states(_SEARCH) if thorough else None
-        taken = matcher.taken
-        if thorough and live is None:
-            return None, taken
-        found, more = matcher.texts(most, _SEARCH, live)
-        return found, taken + more
-    except (RecursionError, LimitExceeded):
-        return None, _SEARCH
+class Search:
+    """What expressions match, as far as that is soon found. They share parts, whose derivatives are taken once."""
 
+    def __init__(self) -> None:
+        self._matcher: Matcher | None = None
+        self._sizes: dict[Expr, tuple[int, int | None]] = {}
 
-def matches_nothing(expression: Expr) -> tuple[bool, int]:
-    """Whether it is soon found that an expression matches no text; and the derivatives that took."""
-    try:
-        return Matcher(expression).matches_nothing(_SEARCH)
-    except (RecursionError, LimitExceeded):
-        return False, _SEARCH
+    def is_endless(self, expression: Expr) -> bool:
+        """Whether no bound on the length of its matches is seen."""
+        return sizes(expression, self._sizes)[1] is None
+
+    def _automaton(self, expression: Expr) -> Matcher:
+        if self._matcher is None or 2 * self._matcher.n_states > _MAX_STATES:
+            self._matcher = Matcher(expression)
+        else:
+            self._matcher.begin(expression)
+        return self._matcher
+
+    def texts(self, expression: Expr, most: int, thorough: bool = False) -> tuple[list[bytes] | None, int]:
+        """All texts that an expression matches, if they are at most ``most`` and soon found; and the derivatives that took.
+        ``thorough``: also where many ways that begin such a text do not end.
+        """
+        matcher = self._automaton(expression)
+        try:
+            live = matcher.live_states(_SEARCH) if thorough else None
+            taken = matcher.taken
+            if thorough and live is None:
+                return None, taken
+            found, more = matcher.texts(most, _SEARCH, live)
+            return found, taken + more
+        except (RecursionError, LimitExceeded):
+            return None, _SEARCH
+
+    def matches_nothing(self, expression: Expr) -> tuple[bool, int]:
+        """Whether it is soon found that an expression matches no text; and the derivatives that took."""
+        try:
+            return self._automaton(expression).matches_nothing(_SEARCH)
+        except (RecursionError, LimitExceeded):
+            return False, _SEARCH
 
 
 def _head(expression: Expr) -> bytes:
@@ -280,7 +305,7 @@ def _share_no_text(first: str, second: str) -> tuple[bool, int]:
     n = min(map(len, heads))
     if heads[0][:n] != heads[1][:n]:
         return True, n
-    return matches_nothing(both(*parts))
+    return Search().matches_nothing(both(*parts))
 
 
 _matchers: ByteLru[Matcher] = ByteLru("patterns matched against values", 32 << 20)

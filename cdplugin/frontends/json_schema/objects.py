@@ -18,13 +18,12 @@ from cdplugin.frontends.json_schema.any_order import ManyMembers, are_many
 from cdplugin.frontends.json_schema.bracketed import Frame
 from cdplugin.frontends.json_schema.distinct import PLAIN_TEXTS, read_value
 from cdplugin.frontends.json_schema.distinct_values import KEY, NOTHING
-from cdplugin.frontends.json_schema.matching import matches_nothing, texts_of
 from cdplugin.frontends.json_schema.members import DistinctKey, Entry, Further, Members, are_several
 from cdplugin.frontends.json_schema.names import allowed_by_names, children_of, classes_of
 from cdplugin.frontends.json_schema.repetition import sequence
 from cdplugin.frontends.json_schema.schema import ObjectPart, Subschema, bounds_of
 from cdplugin.frontends.json_schema.shapes import Alternative, Place
-from cdplugin.frontends.json_schema.strings import QUOTE, STRING, other_text, sizes
+from cdplugin.frontends.json_schema.strings import QUOTE, STRING, other_text
 from cdplugin.frontends.json_schema.writing import Writing
 from cdplugin.ir import MOST_COUNTED, Symbol, ValueReader
 from cdplugin.regex.alphabet import JSON_CANONICAL
@@ -310,13 +309,14 @@ class Objects(Writing):
 
     def _few(self, quoted: Expr, thorough: bool = False) -> list[str] | None:
         """The names that, with their quotes, match an expression, if they are few."""
-        texts, taken = texts_of(both(quoted, cat(QUOTE, JSON_CANONICAL.any_text, QUOTE)), _MOST_LISTED, thorough)
+        canonical = both(quoted, cat(QUOTE, JSON_CANONICAL.any_text, QUOTE))
+        texts, taken = self._shaper.search.texts(canonical, _MOST_LISTED, thorough)
         self._shaper.count(taken // 4)
         return None if texts is None else sorted(map(json.loads, texts))
 
     def _is_endless(self, key: Symbol) -> bool:
         """Whether no bound on the length of the names of an undeclared key is seen."""
-        return sizes(self._quoted[key])[1] is None
+        return self._shaper.search.is_endless(self._quoted[key])
 
     def _may_be(self, more: Further) -> bool:
         """Whether there may be an undeclared member with these names and values: it is not soon found that none is such."""
@@ -324,7 +324,7 @@ class Objects(Writing):
         if scalar is None:  # what holds in an array or object is not known yet
             return False
         for text in (self._quoted[more.key], scalar):
-            nothing, taken = matches_nothing(text)
+            nothing, taken = self._shaper.search.matches_nothing(text)
             self._shaper.count(taken // 2)
             if nothing:
                 return False

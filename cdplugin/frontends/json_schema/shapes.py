@@ -114,6 +114,7 @@ class Shaper:
         self._any_order = reader.options.property_order == "any"
         self.count = effort.count
         self._is_first = effort.is_first
+        self.search = effort.search
         self._places: dict[Any, Place] = {}
         self._unions: dict[frozenset[Expr], Expr] = {}
         self._evaluator = Evaluator(reader, self.refuse)

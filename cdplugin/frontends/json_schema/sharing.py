@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.frontends.json_schema.matching import Search
 from cdplugin.frontends.json_schema.refs import SCHEMA_MAPS
 from cdplugin.ir import Spent
 from cdplugin.limits import Limits
@@ -102,11 +103,12 @@ class Effort:
     """Steps of merging, counted against ``limits.max_rules``, six for a rule. ``spent``: where all schemas of a spec count.
 
     A first attempt ends early, unless the work is but in proportion to the ``size`` of the schema. What it took counts for the
-    second one, which makes alternatives that do not overlap.
+    second one, which makes alternatives that do not overlap. ``search``: what texts names may have, found for both.
     """
 
     def __init__(self, limits: Limits, size: int, spent: Spent) -> None:
         self.is_first = True
+        self.search = Search()
         self._spent = spent
         self._most = limits.max_rules
         at_first = min(max(limits.max_rules // _FIRST_ATTEMPT, int(_WORK_PER_BYTE * size)), limits.max_rules // _FOR_THE_SECOND)

@@ -10,7 +10,7 @@ from cdplugin.expr import EMPTY, EPSILON, LITERALS_OP, Expr, both
 from cdplugin.frontends.json_schema.distinct import PLAIN_TEXTS, distinct_item
 from cdplugin.frontends.json_schema.distinct_values import KEY, NOTHING, VALUE, Event, frozen, read_any
 from cdplugin.frontends.json_schema.layout import Layout
-from cdplugin.frontends.json_schema.matching import texts_of
+from cdplugin.frontends.json_schema.matching import Search
 from cdplugin.ir import GrammarIR, Symbol, ValueReader
 
 _MOST_LISTED = 500
@@ -49,7 +49,7 @@ class Text:
             if self.reader.plain is EMPTY and self.expression.op == LITERALS_OP:
                 texts: Sequence[bytes] | None = self.expression.args
             else:
-                texts, _ = texts_of(both(self.expression, self.reader.plain), _MOST_LISTED)
+                texts, _ = Search().texts(both(self.expression, self.reader.plain), _MOST_LISTED)
             if texts is not None:
                 self._texts = {value: [] for value in self.constants}
                 for text in texts:

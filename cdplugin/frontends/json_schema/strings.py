@@ -117,10 +117,12 @@ _PLAIN_FORMATS = frozenset(
 _ASCII_FORMATS = _PLAIN_FORMATS | {"email"}
 
 
-def sizes(expression: Expr) -> tuple[int, int | None]:
-    """Bounds of how many bytes a match has; ``EMPTY`` counts as matching nothing shorter than one byte."""
-    known: dict[Expr, tuple[int, int | None]] = {}
-    stack = [expression]
+def sizes(expression: Expr, known: dict[Expr, tuple[int, int | None]] | None = None) -> tuple[int, int | None]:
+    """Bounds of how many bytes a match has; ``EMPTY`` counts as matching nothing shorter than one byte. ``known``: those of
+    expressions that were met before; grows.
+    """
+    known = {} if known is None else known
+    stack = [] if expression in known else [expression]
     while stack:
         node = stack[-1]
         op, args = node.op, node.args
