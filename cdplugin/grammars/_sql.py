@@ -14,7 +14,10 @@ _MARK = "// Names.\n"
 
 
 def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable[str], functions: Iterable[str] | None) -> Lark:
-    """``sql.lark`` with names out of lists. Raises :class:`cdplugin.GrammarError` for what is no list of printable names."""
+    """``sql.lark`` with names out of lists, without what SQLite does not know.
+
+    Raises :class:`cdplugin.GrammarError` for what is no list of printable names.
+    """
     if not isinstance(tables, Mapping) or not tables:
         raise GrammarError(
             "wrong tables",
@@ -23,6 +26,7 @@ def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable
             found=repr(tables),
         )
     fixed, names = text.split(_MARK)
+    fixed = re.sub(r"^extra_.*\n| \| extra_\w+", "", fixed, flags=re.MULTILINE)
     reserved = _reserved(fixed)
     columns = {table: _names(listed, f"/tables/{table}", reserved) for table, listed in tables.items()}
     qualified = (f'({table}) "." COLUMN_{number}' for number, table in enumerate(_names(tables, "/tables", reserved)))
@@ -44,8 +48,10 @@ def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable
         *(f"COLUMN_{number}: " + " | ".join(listed) for number, listed in enumerate(columns.values())),
     ]
     if functions is None:
+        lines.append("function_of_none: OF_NONE")
         lines.append(names[names.index("FUNCTION: ") : names.index("_NEW_TABLE")].rstrip())
     else:
+        lines.append("function_of_none: FUNCTION")
         lines.append("FUNCTION: " + " | ".join(_names(functions, "/functions", frozenset())))
     return Lark(fixed + _MARK + "\n".join(lines).replace("_DOT", '"."') + "\n")
 
