@@ -67,6 +67,7 @@ SIGNS += [
 SIGNS += ["!r", "+=", "0x", "1j", ";"]
 WALKER = Walker(WORDS, SIGNS)
 BEGINNINGS = [
+    *("if x:\n\tif y:\n\t\t", "class A:\n\n\tdef f():\n\t\t# c\n", "if x: # c\n\n\t"),
     *("", "def foo(x, y=1):\n    ", "class A:\n    def f(self):\n        if x:\n            ", "x = [", "for x in y:\n", "f'"),
     *("match x:\n  case ", 'f"{x:', "with ", "try:\n  pass\n", "def f(a, ", "lambda ", "print(", "x = {", "@a\n", "from . "),
     *("f'''{", "del ", "x = (yield", 'case = rf"\\', "async def f():\n\n   # c\n  async ", "if x: a\nelse"),
@@ -212,6 +213,17 @@ if 1:
        x
     elif 3:
      y
+class T:
+
+	def f(self):
+		"""Tabs,
+	and a text."""
+		while x:
+				return (1,
+  2)
+    # a comment
+		x = 1
+	y = 2
 '''.replace("␣", " ").lstrip("\n")
 
 
@@ -270,6 +282,10 @@ ILLEGAL = [
         "if x:\n  a\n b",
         "if x:\n    a\n  b\n",
         "if x:\n  if y:\n    a\n   b",
+        "if x:\n\ta\n        b",
+        "if x:\n        a\n\tb",
+        "if x:\n\tif y:\n\t\ta\n\t b",
+        "\tx",
     ),
     *(
         "if x:\n  a\n    b",

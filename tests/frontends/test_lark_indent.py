@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import random
 import re
 from collections.abc import Callable
@@ -151,6 +152,46 @@ def test_tabs_are_refused_unless_they_have_a_width() -> None:
     assert takes(rules)("? a:\n a\n\t \n a\t\n") and not takes(rules)("? a:\n\ta\n")
     assert takes(rules.replace("{}", '{"tab_len": 8}'))("? a:\n\ta\n        a\n  \t  a\n") is False
     assert takes(rules.replace("{}", '{"tab_len": 8}'))("? a:\n\ta\n        a\n")
+
+
+def test_blocks_of_tabs_beside_cpython() -> None:
+    """Blocks of tabs alone or of spaces alone: CPython takes the same, but for blocks of one kind in those of the other."""
+    options = (
+        '%indent {"comment": "COMMENT", "max_width": 6, "max_tabs": 3, "CLOSE_PAREN_types": [")"], "OPEN_PAREN_types": ["("]}\n'
+    )
+    ours = takes(options + 'start: line+\nline: "a" _NEWLINE | "if a:" _NEWLINE _INDENT line+ _DEDENT\nCOMMENT: /#[^\\n]*/\n')
+    rng, counts = random.Random(3), {True: 0, False: 0}
+    for _ in range(cases(2000, 300)):
+        lines: list[str] = []
+        for _ in range(rng.randint(1, 3)):
+            unit, depth = rng.choice([" ", "  ", "\t", "\t"]), rng.randint(0, 3)
+            lines += [unit * k + "if a:" for k in range(depth)]
+            lines += [unit * k + "a" for k in range(depth, -1, -1) if k == depth or rng.random() < 0.7]
+        for _ in range(rng.choice([0, 0, 1, 2])):
+            at = rng.randrange(len(lines))
+            lines[at] = rng.choice(["", " ", "\t", "\t\t", "  ", "    "]) + lines[at].lstrip()
+        text = "\n".join([*lines, rng.choice(["", "\t", " # c"])])
+        widths = [re.match(r"[ \t]*", line)[0] for line in lines]  # type: ignore[index]
+        if any(" " in width and "\t" in width for width in widths) or "\t" * 4 in text:
+            continue
+        try:
+            ast.parse(text)
+            expected = not mixed(widths)
+        except SyntaxError:
+            expected = False
+        counts[expected] += 1
+        assert ours(text) == expected, text
+    assert min(counts.values()) > 100
+
+
+def mixed(widths: list[str]) -> bool:
+    """Whether a block of one kind stands in one of the other; every line that is indented belongs to a legal program."""
+    outer = ""
+    for width in widths:
+        if width and outer and width[0] != outer[0]:
+            return True
+        outer = width
+    return False
 
 
 # --- masks ---
@@ -319,6 +360,11 @@ def test_glued_rules() -> None:
         ("%indent 3\nstart: /a/", "what follows %indent: expected an object, found int - at line 1, column 1"),
         ('%indent {"tablen": 3}\nstart: /a/', "unknown option in %indent: expected one of NL_type"),
         ('%indent {"tab_len": 0}\nstart: /a/', "option tab_len: expected a number from 1 to 64, found 0 - at line 1"),
+        ('%indent {"max_tabs": 65}\nstart: /a/', "option max_tabs: expected a number from 1 to 64, found 65 - at line 1"),
+        (
+            '%indent {"max_tabs": 2, "tab_len": 8}\nstart: /a/',
+            "option max_tabs: expected no tab_len beside it, found tab_len 8",
+        ),
         ('%indent {"max_width": 5000}\nstart: /a/', "option max_width: expected a number from 1 to 256"),
         ('%indent {"NL_type": 3}\nstart: /a/', "option NL_type: expected the name of a terminal, found 3"),
         ('%indent {"NL_type": "X", "INDENT_type": "X"}\nstart: /a/', "%indent: expected three different names"),

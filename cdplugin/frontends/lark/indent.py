@@ -12,6 +12,8 @@ rules are rewritten:
 - ``INDENT … DEDENT`` is a rule ``fresh``: a lead of width ``w + 1`` and what is between them, with that as its parameter; or
   ``fresh`` itself, one column further. After it a lead is due in the block outside: so a line may go back by several blocks, to
   none but those that are open.
+- Blocks that are indented by tabs alone have the widths above those of spaces, one for each tab; only what is not indented
+  holds blocks of both kinds.
 - Between brackets, rules are written once more, with lexemes before which ends of lines are ignored.
 
 A row then holds the blocks that are open as it holds any nested rule, and two places that differ in nothing that the future
@@ -42,19 +44,17 @@ _REGION = 0b1000  # INDENT ... DEDENT: a lead is due before and after it
 _EMPTY = 0b1001
 
 
-_NEXT: Function = ("incr", ((0, BITS),))
-
-
-def _below(width: int) -> Condition:
-    return "lt", ((0, BITS), width)
+_ALL = (0, BITS)
+_NEXT: Function = ("incr", (_ALL,))
 
 
 @dataclass(frozen=True)
 class Layout:
     """The lexemes of ``%indent``.
 
-    ``leads``: by width; ``start``: blank lines before the first line; ``end``: what may stand after the last one; ``blank``:
-    a text without any line; ``inside``: what is ignored between brackets.
+    ``leads``: by width, those of tabs after those of spaces, and one that no block has between them; ``start``: blank lines
+    before the first line; ``end``: what may stand after the last one; ``blank``: a text without any line; ``inside``: what is
+    ignored between brackets.
     """
 
     leads: list[Part]
@@ -109,9 +109,11 @@ def _part(expression: Expr, name: str) -> Part:
 def _widths(options: Indentation) -> list[Expr]:
     """White space of each width up to the greatest."""
     if options.tab_len is None:
-        return [
+        spaces = [
             expr.repeat(expr.literal(b" "), width, width) if width else expr.EPSILON for width in range(options.max_width + 1)
         ]
+        tabs = [expr.literal(b"\t" * width) for width in range(1, options.max_tabs + 1)]
+        return [*spaces, *tabs[:1], *tabs]
     out = [expr.EPSILON]
     for width in range(1, options.max_width + 1):
         ways = [expr.cat(expr.literal(b" "), out[width - 1])]
@@ -193,8 +195,10 @@ class _Rewriter:
         number = self._number[version]
         if way == "fresh":
             body = self._version(rule, (0, 1))
-            self._produce(number, [Part("lead", 1), Part("rule", body, _NEXT)], _below(self._options.max_width))
-            self._produce(number, [Part("rule", number, _NEXT)], _below(self._options.max_width - 1))
+            self._produce(number, [Part("lead", 1), Part("rule", body, _NEXT)], self._has_next(1))
+            self._produce(number, [Part("rule", number, _NEXT)], self._has_next(2))
+            if self._options.max_tabs:
+                self._produce(number, [Part("rule", number, constant(self._options.max_width + 1))], ("eq", (_ALL, 0)))
             return
         for production, items in zip(self._rules[rule].productions, self._items[rule], strict=True):
             if way in ("out", "in"):
@@ -205,6 +209,15 @@ class _Rewriter:
                 assert isinstance(way, tuple)
                 for parts in self._ways(items, *way):
                     self._produce(number, parts, production.condition)
+
+    def _has_next(self, count: int) -> Condition:
+        """Whether there is a width so many columns, or tabs, further."""
+        spaces = self._options.max_width
+        last = spaces + 1 + self._options.max_tabs
+        below: Condition = ("lt", (_ALL, spaces + 1 - count))
+        if not self._options.max_tabs:
+            return below
+        return "or", (below, ("and", (("gt", (_ALL, spaces)), ("lt", (_ALL, last + 1 - count)))))
 
     def _inline(self, item: _Item, inside: bool) -> Part | None:
         """A part where no line ends; None for one that ends a line."""

@@ -1,6 +1,6 @@
 """Options that statements of a grammar set: ``%llguidance {…}``, and ``%indent {…}``.
 
-The keys of ``%indent`` are the attributes of ``lark.indenter.Indenter``; ``comment`` and ``max_width`` are our own.
+The keys of ``%indent`` are the attributes of ``lark.indenter.Indenter``; our own are ``comment``, ``max_width``, ``max_tabs``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ _BOOLEANS = ("no_forcing", "allow_initial_skip", "ignore_once", "allow_invalid_u
 _KNOWN = (*_BOOLEANS, "skip_repetition")
 MOST_WIDTH = 256
 _MOST_TAB = 64
+_MOST_TABS = 64
 _PLAIN_NAMES = dict(zip("LPAR RPAR LSQB RSQB LBRACE RBRACE LESSTHAN MORETHAN".split(), "()[]{}<>", strict=True))
 """How Lark calls strings that have no name."""
 _NAMES = {"NL_type": "newline", "INDENT_type": "indent", "DEDENT_type": "dedent"}
@@ -27,6 +28,7 @@ _DEFAULTS: dict[str, Any] = {
     "tab_len": None,
     "comment": None,
     "max_width": 100,
+    "max_tabs": None,
 }
 
 
@@ -64,8 +66,8 @@ class Indentation:
 
     ``names``: terminal -> ``"newline"``, ``"indent"`` or ``"dedent"``; ``brackets``: terminal, as messages show it (``"("``
     with its quotes, or a name) -> 1 where it opens, -1 where it closes; ``tab_len``: how many spaces a tab counts for, None
-    where tabs are refused; ``comment``: the terminal of comments that lines may end with, or None; ``max_width``: columns that
-    a block may be indented by; ``at``: the position of the statement.
+    where it counts for none; ``comment``: the terminal of comments that lines may end with, or None; ``max_width``: columns
+    that a block may be indented by; ``max_tabs``: tabs that it may be indented by instead; ``at``: where the statement is.
     """
 
     names: dict[str, str]
@@ -73,6 +75,7 @@ class Indentation:
     tab_len: int | None
     comment: str | None
     max_width: int
+    max_tabs: int
     at: int
 
 
@@ -97,12 +100,15 @@ def indentation(source: Source, given: list[tuple[Any, int]]) -> Indentation | N
                 source.fail(f"option {key}", at, expected="each bracket once", found=shown(one))
             brackets[bracket] = sign
     comment = options["comment"]
+    if options["tab_len"] is not None and options["max_tabs"] is not None:
+        source.fail("option max_tabs", at, expected="no tab_len beside it", found=f"tab_len {shown(options['tab_len'])}")
     return Indentation(
         names,
         brackets,
         None if options["tab_len"] is None else _number(source, at, "tab_len", options["tab_len"], _MOST_TAB),
         None if comment is None else _text(source, at, "comment", comment),
         _number(source, at, "max_width", options["max_width"], MOST_WIDTH),
+        0 if options["max_tabs"] is None else _number(source, at, "max_tabs", options["max_tabs"], _MOST_TABS),
         at,
     )
 
