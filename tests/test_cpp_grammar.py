@@ -335,6 +335,7 @@ def test_statements(statement: str) -> None:
         "bool operator<=>(A, B); struct A { auto operator<=>(const A&) const = default; constexpr friend bool f(A); };",
         "constinit int x = 1; consteval int f() { return 1; } class A : public ::B, ::C { }; int g(int), h(); main() { }",
         "template <template <class> class C = std::vector, template <class> typename = D> class A { };",
+        "template <class T, typename std::enable_if<p<T>::v, int>::type = 0> void f(T); template <typename A::B x> class C;",
         "TEST(A, b) { x; } BOOST_AUTO_TEST_CASE(name) { y; }",
         "template <class... A> auto f(A... a) { return (a + ... + 0) + (1 * ... * a) + (a && ... && true); }",
     ],
