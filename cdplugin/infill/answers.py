@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cdplugin.bits import bit_flags
+from cdplugin.engine.blocks import address_of
 from cdplugin.infill.complete import Completions
 from cdplugin.infill.parts import MOST_COMPETING, MOST_PLANNED, Part, filled, laid_out, planned, with_gaps
 from cdplugin.infill.proofs import Proofs
@@ -199,7 +200,7 @@ class Answers:
             self._add_mask(parts, hole, row, True)
             return tokens[row[tokens >> 5] >> (tokens & 31) & 1 != 0]
         work = self.tables.loose
-        if not self._lay(parts, hole, True, work) or not work.call(kernels.OP_MAY_BEGIN, row.ctypes.data):
+        if not self._lay(parts, hole, True, work) or not work.call(kernels.OP_MAY_BEGIN, address_of(row)):
             return tokens[:0]
         may_begin = bit_flags(work.tables[ws.DOUBT_FIRSTS], 256)
         return tokens[may_begin[self.tables.first_bytes[tokens]]]
@@ -209,10 +210,10 @@ class Answers:
         work = self.tables.loose if loose else self.tables.workspace
         if self.tables.is_exact:  # then masks are made of what is left of tokens; else only slots are
             self.tables.classify(work)
-        if self._lay(parts, hole, True, work) and work.call(kernels.OP_MAY_BEGIN, row.ctypes.data):
+        if self._lay(parts, hole, True, work) and work.call(kernels.OP_MAY_BEGIN, address_of(row)):
             work.call(kernels.OP_FACTS)
             work.call(kernels.OP_ITEMS)
-            work.call(kernels.OP_MASK, row.ctypes.data)
+            work.call(kernels.OP_MASK, address_of(row))
 
     def fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
         """What to fill the open gaps of completable parts without open slots with; None if nothing was found."""

@@ -50,7 +50,7 @@ class Openings:
 
     def learn(self, text: bytes) -> None:
         """Take in what an earlier gap was filled with, where a later one was ended with some token in it."""
-        opening = next(o for o in sorted(self._openings, key=len, reverse=True) if text.endswith(o))
+        opening = max(filter(text.endswith, self._openings), key=len)
         head = text[: len(text) - len(opening)]
         for texts, used in ((self._openings, opening), (self._heads, head)):
             if used in texts:
@@ -68,14 +68,14 @@ class Openings:
         """
         first, *last = self._heads
         few, more = self._openings[:_FEWEST_OPENINGS], self._openings[_FEWEST_OPENINGS:]
-        known = [
+        known = (
             head + between + opening
-            for these, openings in (([first], self._openings), ([*heads, *last], few), ([*heads, *last], more))
+            for these, openings in (([first], self._openings[:]), ([*heads, *last], few), ([*heads, *last], more))
             for head in these
             for opening in openings
             for between in _BETWEEN[opening[:1].isalpha()]
-        ]
-        other = [text + opening for text in self._rests.texts for opening in self._openings[: most or _FEW_OPENINGS]]
+        )
+        other = (text + opening for text in self._rests.texts[:] for opening in self._openings[: most or _FEW_OPENINGS])
         seen: set[int] = set()
         for cursor, text in self._behind(start, elements, itertools.chain(known, other)):
             if cursor not in seen:
