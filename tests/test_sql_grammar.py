@@ -161,6 +161,7 @@ def fault(database: sqlite3.Connection, text: str) -> str:
         "SELECT sum(a) OVER (ORDER BY b ROWS 1 PRECEDING EXCLUDE NO OTHERS), sum(b) OVER(PARTITION BY a) FROM t",
         "WITH RECURSIVE c(n) AS (VALUES (1), (2) UNION ALL SELECT n + 1 FROM c) SELECT * FROM c, (VALUES (1, 2)) x",
         "SELECT random(), a FROM t GROUP BY a, b",
+        "SELECT date , timestamp AS date, x.now FROM (SELECT a AS date, b AS timestamp, c AS now FROM t) x ORDER BY date DESC",
         "VALUES (1, 2), (3, 4)",
         "BEGIN TRANSACTION",
         "commit;",
