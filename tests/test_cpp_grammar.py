@@ -336,6 +336,8 @@ def test_statements(statement: str) -> None:
         "constinit int x = 1; consteval int f() { return 1; } class A : public ::B, ::C { }; int g(int), h(); main() { }",
         "template <template <class> class C = std::vector, template <class> typename = D> class A { };",
         "template <class T, typename std::enable_if<p<T>::v, int>::type = 0> void f(T); template <typename A::B x> class C;",
+        "struct A { void f() volatile; int g() const volatile { } virtual operator D() const = 0; }; int* volatile p;",
+        '#line 3 "a.cc"\nvoid f(int *__restrict a, char * volatile * const b) { auto x = (A::B)::g(1); [...c = f(b)] { }; }',
         "TEST(A, b) { x; } BOOST_AUTO_TEST_CASE(name) { y; }",
         "template <class... A> auto f(A... a) { return (a + ... + 0) + (1 * ... * a) + (a && ... && true); }",
     ],
