@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -428,3 +429,28 @@ def test_a_shared_expression_is_shown_in_few_words() -> None:
     letter = expr.byte_class(b"ab")
     wide = expr.alt(*(expr.cat(expr.byte_class(bytes([i % 256])), expr.repeat(letter, i)) for i in range(5_000)))
     assert len(repr(wide)) < 4_000
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "most"),
+    [
+        # bytes that share a transition are looked for where a derivative is dear: 1.4 million units else
+        (
+            {"oneOf": [{"pattern": p} for p in "NEW ON_APPROVAL ON_SIGNING EXECUTED REJECTED DELETED CLOSED".split()]},
+            '"NEW',
+            500_000,
+        ),
+        # what is too large for one containment search is remembered: 3.1 million else
+        ({"format": "regex", "minLength": 1}, '"^(a', 1_200_000),
+        # a graph of characters is given up where its nodes have many classes: 12.6 million else
+        ({"format": "idn-hostname", "minLength": 3, "maxLength": 60}, '"ww', 1_500_000),
+    ],
+)
+def test_the_work_of_a_mask_is_in_proportion_to_its_lexeme(schema: dict[str, Any], text: str, most: int) -> None:
+    matcher = cd.Compiler(VOCAB).compile(cd.JsonSchema({"type": "string", **schema})).matcher()
+    row = np.zeros((1, (VOCAB.size + 31) // 32), np.int32)
+    for byte in text.encode():
+        before = matcher.grammar.counters()["work"]
+        matcher.fill_next_token_bitmask(row)
+        assert matcher.grammar.counters()["work"] - before <= most
+        assert matcher.accept_token(byte)

@@ -45,6 +45,7 @@ from cdplugin.kernels.store.arena import (
 from cdplugin.kernels.store.byte_sets import add_byte, fill_bytes, has_byte
 from cdplugin.kernels.store.stack import push
 
+_WORTH = 64  # nodes looked at to find a class of bytes, for each derivative that other bytes would take
 _CLASSED = 3  # entries of a row from which on bytes that share a transition are looked for
 
 
@@ -148,12 +149,14 @@ def lexer_step(h, state, byte):
             return statuses.LIMIT_WORK
         word = word_of(h, value, i)
         expression = word & layout.LOW_32
+        derived = head[layout.C_DERIVATIVES]
         child = derive(h, expression, byte)
         if child < 0:
             return child
         if has_classes:
             # a dead part narrows the class as well: for other bytes it may live
-            status = refine_class(h, expression, byte, byte_class, FEW_VISITS)
+            most_visits = FEW_VISITS + _WORTH * (head[layout.C_DERIVATIVES] - derived)
+            status = refine_class(h, expression, byte, byte_class, most_visits)
             if status < 0:
                 return status
         if child == EMPTY:

@@ -11,7 +11,8 @@ The order of attempts, each only where the one before has not decided:
 1. flags: what is ``PURE``, ``NULLABLE`` or was decided before (:func:`_decide`);
 2. the length of a match, where that is memoised (:mod:`cdplugin.kernels.regex.lengths`);
 3. ``_IN_BREADTH`` derivatives in breadth;
-4. the length, on a graph of at most ``FEW_NODES`` nodes; else the search up to ``_IN_ALL`` derivatives, best first;
+4. the length, on a graph of at most ``FEW_NODES`` nodes that are soon met; else the search up to ``_IN_ALL`` derivatives, best
+   first;
 5. two contradicting parts (:func:`_is_refuted`), ``_FOR_A_PAIR`` derivatives for each of ``_MOST_PAIRS`` pairs;
 6. the length on a graph of any size, or the search with all of ``Limits.emptiness_fuel``.
 

@@ -54,7 +54,8 @@ from cdplugin.kernels.store.stack import has_pair, intern_set, keep_firsts, push
 
 UNDECIDED = 2
 FEW_NODES = 512  # of a graph that is measured before anything else is tried
-_FEW_OPEN = 16  # of one that is measured where there is no largest number
+_FEW_WORK = 1 << 19  # units that this may take: a node with many classes of characters takes thousands
+_FEW_OPEN = 16  # nodes of one that is measured where there is no largest number
 _LONG = 256  # the least number of characters that is then worth it: a search over shorter texts is short
 MOST_NODES = 1 << 20  # of one that is measured when other ways have failed; the operation's work ends before
 _NO_END = 1 << 30  # characters to an end, where there is none
@@ -171,8 +172,9 @@ def _collect(h, start, body, most_nodes):
         return np.int64(statuses.GROW)
     set_flags(h, start, MEASURED)
     first = at
+    enough = head[layout.WORK_LEFT] - _FEW_WORK
     while at < head[layout.STACK_TOP]:
-        if at - first >= most_nodes:
+        if at - first >= most_nodes or (most_nodes <= FEW_NODES and head[layout.WORK_LEFT] < enough):
             return np.int64(_TOO_LARGE)
         following = _next(h, i64(h, layout.STACK)[at], body)
         at += 1

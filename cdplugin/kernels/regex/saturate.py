@@ -40,6 +40,7 @@ FAR = (1 << 20) - 1  # a length of at least so many bytes
 _MOST_PAIRS = 64  # pairs of derivatives that one containment search may meet
 _MOST_PARTS = 4  # of a sequence whose counts are cut: later ones do not change while these are read
 _MOST_ALTERNATIVES = 16
+_TOO_LARGE = 2  # what is memoised of a part that would take more pairs
 
 
 @kernel
@@ -245,10 +246,10 @@ def is_contained(h, e, r):
     """1 if every word of ``e`` (no ``&``, no ``~``) is a sequence of words of ``r``, 0 if that is not seen, or a status.
 
     Small parts are compared by a search over pairs of derivatives. A larger one is taken apart, since sequences of ``r`` may
-    be joined, chosen from and repeated. 0 may be wrong, 1 never is. Memoised by (part, r).
+    be joined, chosen from and repeated. 0 may be wrong, 1 never is. Memoised by (part, r), and so is which parts are too large.
     """
     known = memo_get(h, layout.M_CONTAINED, e, r)
-    if known >= 0:
+    if 0 <= known < _TOO_LARGE:
         return known
     many = make_repeat(h, r, 0, -1)
     if many < 0:
@@ -264,8 +265,11 @@ def is_contained(h, e, r):
         found = memo_get(h, layout.M_CONTAINED, part, r)
         if found == 1:
             continue
-        found = _is_contained_small(h, part, many)
-        if found == statuses.UNKNOWN:  # too large: take it apart
+        if found != _TOO_LARGE:
+            found = _is_contained_small(h, part, many)
+            if found == statuses.UNKNOWN:
+                found = memo_put(h, layout.M_CONTAINED, part, r, np.int64(_TOO_LARGE))
+        if found == _TOO_LARGE:  # take it apart
             kind = kind_of(h, part)
             if kind != layout.K_CAT and kind != layout.K_ALT and kind != layout.K_REPEAT:
                 answer = np.int64(0)
