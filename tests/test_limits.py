@@ -431,6 +431,9 @@ def test_a_shared_expression_is_shown_in_few_words() -> None:
     assert len(repr(wide)) < 4_000
 
 
+SEARCHES = "NEW ON_APPROVAL ON_SIGNING EXECUTED REJECTED DELETED CLOSED".split()
+
+
 @pytest.mark.parametrize(
     ("schema", "text", "most"),
     [
