@@ -207,7 +207,7 @@ _S = 2 * N_WORKSPACE
     W_ENDS_USED,
     W_MOST_CLASSES,  # of a vocabulary
     W_C_NODES,  # counters: trie nodes of masks,
-    W_C_CHECKS,  # answers of holes._completes that were computed
+    W_C_CHECKS,  # answers of pairs.completes that were computed
     W_LEFT,  # nodes up to the hole
     W_BITS_ITEMS,  # what of BITS holds facts and items; the rest belongs to one mask
     W_SET,  # words of a set of lexemes

@@ -1,0 +1,253 @@
+"""What is asked of a pair (column, lexer state) while a hole's mask is made. Answers are kept in ``CHECKED``.
+
+- What column comes of scanning a set of lexemes (:func:`scanned`)?
+- Can the text be completed if the token ends here (:func:`completes`)? At a boundary: does an item lead out from a node right
+  of the hole? Inside a lexeme: at which nodes may it end (:func:`cdplugin.kernels.infill.reach.ends_from`), and does an item
+  that waits for it lead out from one of these?
+- Where lexemes do not compete: can it be completed if a class of token rests begins here (:func:`class_completes`)?
+
+What is right of the hole stays as it is while the hole fills, so an answer holds for all tokens that lead to the pair.
+"""
+
+import numpy as np
+
+from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.infill.columns import fits_at, scan
+from cdplugin.kernels.infill.profiles import push_class
+from cdplugin.kernels.infill.reach import ends_from
+from cdplugin.kernels.infill.ways import leads_out, some_leads_out
+from cdplugin.kernels.infill.workspace import charge, end_node, has_bit, room, tab, whead
+from cdplugin.kernels.jit.decorators import kernel, low_bit
+from cdplugin.kernels.lexer.fields import is_skip
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import first_slot, i64, mix
+
+BOUNDARY = 0  # in the place of a lexer state: a lexeme ended with the last byte, nothing has begun
+
+
+@kernel
+def forget_answers(w):
+    """Forget what was asked for another hole; 0 or ``W_GROW``."""
+    if not room(w, ws.CHECKED, 2048):
+        return np.int64(statuses.W_GROW)
+    checked = tab(w, ws.CHECKED)
+    charge(w, checked.shape[0] >> 3)
+    for i in range(checked.shape[0]):
+        checked[i] = 0
+    whead(w)[ws.W_N_CHECKED] = 0
+    return np.int64(0)
+
+
+@kernel
+def scanned(h, w, column, accepted):
+    """:func:`scan`, memoised by (column, accepted set): the column after it, 0, or a status."""
+    key = (np.int64(1) << 62) | (column << 31) | accepted
+    known = _known(w, key)
+    if known != 0:
+        return known - 1
+    after = scan(h, w, column, accepted)
+    return after if after < 0 else _remember(w, key, after)
+
+
+@kernel
+def class_completes(h, w, column, token_class):
+    """Whether the text can be completed where a class of rests of tokens begins at a column; 1, 0 or a status. Memoised."""
+    key = (column << 32) | (np.int64(1) << 31) | token_class
+    known = _known(w, key)
+    if known != 0:
+        return known - 1
+    charge(w, 8)
+    count = push_class(h, w, column, token_class, np.int64(0))
+    if count < 0:
+        return count
+    answer = np.int64(0)
+    for i in range(count):
+        answer = completes(h, w, tab(w, ws.OUTCOMES)[2 * i], tab(w, ws.OUTCOMES)[2 * i + 1])
+        if answer != 0:
+            break
+    return answer if answer < 0 else _remember(w, key, answer)
+
+
+@kernel
+def completes_inside(h, w, column, state, stamp):
+    """:func:`completes` for the column of a walk, remembered by lexer state (``INSIDE_OF``): a look-up by index,
+    without a hash.
+    """
+    if not room(w, ws.INSIDE_OF, state + 1):
+        return np.int64(statuses.W_GROW)
+    known = tab(w, ws.INSIDE_OF)[state]
+    if known >> 1 == stamp:
+        return known & 1
+    answer = completes(h, w, column, state)
+    if answer >= 0:
+        tab(w, ws.INSIDE_OF)[state] = (stamp << 1) | answer
+    return answer
+
+
+@kernel
+def completes(h, w, column, state):
+    """Whether the text can be completed where a token ends at a column, inside the lexemes of a state (``BOUNDARY``: at a
+    lexeme boundary); memoised. 1, 0 or a status.
+    """
+    key = (column << 32) | state
+    known = _known(w, key)
+    if known != 0:
+        return known - 1
+    head = whead(w)
+    head[ws.W_C_CHECKS] += 1
+    if not charge(w, 16):
+        return np.int64(statuses.W_GROW)
+    after = head[ws.W_HOLE] + 1
+    if state == BOUNDARY:
+        answer = np.int64(0)
+        for node in range(tab(w, ws.NODE_BEFORE)[after], tab(w, ws.NODE_LAST)[after]):
+            charge(w, 4)
+            if fits_at(w, column, node) and _goes_on(h, w, column, np.int64(node)):
+                answer = np.int64(1)
+                break
+        if answer == 0 and tab(w, ws.ACCEPTS)[after] and _goes_on(h, w, column, end_node(w)):
+            answer = np.int64(1)
+    else:
+        answer = _goes_on_inside(h, w, column, state)
+        if answer < 0:
+            return answer
+    return _remember(w, key, answer)
+
+
+@kernel
+def _goes_on(h, w, column, node):
+    """Whether the text can be completed from a column at a node right of the hole: some kernel item leads from the node to an
+    end of its nonterminal that leads on (``OUT`` of its origin).
+    """
+    record = column * ws.COLUMN_WORDS
+    start = tab(w, ws.COLUMNS)[record + ws.COL_START]
+    lefts = i64(h, layout.DOT_LEFT)
+    n_nonterminals = whead(w)[ws.W_N_SYMBOLS_NT]
+    for i in range(start, start + tab(w, ws.COLUMNS)[record + ws.COL_COUNT]):
+        item = tab(w, ws.COLUMN_ITEMS)[i]
+        dot = item >> 32
+        if leads_out(h, w, node, dot, tab(w, ws.OUT)[(item & 0xFFFFFFFF) * n_nonterminals + lefts[dot]]):
+            return True
+    return False
+
+
+@kernel
+def _goes_on_inside(h, w, column, state):
+    """Whether the text can be completed where a token ended inside lexemes: 1, 0 or a status.
+
+    For each lexeme the nodes at which it may end (:func:`ends_from`); for each of these whether an item that waits for it
+    leads out from there. The end of a skip is asked about apart, since no item waits for it.
+    """
+    head = whead(w)
+    rows = ends_from(h, w, state)
+    if rows < 0:
+        return rows
+    symbols = i64(h, layout.DOT_SYMBOL)
+    lefts = i64(h, layout.DOT_LEFT)
+    record = column * ws.COLUMN_WORDS
+    first = tab(w, ws.COLUMNS)[record + ws.COL_ITEMS]
+    n_items = tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]
+    charge(w, head[ws.W_N_LEXEMES])
+    for lexeme in range(head[ws.W_N_LEXEMES]):
+        row = tab(w, ws.ENDS_ROWS)[rows + lexeme]
+        if row == 0:
+            continue
+        if not charge(w, n_items):
+            return np.int64(statuses.W_GROW)
+        if is_skip(h, lexeme):
+            if _goes_on_after_skip(h, w, column, lexeme, row):
+                return np.int64(1)
+            continue
+        for j in range(first, first + n_items):
+            item = tab(w, ws.COLUMN_ITEMS)[j]
+            dot = item >> 32
+            if symbols[dot] != -2 - lexeme:
+                continue
+            out = tab(w, ws.OUT)[(item & 0xFFFFFFFF) * head[ws.W_N_SYMBOLS_NT] + lefts[dot]]
+            answer = some_leads_out(h, w, dot + 1, out, row)
+            if answer != 0:
+                return answer
+    return np.int64(0)
+
+
+@kernel
+def _goes_on_after_skip(h, w, column, skip, ends):
+    """Whether the text can be completed where a skip that began at a column ends at some node of the row ``ends``.
+
+    The items that wait in the column for a lexeme that the skip may stand before wait at its end as well, if no more lexemes
+    compete for the column there than the lattice let compete at the node.
+    """
+    head = whead(w)
+    symbols = i64(h, layout.DOT_SYMBOL)
+    lefts = i64(h, layout.DOT_LEFT)
+    record = column * ws.COLUMN_WORDS
+    first = tab(w, ws.COLUMNS)[record + ws.COL_ITEMS]
+    for i in range(head[ws.W_WIDTH]):
+        word = tab(w, ws.BITS)[ends + i]
+        while word:
+            node = np.int64(64 * i + low_bit(word))
+            word &= word - 1
+            charge(w, 2 + tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS])
+            if not _competes_after_skip(w, column, skip, node):
+                continue
+            for j in range(first, first + tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]):
+                item = tab(w, ws.COLUMN_ITEMS)[j]
+                dot = item >> 32
+                lexeme = -2 - symbols[dot]
+                if lexeme < 0 or not has_bit(tab(w, ws.SKIPPED), skip * head[ws.W_SET], lexeme):
+                    continue
+                if leads_out(h, w, node, dot, tab(w, ws.OUT)[(item & 0xFFFFFFFF) * head[ws.W_N_SYMBOLS_NT] + lefts[dot]]):
+                    return True
+    return False
+
+
+@kernel
+def _competes_after_skip(w, column, skip, node):
+    """Whether what competes after a skip in a column competes at a node of the lattice."""
+    head = whead(w)
+    if not head[ws.W_SPLIT] or node == end_node(w) or tab(w, ws.NODE_OPEN)[node]:
+        return True
+    words = head[ws.W_SET]
+    first = tab(w, ws.COLUMNS)[column * ws.COLUMN_WORDS + ws.COL_TARGET]
+    for i in range(words):
+        competing = tab(w, ws.COLUMN_ITEMS)[first + i] & tab(w, ws.SKIPPED)[skip * words + i]
+        if competing & ~tab(w, ws.ALLOWED)[node * words + i]:
+            return False
+    return True
+
+
+@kernel
+def _known(w, key):
+    """1 + the answer kept under a key, or 0. ``CHECKED`` holds pairs (key, answer), probed linearly.
+
+    Keys: ``column << 32 | state``; with bit 31, a class in the place of the state; with bit 62, ``column << 31 | accepted
+    set``.
+    """
+    checked = tab(w, ws.CHECKED)
+    size = checked.shape[0] // 2 - 1
+    hash_ = mix(layout.HASH_SEED, key)
+    slot = first_slot(hash_, size)
+    while checked[2 * slot] != 0:
+        if checked[2 * slot] == key:
+            return checked[2 * slot + 1] + 1
+        slot = (slot + 1) & size
+    return np.int64(0)
+
+
+@kernel
+def _remember(w, key, answer):
+    """Keep an answer; returns it, or ``W_GROW``."""
+    head = whead(w)
+    checked = tab(w, ws.CHECKED)
+    if 4 * (head[ws.W_N_CHECKED] + 1) > checked.shape[0]:
+        room(w, ws.CHECKED, 2 * checked.shape[0])
+        return np.int64(statuses.W_GROW)
+    size = checked.shape[0] // 2 - 1
+    hash_ = mix(layout.HASH_SEED, key)
+    slot = first_slot(hash_, size)
+    while checked[2 * slot] != 0:
+        slot = (slot + 1) & size
+    checked[2 * slot] = key
+    checked[2 * slot + 1] = answer
+    head[ws.W_N_CHECKED] += 1
+    return answer
