@@ -81,6 +81,12 @@ def test_arithmetic() -> None:
         ("N[C@@H](C)C(=O)O", True),  # alanine
         ("C/C=C\\C", True),
         ("[13CH4]", True),
+        ("[Zn++].[W--].[238U].[Ti+4]", True),
+        ("F[Po@SP1](Cl)(Br)I.C[As@TB15](F)(Cl)(Br)S.[Rh]=[Og]", True),
+        ("[CH3:1001][nH+]", True),
+        ("[Xy]", False),
+        ("[C+++]", False),
+        ("[C@TH3]", False),
         ("C((C)", False),
         ("CX", False),
         ("[C", False),
