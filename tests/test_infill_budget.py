@@ -153,7 +153,7 @@ def test_gaps_after_gaps_take_no_closure_of_each_state(pieces: list[Any], n: int
 )
 def test_states_of_counts_of_counts_are_paid_for(spec: cd.Spec, n_states: int) -> None:
     """A gap leads to thousands of states, each with a wide expression, and a second was counted as 70 million units: with what
-    is granted here, 1,375 and 1,201 states are made where the lexer's work counts once, 606 and 509 where it counts eight times.
+    is granted here, 1,375 and 1,201 states are made where the lexer's work counts once, 606 and 509 where it counts eight.
     Whether there is a text is not known then.
     """
     infill = cd.Infill(cd.Compiler(VOCAB).compile(spec))
