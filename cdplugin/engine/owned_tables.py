@@ -296,17 +296,18 @@ class OwnedTables(Values):
     def _grow_beside(self, grown: int) -> None:
         """Make the other tables larger that are half full, now that an operation begins again: it would run out of theirs next.
 
-        Tables grow where they are, which costs nothing; with a copy only if it is not the first time that the operation begins
-        again, since it does much then.
+        Tables grow where they are, which costs nothing; with a copy only three quarters full, and if it is not the first time
+        that the operation begins again, since it does much then.
         """
         head = self.header
         is_long = self._n_growths > 1
         for table, (counter, words) in IN_USE.items():
             items = len(self.tables[table])
-            if table == grown or 2 * words * int(head[counter]) < items:
+            used = words * int(head[counter])
+            if table == grown or 2 * used < items:
                 continue
-            wanted, in_block = self._grown(table), self._most_in_block(table)
-            if items < in_block or (is_long and self._has_bytes(table, wanted, self._doubled)):
+            wanted, is_full = self._grown(table), is_long and 4 * used >= 3 * items
+            if items < self._most_in_block(table) or (is_full and self._has_bytes(table, wanted, self._doubled)):
                 self._replace(table, wanted, 2 * items if table in HASHED else items + 1)
 
     def _has_bytes(self, table: int, items: int, reserved: int = 0) -> bool:
