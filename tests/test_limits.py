@@ -438,11 +438,7 @@ SEARCHES = "NEW ON_APPROVAL ON_SIGNING EXECUTED REJECTED DELETED CLOSED".split()
     ("schema", "text", "most"),
     [
         # bytes that share a transition are looked for where a derivative is dear: 1.4 million units else
-        (
-            {"oneOf": [{"pattern": p} for p in "NEW ON_APPROVAL ON_SIGNING EXECUTED REJECTED DELETED CLOSED".split()]},
-            '"NEW',
-            500_000,
-        ),
+        ({"oneOf": [{"pattern": p} for p in SEARCHES]}, '"NEW', 500_000),
         # what is too large for one containment search is remembered: 3.1 million else
         ({"format": "regex", "minLength": 1}, '"^(a', 1_200_000),
         # a graph of characters is given up where its nodes have many classes: 12.6 million else

@@ -277,7 +277,7 @@ def test_a_long_array_and_a_long_text_cost_little() -> None:
     n = cases(300, 20)
     text = "[" + ",".join(f'"item number {i}"' for i in range(n)) + "]"
     assert m.accept_tokens(text.encode()) == len(text)
-    assert m.grammar.nbytes - before < 60_000 * n + (8 << 20)  # tables double
+    assert m.grammar.nbytes - before < 60_000 * n + (4 << 20)
     m = matcher(array({"type": "string"}, minItems=1))
     text = '["' + "x" * cases(5000, 300)
     assert m.accept_tokens(text.encode()) == len(text)
