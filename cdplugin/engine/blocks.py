@@ -11,8 +11,7 @@ import numpy as np
 from cdplugin.engine import pages
 from cdplugin.kernels.store import layout
 
-_LINE = 64  # bytes of a cache line: each table of a block begins at one
-_PAGE = 4096  # bytes: tables that have room begin at a page, so that what they do not use is not touched
+_PAGE = 4096  # bytes: tables begin at a page, so that what they do not use is not touched
 
 
 def dtype_of(table: int) -> type:
@@ -51,21 +50,16 @@ class Block:
 
     @classmethod
     def of(cls, tables: Mapping[int, np.ndarray], in_use: Mapping[int, int], room: Mapping[int, int]) -> Block:
-        """Copies of ``tables``; ``in_use``: how many items of a table matter. ``room``: how many times as large a table may
-        become (default: 1).
-        """
+        """Copies of ``tables``; ``in_use``: how many items of one matter; ``room``: how many times as large it may become."""
         at = 0
         spans: dict[int, Span] = {}
         rooms: dict[int, int] = {}
-        for table in sorted(tables, key=lambda table: table in room):
-            array = tables[table]
+        for table, array in tables.items():
             used = min(in_use[table], len(array))
-            unit = _PAGE if table in room else _LINE
-            at = -(-at // unit) * unit
+            at = -(-at // _PAGE) * _PAGE
             spans[table] = (at, at + array.nbytes, at + used * array.itemsize, dtype_of(table))
-            at += array.nbytes * room.get(table, 1)
-            if table in room:
-                rooms[table] = at
+            at += array.nbytes * room[table]
+            rooms[table] = at
         block = cls(pages.fresh(at), spans, rooms)
         for table, array in tables.items():
             block.table(table)[:] = array

@@ -268,7 +268,7 @@ class OwnedTables(Values):
             raise
 
     def reserve(self, table: int, size: int) -> None:
-        """Make a table (other than an index) hold at least ``size`` items; its content stays. Raises :class:`LimitExceeded`."""
+        """Make a table hold at least ``size`` items; its content stays. Raises :class:`LimitExceeded`."""
         length = len(self.tables[table])
         if length < size:
             self._replace(table, max(size, int(_GROWTH_LARGE * length)), size)
