@@ -22,7 +22,7 @@ import pytest
 from engine_tools import cases
 from naive import Derivatives
 
-from cdplugin import Compiler, Vocabulary, expr
+from cdplugin import Compiler, GrammarError, JsonSchema, UnsupportedError, Vocabulary, expr
 from cdplugin.expr import Expr
 from cdplugin.frontends.json_schema import formats, formats_data
 from cdplugin.frontends.json_schema.formats import SINCE, content_encoding_expr, format_expr
@@ -484,6 +484,48 @@ def test_beside_patterns() -> None:
         vocabulary = Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256)
         found = Compiler(vocabulary).compile_ir(ir).matcher()
         assert found.accept_tokens(text.encode()) == len(text.encode()) and found.is_accepting()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "taken"),
+    [  # taken by "either the format or this text": None where neither is known, so that the schema is refused
+        ("email", "[", True),
+        ("email", "a@b", False),
+        ("email", "a@[x", None),
+        ("idn-email", "no mail", True),
+        ("hostname", "xn--abc", None),
+        ("date", "2021-02-29", True),
+        ("date", "2020-02-29", False),
+    ],
+)
+def test_a_format_or_a_fixed_text(name: str, text: str, taken: bool | None) -> None:
+    schema = JsonSchema({"oneOf": [{"type": "string", "format": name}, {"const": text}]})
+    compiler = Compiler(Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256))
+    if taken is None:
+        with pytest.raises(UnsupportedError, match="for the fixed value .* whether it has the format is not known"):
+            compiler.compile(schema)
+        return
+    matcher = compiler.compile(schema).matcher()
+    data = json.dumps(text, ensure_ascii=False).encode()
+    assert (matcher.accept_tokens(data) == len(data) and matcher.is_accepting()) == taken
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("idn-hostname", "two words", "no JSON value is valid"),
+        ("idn-hostname", "", "no JSON value is valid"),
+        ("idn-hostname", "a_b.de", "no JSON value is valid"),
+        ("idn-hostname", "xn--abc", "is not known"),
+        ("email", "[", "no JSON value is valid"),
+        ("email", "a@[x", "is not known"),
+        ("idn-email", "é", "no JSON value is valid"),
+    ],
+)
+def test_a_fixed_text_without_the_format(name: str, text: str, why: str) -> None:
+    compiler = Compiler(Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256))
+    with pytest.raises(GrammarError, match=why):
+        compiler.compile(JsonSchema({"format": name, "const": text}))
 
 
 def test_same_object_and_one_spelling() -> None:

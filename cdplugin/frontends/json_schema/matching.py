@@ -6,6 +6,7 @@ cost a table look-up per byte.
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 
 from cdplugin import expr
@@ -339,10 +340,18 @@ def has_format(form: Format, text: str) -> bool | None:
     return None if _may_be_left_out(form.name, text) else False
 
 
+_NEVER_IN_LABELS = re.compile(r"[\x00-,/:-@\[-`{-\x7f]")
+"""ASCII beside letters, digits, hyphens and dots (RFC 5891, section 4.2.2: no A-label has them)."""
+
+
 def _may_be_left_out(name: str, text: str) -> bool:
     """Whether a text that does not match may be valid all the same: see the list in ``formats``."""
-    if name in ("regex", "idn-hostname", "idn-email") or "base" in name:
-        return not (name == "idn-email" and "@" not in text)
+    if name in ("email", "idn-email") and "@" not in text:
+        return False
+    if name == "idn-hostname":
+        return text != "" and not _NEVER_IN_LABELS.search(text)
+    if name in ("regex", "idn-email") or "base" in name:
+        return True
     if name == "hostname":
         return "--" in text
     if name == "email":

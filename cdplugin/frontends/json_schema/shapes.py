@@ -558,5 +558,5 @@ class _UnknownError(Exception):
     """A keyword that is not enforced was met by a guess."""
 
 
-def _give_up(sub: Subschema, keyword: str) -> None:
+def _give_up(sub: Subschema, keyword: str, why: str) -> None:
     raise _UnknownError

@@ -6,7 +6,7 @@ keywords is filtered exactly. Nothing is recursive on the depth of a value or sc
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -166,7 +166,7 @@ Verdict = Generator[tuple[Subschema, Any], bool, bool]
 class Evaluator:
     """Validates fixed values against read subschemas. ``refuse(sub, keyword, why)`` is called for what cannot be judged."""
 
-    def __init__(self, reader: Reader, refuse: Any) -> None:
+    def __init__(self, reader: Reader, refuse: Callable[[Subschema, str, str], None]) -> None:
         self._reader = reader
         self._refuse = refuse
         self._sets: dict[int, tuple[Sequence[Any], frozenset[str]]] = {}
