@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from engine_tools import mask
 from lark_cases import random_grammar
 from naive_lexing import NaiveLexing
 
@@ -100,3 +101,26 @@ def test_what_may_come_no_times_blocks_nothing() -> None:
     vocab = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"<end>"], eos_token_ids=256)
     matcher = cd.Compiler(vocab).compile(cd.Lark('start: ("a" b){0} "c"\nb: "x" b | "y"')).matcher()
     assert matcher.accept_tokens(b"c") == 1 and matcher.is_accepting()
+
+
+@pytest.mark.parametrize(
+    ("grammar", "text"),
+    [
+        ('start: "x" (" " T)?\nT: /a/ & /b/', b"x"),
+        ('start: r "y"\nr: "x" | "z" T\nT: /a/ & /b/', b"xy"),
+    ],
+)
+def test_an_alternative_that_matches_nothing_blocks_nothing(grammar: str, text: bytes) -> None:
+    """Longest match has no part in it that nothing follows what comes before an empty terminal."""
+    vocab = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"<end>"], eos_token_ids=256)
+    matcher = cd.Compiler(vocab).compile(cd.Lark(grammar)).matcher()
+    for token in [*text, 256]:
+        assert mask(matcher) == {token}
+        assert matcher.accept_token(token)
+
+
+@pytest.mark.parametrize("grammar", ['start: " " T\nT: /a/ & /b/', 'start: [" "] T\nT: /a/ & /b/'])
+def test_a_grammar_that_needs_an_empty_terminal(grammar: str) -> None:
+    vocab = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"<end>"], eos_token_ids=256)
+    with pytest.raises(cd.GrammarError, match="the grammar matches nothing"):
+        cd.Compiler(vocab).compile(cd.Lark(grammar))

@@ -110,7 +110,8 @@ def _stuck(draft: Draft, firsts: Bytes, ignored: int) -> list[Stuck]:
                         eaten[e] = surely.eaten(e)
                     fence = part.value.fence
                     kept = eaten[e] | (surely.first(fence) if fence is not None else 0)
-                    if not rest & _OPEN and (rest | ignored) & ~kept == 0:
+                    # where nothing at all may follow, what follows matches nothing: that leaves the alternative without a text
+                    if rest and not rest & _OPEN and (rest | ignored) & ~kept == 0:
                         out.append(Stuck(number, i, part, rest))
                 may, is_empty = _of(part, firsts, first, empty)
                 rest = may | rest if is_empty else may
