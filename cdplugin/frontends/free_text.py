@@ -1,6 +1,7 @@
 """Free text that watches for triggers: nothing is constrained until one of some texts, or tokens, has appeared.
 
-The first trigger to be complete counts. A lexeme for "any text up to and including the first trigger" says so exactly, and
+The first trigger to be complete counts; of several that are complete at once, the longest, and what is excluded comes before
+triggers (both as in xgrammar). A lexeme for "any text up to and including the first trigger" says so exactly, and
 however tokens cut it::
 
     until(t)  =  any text, t    and not    any text, some trigger, at least one more byte
@@ -60,13 +61,20 @@ def dispatch_text(
     must not hold. ``by_token``: what may come after free text that holds no trigger, since a special token (which is no text)
     takes the trigger's place.
     """
-    stops = list(dict.fromkeys([*(trigger for trigger, _ in tags), *excludes]))
+    triggers = dict.fromkeys(trigger for trigger, _ in tags)
+    stops = list(dict.fromkeys([*triggers, *excludes]))
     start = ir.nonterminal("free text")
     free = ir.lexeme(without(stops), "free text")
     untils: dict[str, Symbol] = {}
     for trigger, follow in tags:
+        if any(trigger.endswith(text) for text in excludes):
+            continue
         if trigger not in untils:
-            untils[trigger] = ir.lexeme(until(trigger, stops), f"text up to {trigger!r}")
+            stronger = [text for text in (*triggers, *excludes) if text != trigger and text.endswith(trigger)]
+            upto = until(trigger, stops)
+            if stronger:
+                upto = expr.both(upto, expr.complement(expr.cat(_ALL, expr.literals(utf8(text) for text in stronger))))
+            untils[trigger] = ir.lexeme(upto, f"text up to {trigger!r}")
         ir.rule(start, [untils[trigger], *follow, *([start] if loop else ())])
     for follow in by_token:
         ir.rule(start, [free, *follow, *([start] if loop else ())])

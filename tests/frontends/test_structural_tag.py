@@ -635,6 +635,19 @@ PEERS: list[tuple[Any, list[bytes]]] = [
     ({"type": "dispatch", "rules": [["<a>", AB]], "loop": False}, [b"x<a>ab"]),
     (tag("<o>", {"type": "dispatch", "rules": [["<a>", AB]], "excludes": ["</o>"]}, "</o>"), [b"<o>x<a>ab</o>"]),
     ({"type": "repeat", "min": 1, "max": 3, "content": tag("<", AB, ">")}, [b"<ab><abab><ab>"]),
+    (  # triggers that are complete at once: the longer one counts
+        {"type": "triggered_tags", "triggers": ["a", "<a"], "tags": [tag("ax", AB, "!"), tag("<a>", AB, "!")]},
+        [b"xaxab!<a>ab!<ax"],
+    ),
+    (  # what is excluded, and complete together with a trigger, comes first
+        {"type": "triggered_tags", "triggers": ["b", "c>"], "tags": [tag("bx", AB, "!"), tag("c>", AB, "!")]}
+        | {"excludes": ["ab", ">"]},
+        [b"a bxab!c", b"ab"],
+    ),
+    ({"type": "dispatch", "rules": [["<a>", AB], ["b", AB]], "excludes": ["b"]}, [b"x<a>abx", b"xb"]),
+    # the free text of a dispatch ends where its excludes say, not at the end of the tag around
+    (tag("<o>", {"type": "dispatch", "rules": [["<a>", AB]]}, "</o>"), [b"<o>x</o>y<a>ab</o>"]),
+    (tag("<o>", {"type": "dispatch", "rules": [["<a>", ANY]], "loop": False}, "</o>"), [b"<o>x</o>y<a>ab</o>"]),
 ]
 
 

@@ -238,12 +238,12 @@ class TagWriter:
         return [dispatch_text(self.ir, tags_of, excludes=excludes, loop=loop, by_token=by_token)]
 
     def _dispatch(self, fmt: Format, ends: Ends) -> list[Symbol]:
-        excludes = _stops(fmt, ends)
+        """Its ``excludes`` alone end the free text, as in xgrammar: the end of the tag around may occur in it."""
         tags = [(pattern, self.write(content, ends)) for pattern, content in fmt.rules]
         by_token = [
             [*spell_with_token(self.ir, pattern), *follow] for pattern, follow in tags if _token_within(pattern, len(pattern))
         ]
-        return [dispatch_text(self.ir, tags, excludes=excludes, loop=fmt.loop, by_token=by_token)]
+        return [dispatch_text(self.ir, tags, excludes=fmt.excludes, loop=fmt.loop, by_token=by_token)]
 
     # --- tokens ---------------------------------------------------------------------------------------------------------
 
