@@ -108,6 +108,21 @@ PIECES: dict[str, Any] = {
 }
 
 
+def test_fixed_values_are_counted_while_they_are_written() -> None:
+    """Before any of them is in an arena: the expressions of tens of thousands take hundreds of megabytes."""
+
+    def items(values: list[Any]) -> int:
+        schema = {"prefixItems": [True, *({"const": value} for value in values)]}
+        return counted(cd.JsonSchema(schema)) - counted(cd.JsonSchema({"prefixItems": [True]}))
+
+    one, hundred, more = (items([1000 + i * 3 for i in range(n)]) for n in (1, 100, 200))
+    assert more > 1.8 * hundred > 1.8 * 80 * one > 0
+    assert items([1000] * 200) == one
+    assert items([[1000 + i * 3] for i in range(200)]) >= more + 200
+    with pytest.raises(cd.LimitExceeded, match="max_expr_nodes"), counting(hundred):
+        cd.JsonSchema({"prefixItems": [{"const": 1000 + i * 3} for i in range(200)]}).to_ir(Limits())
+
+
 @pytest.mark.parametrize("name", PIECES)
 def test_many_pieces_are_one_budget(name: str) -> None:
     with pytest.raises(cd.LimitExceeded, match=r"Limits.max_expr_nodes = 300000 nodes"):

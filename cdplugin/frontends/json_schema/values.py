@@ -10,7 +10,8 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from cdplugin.expr import Expr, cat, literal, literals
+from cdplugin import tally
+from cdplugin.expr import ALT_OP, Expr, cat, literal, literals
 from cdplugin.frontends.json_schema.dialect import (
     ARRAY_BIT,
     FALSE_BIT,
@@ -53,12 +54,19 @@ def integer_expr(value: int, integral_floats: bool) -> Expr:
 
 def number_expr(values: Iterable[int | float], integral_floats: bool) -> Expr:
     """Numbers in their spellings. Without ``integral_floats`` only those of the type that a value itself has: ``1.0``, say, if
-    it is a float.
+    it is a float. The compilation is charged for the nodes, once for the same numbers.
     """
     listed = tuple(values)
     if integral_floats:
-        return _few_numbers(listed) if len(listed) <= _FEW else _numbers(listed)
-    return fixed_numbers([v for v in listed if isinstance(v, int)], [v for v in listed if isinstance(v, float)])
+        found = _few_numbers(listed) if len(listed) <= _FEW else _numbers(listed)
+    else:
+        found = fixed_numbers([v for v in listed if isinstance(v, int)], [v for v in listed if isinstance(v, float)])
+    here = tally.current()
+    if here is None:
+        return found
+    question = (number_expr, listed) if integral_floats else (number_expr, *map(repr, listed))  # 1 equals 1.0
+    # a node for each form, as an arena counts them: what follows the digits is shared
+    return here.take(found, ((question, 1 + (len(found.args) if found.op == ALT_OP else 1)),))
 
 
 def _numbers(values: tuple[int | float, ...]) -> Expr:
@@ -92,7 +100,7 @@ def has_orders(value: list | dict) -> bool:
 
 
 def compound_expr(value: list | dict, layout: Layout, integral_floats: bool = True) -> Expr:
-    """A fixed array or object as one lexeme, with the layout's whitespace inside."""
+    """A fixed array or object as one lexeme, with the layout's whitespace inside. The compilation is charged for its parts."""
     parts: list[Expr] = []
     stack: list[Any] = [value]  # values, or (expression,) to emit as it is
     while stack:
@@ -115,6 +123,9 @@ def compound_expr(value: list | dict, layout: Layout, integral_floats: bool = Tr
             stack.append((literal(b"{"),))
         else:
             parts.append(_scalar(item, integral_floats))
+    here = tally.current()
+    if here is not None:
+        here.add(len(parts))
     return cat(*parts)
 
 
