@@ -287,17 +287,21 @@ def row_address(bitmask: Any, index: int, size: int) -> int:
 
     Checking a bitmask costs more than filling a cached mask, so the last one that was checked is remembered (and kept alive): a
     loop fills the same one again and again. To read an array's address costs as much as a mask; instead a weak reference to
-    the array is kept, since NumPy refuses to resize, and so to move, an array that has one.
+    the array is kept, since NumPy refuses to resize, and so to move, an array that has one. A tensor's shape takes longer to
+    compare than its size, which tells as well whether its memory is what it was.
     """
     global _last_bitmask
-    seen, known_size, address, stride, rows, shape, _ = _last_bitmask
-    same = seen is bitmask and known_size == size and bitmask.shape == shape
+    seen, known_size, address, stride, rows, n_words, _ = _last_bitmask
+    same = seen is bitmask and known_size == size
     if same:  # the same object, but its memory may have been changed under it
-        same = bitmask.flags.writeable if isinstance(bitmask, np.ndarray) else bitmask.data_ptr() == address
+        if isinstance(bitmask, np.ndarray):
+            same = len(bitmask) == rows and bitmask.flags.writeable
+        else:
+            same = bitmask.data_ptr() == address and bitmask.numel() == n_words
     if not same:
         view = bitmask_view(bitmask, size)
         address, stride, rows = view.ctypes.data, view.strides[0], len(view)
-        _last_bitmask = (bitmask, size, address, stride, rows, bitmask.shape, weakref.ref(bitmask))
+        _last_bitmask = (bitmask, size, address, stride, rows, view.size, weakref.ref(bitmask))
     if type(index) is not int:
         index = integer("bitmask row", index)
     if not -rows <= index < rows:

@@ -279,12 +279,66 @@ def equal_pairs() -> Iterator[tuple[Expr, Expr]]:
     yield expr.repeat(many, 5, 7), many
     yield expr.Expr(expr.REPEAT_OP, (a, 1, 1)), a
     yield expr.repeat(expr.optional(word), 2, 3), expr.repeat(expr.optional(word), 0, 3)
+    few, more = expr.repeat(c, 2, 3), expr.repeat(c, 1, 9)
+    yield expr.alt(few, more), more
+    yield expr.alt(expr.cat(a, few, b), expr.cat(a, more, b)), expr.cat(a, more, b)
+    yield expr.alt(expr.cat(few, a, few), expr.cat(more, a, more), word), expr.alt(word, expr.cat(more, a, more))
+    yield expr.alt(word, expr.cat(many, word)), expr.cat(many, word)
+    yield expr.alt(expr.EPSILON, a, expr.repeat(a, 0, 2)), expr.alt(a, expr.repeat(a, 0, 2))
 
 
 @pytest.mark.parametrize(("left", "right"), list(equal_pairs()))
 def test_equal_expressions_are_one_value(left: Expr, right: Expr) -> None:
     _, (a, b) = ids_of(left, right)
     assert a == b
+
+
+def unequal_pairs() -> Iterator[tuple[Expr, Expr]]:
+    """Unions, and what is too much or too little to stand for them."""
+    a, b, c = (expr.byte_class(bytes([byte])) for byte in b"abc")
+    few, more = expr.repeat(c, 2, 3), expr.repeat(c, 1, 9)
+    parts = (
+        (few, expr.repeat(c, 3, 4)),
+        (few, expr.repeat(b, 1, 9)),
+        (expr.cat(few, a, more), expr.cat(more, a, few)),
+        (expr.cat(few, a), expr.cat(more, b)),
+        (expr.cat(few, a), more),
+        (few, expr.cat(more, a)),
+        (expr.cat(a, few), expr.cat(more, few)),
+        (expr.repeat(c, 0, 2), expr.repeat(c, 1)),
+    )
+    for left, right in parts:
+        union = expr.alt(left, right)
+        yield union, left
+        yield union, right
+
+
+@pytest.mark.parametrize(("union", "part"), list(unequal_pairs()))
+def test_a_union_is_more_than_a_part(union: Expr, part: Expr) -> None:
+    _, (a, b) = ids_of(union, part)
+    assert a != b
+
+
+def counted() -> st.SearchStrategy[Expr]:
+    """Sequences of a few bodies that differ in their counts."""
+    one, two = expr.byte_class(b"a"), expr.byte_class(b"ab")
+    bodies = (one, two, expr.cat(expr.repeat(two, 0, 2), one))
+    part = st.builds(
+        lambda body, low, more: expr.repeat(body, low, None if more is None else low + more),
+        st.sampled_from(bodies),
+        st.integers(0, 2),
+        st.sampled_from([None, 0, 1, 3]),
+    )
+    return st.lists(st.one_of(part, st.sampled_from(bodies)), min_size=1, max_size=4).map(lambda parts: expr.cat(*parts))
+
+
+@given(st.lists(counted(), min_size=2, max_size=5))
+@settings(max_examples=cases(1_000, 100))
+def test_unions_of_counts(parts: list[Expr]) -> None:
+    tree = expr.alt(*parts)
+    arena, (e,) = ids_of(tree)
+    for text in (bytes(t) for n in range(6) for t in itertools.product(b"ab", repeat=n)):
+        assert status(arena, derivative(arena, e, text))[1] == any(accepts(part, text) for part in parts), (tree, text)
 
 
 def test_a_tree_evaluated_again_is_the_same_value() -> None:

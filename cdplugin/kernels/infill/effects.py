@@ -24,7 +24,7 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import accepted_of, is_skip, longest_of, rest_of, symbol_of, value_of
 from cdplugin.kernels.lexer.lexer import transition
-from cdplugin.kernels.lexer.rows import live_from, row_of
+from cdplugin.kernels.lexer.rows import end_of_run, live_from, row_of
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
     equal_words,
@@ -75,14 +75,16 @@ def closure_of(h, w, state):
         row = row_of(h, here)
         if row < 0:
             return row
-        byte = np.int64(-1)
+        byte = np.int64(0)
         while True:
-            byte = live_from(h, here, byte + 1)
+            byte = live_from(h, here, byte)
             if byte == 256:
                 break
+            charge(w, 16)
             after = transition(h, here, byte)
             if after < 0:
                 return after
+            byte = end_of_run(h, here, byte, after)
             if after == 0 or after == lexer_layout.BEFORE:
                 continue
             if after & lexer_layout.ENDS_BIT:

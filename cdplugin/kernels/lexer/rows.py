@@ -143,6 +143,18 @@ def live_from(h, state, byte):
 
 
 @kernel
+def end_of_run(h, state, byte, after):
+    """The first byte behind ``byte``, whose transition is ``after``, that is not known to have the same; 256: none."""
+    byte += 1
+    if has_long_row(h, state):
+        transitions = i32(h, layout.TRANSITIONS)
+        row = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_ROW]
+        while byte < 256 and transitions[row + byte] == after:
+            byte += 1
+    return np.int64(byte)
+
+
+@kernel
 def owner_of(h, state, byte):
     """The state whose row has the entry of ``state`` by ``byte``: itself, or the simplified state where the row is beside that
     one's and the byte is not in it. Makes the rows on the way. Or a status.

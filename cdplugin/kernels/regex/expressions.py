@@ -63,6 +63,8 @@ KNOWN_NONEMPTY = NONEMPTY | PURE | NULLABLE  # any of these on an expression oth
 
 FEW = 8
 _MOST_COMPARISONS = 20_000  # of the parts of one "&" with each other
+_MOST_COMPARED = 16  # parts of one "|" that each of them is compared with
+_MOST_STEPS = 8  # parts of two sequences that are compared
 UNBOUNDED = 1 << 20  # "any number of characters" in plain_run_bound()
 
 
@@ -244,7 +246,9 @@ def make_alt(h, start, count):
     """The union of the expressions ``STACK[start:start + count]``; the stack is left as it was. An id or a status.
 
     Parts are flattened, sorted and made unique, byte sets united, ``EMPTY`` dropped, and ``ALL`` absorbs the rest: these
-    similarity rules keep the number of derivatives finite (Brzozowski, 1964). More than ``MAX_WIDTH`` parts are
+    similarity rules keep the number of derivatives finite (Brzozowski, 1964). Parts that differ in their counts only are
+    absorbed by the one that allows more, or the derivatives of nested counts would have a part for each pair of counts
+    (:func:`_absorb`). More than ``MAX_WIDTH`` parts are
     ``LIMIT_WIDTH``.
     """
     head = header(h)
@@ -282,6 +286,8 @@ def make_alt(h, start, count):
     if epsilon and not any_nullable and push(h, EPSILON) < 0:
         return statuses.GROW
     n = sort_unique(i64(h, layout.STACK), base, head[layout.STACK_TOP] - base)
+    if n > 1:
+        n = _absorb(h, base, n)
     result = np.int64(EMPTY)
     if n > head[layout.MAX_WIDTH]:
         result = np.int64(statuses.LIMIT_WIDTH)
@@ -298,6 +304,54 @@ def make_alt(h, start, count):
         result = _finish(h, intern(h, layout.K_ALT, base, n), flags | gained)
     head[layout.STACK_TOP] = saved
     return result
+
+
+@kernel
+def _absorb(h, start, count):
+    """Leave out of the sorted parts ``STACK[start:start + count]`` of a ``|`` those that another one plainly contains; how many
+    are left, still sorted. Each part is compared with the last ``_MOST_COMPARED`` of those kept so far.
+    """
+    words = i64(h, layout.STACK)
+    end = start
+    for i in range(start, start + count):
+        part = words[i]
+        is_needed = True
+        first = max(start, end - _MOST_COMPARED)
+        header(h)[layout.WORK_LEFT] -= end - first
+        to = first
+        for j in range(first, end):
+            other = words[j]
+            is_needed = is_needed and not _is_within(h, part, other)
+            if not is_needed or not _is_within(h, other, part):
+                words[to] = other
+                to += 1
+        if is_needed:
+            words[to] = part
+            to += 1
+        end = to
+    return end - start
+
+
+@kernel
+def _is_within(h, e, outer):
+    """Whether it is plain, part by part, that ``outer`` matches all that ``e`` does: equal parts, or counts that allow more,
+    or an optional repetition that ``e`` does not have. ``a{0,3} x b{0,4}`` is within ``a{0,5} x b{0,9}``, and so is ``x b``.
+    """
+    for _ in range(_MOST_STEPS):
+        if e == outer:
+            return True
+        first, rest = split(h, e)
+        outer_first, outer_rest = split(h, outer)
+        if kind_of(h, outer_first) != layout.K_REPEAT:
+            if first != outer_first:
+                return False
+            e = rest
+        elif first == outer_first or _repeats_more(h, outer_first, first):
+            e = rest
+        elif word_of(h, outer_first, 1) != 0:
+            return False
+        outer = outer_rest
+    return False
 
 
 @kernel
@@ -404,9 +458,15 @@ def _deny_one(h, start, count):
             if not some_repeat or kind_of(h, part) != layout.K_REPEAT:
                 continue
             for k in range(start, start + count):
-                if repeats_within(h, words[k], part) and word_of(h, words[k], 0) == word_of(h, part, 0):
+                if _repeats_more(h, part, words[k]):
                     return True
     return False
+
+
+@kernel
+def _repeats_more(h, outer, e):
+    """Whether both are repetitions of one body, and ``outer`` allows each number of times that ``e`` allows."""
+    return repeats_within(h, e, outer) and word_of(h, e, 0) == word_of(h, outer, 0)
 
 
 @kernel
