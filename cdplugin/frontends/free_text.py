@@ -12,9 +12,10 @@ triggers has: their masks are computed once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from cdplugin import expr
+from cdplugin.errors import LimitExceeded
 from cdplugin.expr import Expr
 from cdplugin.frontends.keywords import up_to
 from cdplugin.frontends.spelling import utf8
@@ -45,6 +46,57 @@ def until(text: str, stops: Iterable[str], most_chars: int | None = None) -> Exp
     free = expr.ANY_TEXT if most_chars is None else expr.repeat(expr.ANY_CHAR, 0, most_chars)
     earlier = expr.cat(_ALL, expr.literals(utf8(word) for word in words), _BYTE, _ALL)
     return expr.both(expr.cat(free, expr.literal(utf8(text))), expr.complement(earlier))
+
+
+def ends_before(text: str, stops: Sequence[str]) -> list[str] | None:
+    """What free text without ``stops`` must not end with for ``text``, right after it, to be the first of them to be complete.
+
+    For free text whose tokens are counted, which :func:`until` cannot say. None where another one is complete within ``text``.
+    Raises ``LimitExceeded`` where many of them begin within others.
+
+    >>> ends_before("aba", ["aba", "bb"]), ends_before("aa", ["aa"]), ends_before("abc", ["b", "abc"])
+    (['ab'], ['a'], None)
+    """
+    left = most = _MOST_COMPARED // len(stops)
+    tails: list[str] = []
+    for word in stops:
+        if -1 < text.find(word) < len(text) - len(word):
+            return None
+        if word.find(text[0], 1) < 0:  # nearly always
+            continue
+        left -= len(text) + len(word)
+        if left < 0:
+            expected = f"at most {most} characters to compare for each"
+            raise LimitExceeded("triggers that begin within each other beside max_tokens are too many", expected=expected)
+        # a word is complete earlier where its rest is a beginning of the text; longer rests first, so that tails grow
+        for length in _shared_lengths(word, text):
+            cut = len(word) - length
+            if not any(word.endswith(tail, 0, cut) for tail in tails):
+                tails.append(word[:cut])
+    return tails
+
+
+_MOST_COMPARED = 400_000
+
+
+def _shared_lengths(word: str, text: str) -> Iterator[int]:
+    """Lengths, longest first, of proper ends of ``word`` that are proper beginnings of ``text`` (Knuth, Morris, Pratt 1977)."""
+    borders = [0] * len(text)
+    for i in range(1, len(text)):
+        k = borders[i - 1]
+        while k and text[i] != text[k]:
+            k = borders[k - 1]
+        borders[i] = k + (text[i] == text[k])
+    k = 0
+    for char in word[1:]:
+        while k and (k == len(text) or char != text[k]):
+            k = borders[k - 1]
+        k += char == text[k]
+    if k == len(text):
+        k = borders[k - 1]
+    while k:
+        yield k
+        k = borders[k - 1]
 
 
 def dispatch_text(

@@ -236,13 +236,25 @@ AB = cd.Choice(["yes", "no"])
         (cd.After("=>", AB, required=True), {"": OPEN, "a": OPEN, "=>no": YES}),
         (cd.After("=>", AB, then="free"), {"=>no, and => x": YES, "=>nox": YES, "=>n": OPEN}),
         (cd.After("=>", AB, then="repeat"), {"=>no a =>yes b": YES, "=>no a =>z": NO}),
+        (  # the trigger must come once, not without end
+            cd.After("=>", AB, required=True, then="repeat"),
+            {"": OPEN, "a": OPEN, "=>no": YES, "=>no a": YES, "a=>no=>yes": YES, "=>no=>": OPEN, "=>no=>z": NO},
+        ),
+        # the first trigger counts, where tokens before it are counted too
+        (cd.After("aa", cd.Regex("b"), max_tokens=9), {"xaab": YES, "aaab": NO, "xaa": OPEN, "xaxaab": YES}),
+        (cd.After("\n\n", cd.Regex("b"), max_tokens=9, max_chars=8), {"x\n\nb": YES, "x\n\n\nb": NO, "\n": YES}),
+        (cd.After(["ab", "abc"], cd.Regex("c?d"), max_tokens=9), {"abd": YES, "abcd": YES, "abccd": NO}),
+        (
+            cd.After(["aba", "bb"], cd.Regex("c"), max_tokens=9),
+            {"abac": YES, "bbc": YES, "ababac": NO, "babac": YES, "bbac": NO},
+        ),
         (cd.After(["=>", "::"], AB), {"a::yes": YES, "a=>no": YES, "a::x": NO}),
         (cd.After("</think>", AB, begin="<think>", required=True), {"<think>a</think>no": YES, "a": NO, "<think></thin": OPEN}),
         (cd.After("!", AB, required=True, max_chars=2), {"éé!no": YES, "ééé": NO, "!no": YES, "ab": OPEN}),
         (cd.After("!", AB, required=True, max_tokens=2), {"ab!no": YES, "abc": NO, "!no": YES}),
         (cd.After("!", AB, max_tokens=0), {"!no": YES, "a": NO, "": YES}),
     ],
-    ids=range(9),
+    ids=range(14),
 )
 def test_after(spec: cd.Spec, texts: dict[str, tuple[bool, bool]]) -> None:
     for text, expected in texts.items():
@@ -285,3 +297,12 @@ def test_reasoning_then_a_schema() -> None:
     matcher = COMPILER.compile(counted).matcher()
     assert matcher.accept_tokens(list(b"<think>abcd")) == 11 and ord("e") in mask(matcher)
     assert matcher.accept_token(ord("e")) and {VOCAB.tokens[t][:1] for t in mask(matcher)} == {b"<"}
+
+
+def test_triggers_that_begin_within_each_other_are_bounded() -> None:
+    words = [f"a{'ab' * (i % 40)}a{i}" for i in range(400)]
+    with pytest.raises(cd.LimitExceeded, match="triggers that begin within each other"):
+        cd.Compiler(VOCAB).compile(cd.After(words, cd.Regex("b"), max_tokens=9))
+    assert (
+        cd.Compiler(VOCAB).compile(cd.After("ab" * 20_000, cd.Regex("c"), max_tokens=9)).matcher().accept_tokens(b"abab") == 4
+    )

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cdplugin.errors import GrammarError, shown
-from cdplugin.frontends.free_text import until, without
-from cdplugin.frontends.spelling import may_hold_tokens, spell, spell_with_token, token_set
+from cdplugin.expr import ANY_TEXT, both, cat, complement, literals
+from cdplugin.frontends.free_text import ends_before, until, without
+from cdplugin.frontends.spelling import may_hold_tokens, spell, spell_with_token, token_set, utf8
 from cdplugin.frontends.tags.read import is_token
 from cdplugin.ir import GrammarIR, Symbol
 from cdplugin.limits import Limits
@@ -65,24 +66,38 @@ def compile_after(
     special = None
     if trigger.special_tokens:
         special = ir.token(token_set(trigger.special_tokens), "special token")
-    rest = [start] if trigger.then == "repeat" else [_anything(ir, special)] if trigger.then == "free" else []
+    # the trigger must come once: what is repeated may end before it comes again
+    again = ir.nonterminal("free until the next trigger") if trigger.then == "repeat" and trigger.required else start
+    rest = [again] if trigger.then == "repeat" else [_anything(ir, special)] if trigger.then == "free" else []
     stops, body = trigger.texts, ir.adopt(inner)
-    free = ir.lexeme(without(stops, trigger.max_chars), "free text", max_tokens=trigger.max_tokens or None)
-    before = [free] if trigger.max_tokens != 0 else []
-    for one in dict.fromkeys(trigger.triggers):
-        if isinstance(one, int):
-            ir.rule(start, [*before, ir.token(token_set([one]), "trigger"), body, *rest])
-            continue
-        up_to = [*before, *spell(ir, one)]
-        if trigger.max_tokens is None:  # no tokens to count: one lexeme
-            up_to = [ir.lexeme(until(one, stops, trigger.max_chars), f"text up to {one!r}")]
-        ir.rule(start, [*up_to, body, *rest])
-        if may_hold_tokens(one):
-            ir.rule(start, [*before, *spell_with_token(ir, one), body, *rest])
-    if special is not None:
-        ir.rule(start, [*before, special, start])
-    if not trigger.required:
-        ir.rule(start, before)
+    counted = trigger.max_tokens or None
+    free = ir.lexeme(without(stops, trigger.max_chars), "free text", max_tokens=counted)
+    ahead = [free] if trigger.max_tokens != 0 else []
+
+    def unfinished(tails: list[str]) -> list[Symbol]:
+        """Free text that does not end with ``tails``."""
+        if not ahead:
+            return []
+        text = both(without(stops, trigger.max_chars), complement(cat(ANY_TEXT, literals(utf8(tail) for tail in tails))))
+        return [ir.lexeme(text, "free text", max_tokens=counted)]
+
+    for head in dict.fromkeys((start, again)):
+        for one in dict.fromkeys(trigger.triggers):
+            if isinstance(one, int):
+                ir.rule(head, [*ahead, ir.token(token_set([one]), "trigger"), body, *rest])
+                continue
+            if trigger.max_tokens is None:  # no tokens to count: one lexeme
+                ir.rule(head, [ir.lexeme(until(one, stops, trigger.max_chars), f"text up to {one!r}"), body, *rest])
+            else:
+                tails = ends_before(one, list(dict.fromkeys(stops)))
+                if tails is not None:
+                    ir.rule(head, [*(unfinished(tails) if tails else ahead), *spell(ir, one), body, *rest])
+            if may_hold_tokens(one):
+                ir.rule(head, [*ahead, *spell_with_token(ir, one), body, *rest])
+        if special is not None:
+            ir.rule(head, [*ahead, special, head])
+        if head is not start or not trigger.required:
+            ir.rule(head, ahead)
     ir.start = ir.nonterminal("after a trigger")
     ir.rule(ir.start, [*spell(ir, trigger.begin), start])
     return ir
