@@ -181,12 +181,12 @@ def test_what_one_token_leads_to_is_found_by_one_walk(monkeypatch: pytest.Monkey
     with tables:
         for text in (b"", b"if", b"ab", b"if 1", b"1+", b"a "):
             cursor = tables.step(tables.start, text)
-            expected: dict[int, bytes] = {}
+            expected: dict[int, list[bytes]] = {}
             for token in VOCAB.tokens:
                 after = tables.step(cursor, token) if token else 0
                 if after:
-                    expected.setdefault(after, token or b"")
-            assert tables.token_successors(cursor) == [(token, after) for after, token in expected.items()]
+                    expected.setdefault(after, []).append(token or b"")
+            assert tables.token_successors(cursor) == [(tokens[0], after, len(tokens)) for after, tokens in expected.items()]
             assert expected
     monkeypatch.setattr(tables, "step", step)
     with tables:

@@ -15,8 +15,9 @@ import numpy as np
 
 from cdplugin.bits import bit_flags
 from cdplugin.engine.blocks import address_of
+from cdplugin.infill.canvases import Canvas
 from cdplugin.infill.complete import Completions
-from cdplugin.infill.parts import MOST_COMPETING, MOST_PLANNED, Part, filled, laid_out, planned, with_gaps
+from cdplugin.infill.parts import FEW_PLACES, MOST_COMPETING, MOST_PLANNED, Part, filled, laid_out, planned, with_gaps
 from cdplugin.infill.proofs import Proofs
 from cdplugin.infill.rests import MOST_ELEMENTS
 from cdplugin.infill.search import Search, unknown
@@ -28,6 +29,8 @@ from cdplugin.kernels.infill import layout as ws
 
 BRIEF = 16  # bytes
 MOST_TRIES, MOST_TRIES_OF_SLOTS = 500, 5000  # texts that are tried before a lattice is asked
+MOST_STATES, FEW_STATES = 20_000, 60
+"""States that are followed from slot to slot (:mod:`cdplugin.infill.canvases`): for a text, and for one of a mask's tokens."""
 WORK_OF_A_NODE = 600  # units of work of spelling that count as a node of a lattice
 
 
@@ -137,11 +140,20 @@ class Answers:
                 return True
             if not self.tables.is_exact and any(part.slot and part.is_open for part in parts):
                 free, _ = with_gaps(parts[: self.length(parts)])
-                if not self._is_completed_briefly(free) and not self.build(free, loose=True):
-                    return False
-                if self._is_witnessed(parts):
-                    return True
-                if search is not None:  # one of many questions: what slots do to the lattices takes seconds to find
+                if sum(part.is_open for part in free) <= FEW_PLACES:
+                    if not self._is_completed_briefly(free) and not self.build(free, loose=True):
+                        return False
+                    if self._is_witnessed(parts):
+                        return True
+                    if search is not None:  # one of many questions: what slots do to the lattices takes seconds to find
+                        raise unknown("texts of so many tokens")
+                    if self._is_filled(parts, FEW_STATES):
+                        return True
+                else:  # derivations of texts with many gaps take seconds, too
+                    if not self.build(free, loose=True):
+                        return False
+                    if self._is_filled(parts, MOST_STATES if search is None else FEW_STATES):
+                        return True
                     raise unknown("texts of so many tokens")
             elif self._is_completed_briefly(parts):
                 return True
@@ -151,6 +163,8 @@ class Answers:
             return True
         if self.tables.is_exact or not self.build(parts, loose=True):
             return False
+        if any(part.slot and part.is_open for part in parts) and self._is_filled(parts, FEW_STATES):
+            return True
         search = search or Search(self)
         answer = search.finds(parts)
         if search.filled is not None:
@@ -272,6 +286,28 @@ class Answers:
             else:
                 self._witness = list(parts), tail.fillings(cursor)
         return True
+
+    def _is_filled(self, parts: Sequence[Part], most: int) -> bool:
+        """Whether the matcher finds its way through the slots of some parts by so many states."""
+        last = self.length(parts)
+        if last is None:
+            return False
+        found = self.canvas(parts[:last]).witness(most)
+        if found is None:
+            return False
+        ends = self.tables.vocab.eos_token_ids
+        self._proof = list(parts), [*found, *(ends[0] if part.is_open else None for part in parts[last:])]
+        return True
+
+    def canvas(self, parts: Sequence[Part], witness: Witness | None = None) -> Canvas:
+        """The open places of parts before the first end token. ``witness``: a text that they can become; without, the last one
+        that was found is of use.
+        """
+        canvas = Canvas(self.tables, parts, self.padded)
+        known, found = (parts, witness) if witness else self._proof
+        if found:
+            canvas.remember(known, found)
+        return canvas
 
     def proof_of(self, parts: Sequence[Part]) -> Witness | None:
         """A text that these very parts can become, if they have slots and were found completable by it last."""

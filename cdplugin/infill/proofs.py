@@ -21,7 +21,7 @@ import numpy as np
 
 from cdplugin.bits import bit_flags, bit_members, packed_bits
 from cdplugin.errors import LimitExceeded
-from cdplugin.infill.parts import Part, laid_out, with_gaps, with_token
+from cdplugin.infill.parts import FEW_PLACES, Part, laid_out, with_gaps, with_token
 from cdplugin.infill.rests import MOST_ELEMENTS
 from cdplugin.infill.search import Search, SearchGivenUp
 from cdplugin.infill.witness import Witness, by_part, by_place
@@ -29,11 +29,14 @@ from cdplugin.queries.successors import successors
 
 if TYPE_CHECKING:
     from cdplugin.infill.answers import Answers
+    from cdplugin.infill.canvases import Canvas
 
 FEW_CLASSES = 8  # in doubt
 MOST_TRIES = 100_000  # texts that are tried, for one mask
 MOST_WORK_OF_MASK = 1 << 18  # of the lattices for the tokens of a mask that are in doubt
 _MOST_ASKED = 16  # tokens in slots
+_FEW_ASKED = 2  # of them, where many places are open
+_MOST_STATES, _STATES_OF_A_CLASS = 400, 8  # that are followed from slot to slot
 _MOST_SPREADS = 4  # at one cursor
 _FEW_WIDE_CLASSES = 64  # in a string
 _MOST_OPENINGS = 12  # behind texts that ended gaps, for a few tokens
@@ -76,6 +79,12 @@ class Proofs:
         # where rules are made on demand, what slots do to the lattices takes seconds to find, so they are hardly asked
         self._is_brief = self._has_slots and self._tables.has_families
         self._n_asked, self._most_asked = 0, _MOST_ASKED if self._is_brief else len(row) * 32
+        self._canvas: Canvas | None = None
+        self._states_left = _MOST_STATES
+        if self._is_brief and witness is not None and parts[hole].slot:
+            self._canvas = answers.canvas(parts, witness)
+            if len(self._elements) > FEW_PLACES:  # each question takes a lattice of as many gaps
+                self._most_asked = min(_MOST_ASKED, _FEW_ASKED)
         self._found: list[bytes] | None = None
         """What the open places were last filled with."""
         self._known = answers.kept_fillings(parts)
@@ -104,11 +113,13 @@ class Proofs:
         """Learn from a completion. ``start``: the cursor before the first open place."""
         if not self._serves:
             return
-        found = self._answers.some_fillings(with_gaps(self._parts)[0] if self._has_slots else self._parts)
+        free = with_gaps(self._parts)[0] if self._has_slots else self._parts
+        is_long = self._is_brief and len(self._elements) > FEW_PLACES  # a derivation would take seconds
+        found = None if is_long else self._answers.some_fillings(free)
         if found is not None:
             self._rests.learn(found)
             self._found = found
-        if self._has_slots:  # with so many tokens
+        if self._has_slots and self._canvas is None:  # with so many tokens
             whole = self._rests.tail(self._elements)
             self._found = whole.fillings(start) if self._rests.find(start, whole) is not None else None
 
@@ -197,7 +208,7 @@ class Proofs:
                 doubtful = self._open_for_some(start, doubtful)
             if len(doubtful) > _FEW_TOKENS or (len(doubtful) and self._has_slots):
                 self._begin(start)
-                if self._found is None and self._witness is not None:
+                if self._witness is not None and (self._found is None or self._canvas is not None):
                     self._found = by_place(self._tables, self._parts, self._witness, self._hole)
             while len(doubtful):
                 if self._found is not None:
@@ -354,14 +365,36 @@ class Proofs:
 
     def _is_taken(self, cursor: int, tokens: np.ndarray) -> bool:
         """Whether the tokens of a class are proven, and so added to the row."""
-        is_proven = self._is_proven(cursor)
-        if is_proven:
+        rest: list[bytes] | None = None
+        if self._is_proven(cursor):
             if self._is_brief and self._tail is not None:
                 is_slot = self._parts[self._hole].slot
                 rest = self._tail.fillings_behind(cursor) if is_slot else self._tail.fillings(cursor)
-                self._texts.append((tokens, (self._left, rest)))
-            self._allow(tokens)
-        return is_proven
+        else:
+            rest = self._by_canvas(cursor)
+            if rest is None:
+                return False
+        if rest is not None:
+            self._texts.append((tokens, (self._left, rest)))
+        self._allow(tokens)
+        return True
+
+    def _by_canvas(self, cursor: int) -> list[bytes] | None:
+        """What the places behind the slot are filled with from the cursor after a token, if the matcher soon finds a way from
+        slot to slot to a text that is known.
+        """
+        if self._canvas is None or self._states_left <= 0:
+            return None
+        self._states_left -= _STATES_OF_A_CLASS
+        texts = self._canvas.behind(self._hole, cursor, _STATES_OF_A_CLASS)
+        if texts is None:
+            return None
+        rest = []
+        for count, _ in self._elements[self._at + 1 :]:
+            width = 1 if count is None else count if count >= 0 else -1 - count
+            rest.append(b"".join(texts[:width]))
+            texts = texts[width:]
+        return rest
 
     def witness(self, token: int) -> Witness | None:
         """A text that the parts can become with a token of the mask, if one is kept."""

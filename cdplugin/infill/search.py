@@ -152,7 +152,7 @@ class Search:
             return
         ways = self._tables.token_successors(cursor)
         self._is_cut = self._is_cut or len(ways) > MOST_TOKENS
-        for token, after in ways[:MOST_TOKENS]:
+        for token, after, _ in ways[:MOST_TOKENS]:
             yield _Place(cost + 1, serial, at + 1, after, text + token, fillings)
 
 

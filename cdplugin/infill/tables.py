@@ -445,14 +445,22 @@ class InfillGrammar:
         """The matcher's mask row at a cursor, without end tokens."""
         return self.arena.mask(cursor)
 
-    def token_successors(self, cursor: int) -> list[tuple[bytes, int]]:
-        """The cursors that one token leads to, each with the text of the first such token, in the order of these tokens."""
+    def token_successors(self, cursor: int) -> list[tuple[bytes, int, int]]:
+        """The cursors that one token leads to, each with the text of the first such token before it, and how many there are
+        behind it; in the order of these tokens.
+        """
         row = self.mask_at(cursor)
         leave_out(row, self.vocab.eos_token_ids)
         cursors, numbers = successors(self.arena, cursor, row)
-        found, tokens = np.unique(numbers, return_index=True)
-        first = sorted(zip(tokens.tolist(), found.tolist(), strict=True))
-        return [(text, cursors[number]) for token, number in first if number >= 0 and (text := self.vocab.tokens[token])]
+        tokens = np.flatnonzero(numbers >= 0)
+        numbers = numbers[tokens]
+        sizes = np.bincount(numbers, minlength=len(cursors))
+        first = np.zeros(len(cursors), np.int64)
+        first[numbers[::-1]] = tokens[::-1]
+        order = first.argsort()
+        texts = [self.vocab.tokens[token] for token in first[order].tolist()]
+        found = zip(texts, np.array(cursors, np.int64)[order].tolist(), sizes[order].tolist(), strict=True)
+        return [(text, after, size) for text, after, size in found if text and size]
 
     # --- the lattice's tables -----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,81 @@
+"""Canvases of programs with slots between all tokens: is the text completable, and how long is it until every slot is filled?
+
+    python perf/infill_scattered.py [--grammar python|cpp] [--slots 40] [--first 20] [--masks] [--json FILE]
+
+HumanEval-X's programs of the development half in Llama 3's tokens, of which so many, anywhere, are slots. First a check, then
+each slot is set to the program's own token, in random order; with ``--masks``, to a random one of its mask. Prints thread
+times in ms, what was given up (``LimitExceeded``), and whether the matcher accepts the text that comes of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from bench_infill import programs, summary, timed, vocabulary
+
+import cdplugin as cd
+from cdplugin.bits import bit_members
+
+
+def asked(call: Any, *arguments: Any) -> Any:
+    """What a session answers; None where it is given up."""
+    try:
+        return call(*arguments)
+    except cd.LimitExceeded:
+        return None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--grammar", default="python", choices=["python", "cpp"])
+    parser.add_argument("--slots", type=int, default=40)
+    parser.add_argument("--first", type=int, default=20, help="so many programs")
+    parser.add_argument("--masks", action="store_true")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    vocab = vocabulary("llama3")
+    from tokenizers_data import llama3
+
+    spec = cd.grammars.PYTHON if arguments.grammar == "python" else cd.grammars.CPP
+    infill = cd.Infill(cd.Compiler(vocab).compile(spec))
+    mask_id = vocab.eos_token_ids[0] + 1
+    times: dict[str, list[float]] = {"check": [], "set": [], "mask": []}
+    counts: Counter[str] = Counter()
+    undecided: list[float] = []
+    texts = programs(arguments.grammar)
+    for seed in range(arguments.first):
+        rng = random.Random(seed)
+        ids = llama3().model.encode_ordinary(rng.choice(texts))
+        slots = rng.sample(range(len(ids)), min(arguments.slots, len(ids) - 2))
+        session = infill.canvas([mask_id if i in set(slots) else token for i, token in enumerate(ids)], mask_id)
+        spent, answer = timed(asked, session.completable)
+        times["check"].append(spent)
+        counts[f"check: {answer}"] += 1
+        for slot in slots if answer else []:
+            token = ids[slot]
+            if arguments.masks:
+                spent, row = timed(session.mask, slot)
+                times["mask"].append(spent)
+                undecided.append(session.undecided)
+                token = int(rng.choice(bit_members(row).tolist()))
+            spent, answer = timed(asked, session.set, slot, token)
+            times["set"].append(spent)
+            counts[f"set: {answer}"] += 1
+        text = session.text()
+        if text is not None:
+            counts[f"filled, legal: {infill.accepts(text.encode())}"] += 1
+    found: dict[str, Any] = dict(counts) | {key: summary(some) for key, some in times.items() if some}
+    if undecided:
+        found["undecided"] = summary(undecided)
+    print(json.dumps(found, indent=1))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,184 @@
+"""Texts with many slots are filled by the matcher from slot to slot (:mod:`cdplugin.infill.canvases`)."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from engine_tools import ALL_BYTES, cases
+
+import cdplugin as cd
+from cdplugin.infill import answers, canvases
+from cdplugin.infill.canvases import Canvas
+
+WORDS = [b"x", b" ", b"\n", b"(", b")", b"if", b"ab", b"#", b"x)"]
+SMALL = cd.Vocabulary.from_bytes([*WORDS, b"</s>"], eos_token_ids=len(WORDS))
+NAMES = cd.Lark('start: (s "\\n")*\ns: "if" NAME | NAME ["(" s? ")"]\nNAME: /[abfix]+/\n%ignore " "\n%ignore /#[^\\n]*/')
+TOKENS = [*ALL_BYTES, b"def ", b"    ", b"return ", b"):\n", b" = ", b"</s>"]
+EOS, MASK = len(TOKENS) - 1, len(TOKENS)
+PROGRAM = """def below_zero(operations, limit=0):
+    \"\"\" Whether the balance falls below a limit.
+    >>> below_zero([1, 2, -4])
+    True
+    \"\"\"
+    balance = 0
+    for op in operations:
+        balance += op
+        if balance < limit:
+            return True
+    return False
+"""
+SHORT = 'def f(a, b=0):\n    """Text."""\n    return (a + b)\n'
+
+
+@pytest.fixture(scope="module")
+def names() -> cd.Infill:
+    return cd.Infill(cd.Compiler(SMALL).compile(NAMES))
+
+
+@pytest.fixture(scope="module")
+def python() -> cd.Infill:
+    vocab = cd.Vocabulary.from_bytes(TOKENS, eos_token_ids=EOS)
+    return cd.Infill(cd.Compiler(vocab).compile(cd.grammars.python(max_width=20)))
+
+
+def problem(infill: cd.Infill, rng: random.Random) -> cd.InfillSession:
+    """A canvas with up to four slots, anywhere."""
+    ids = [rng.randrange(len(WORDS)) for _ in range(rng.randint(1, 8))]
+    for place in rng.sample(range(len(ids)), min(len(ids), rng.randint(1, 4))):
+        ids[place] = -1
+    if rng.random() < 0.5:
+        return infill.new([cd.Slots(1) if i < 0 else [i] for i in ids])
+    return infill.canvas(ids, -1)
+
+
+def all_fillings(infill: cd.Infill, session: cd.InfillSession) -> list[list[int]]:
+    """The tokens of every legal text that a session's slots may be filled to; those of a canvas end with end tokens."""
+    parts, end = session._parts, len(WORDS)
+    found = []
+    for filling in itertools.product(range(end + session._padded), repeat=sum(part.is_open for part in parts)):
+        rest = iter(filling)
+        tokens = [next(rest) if part.is_open else part.text for part in parts]
+        n_text = next((i for i, token in enumerate(tokens) if token == end), len(tokens))
+        if any(token != end for token in tokens[n_text:]):
+            continue
+        text = b"".join(token if isinstance(token, bytes) else WORDS[token] for token in tokens[:n_text])
+        if infill.accepts(text):
+            found.append(list(filling))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(cases(12, 1, 3)))
+def test_a_canvas_is_filled_where_it_can_be(names: cd.Infill, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compared with all fillings. A beam that may widen misses none; what a narrow one finds is right."""
+    rng = random.Random(seed)
+    n_fillable = 0
+    for _ in range(25):
+        session = problem(names, rng)
+        legal = all_fillings(names, session)
+        n_fillable += bool(legal)
+        for most in (rng.randint(1, 5), 100_000):
+            monkeypatch.setattr(canvases, "_MOST_OF_A_KIND", rng.choice([1, 2, 32]))
+            with session._asking():
+                found = Canvas(names._tables, session._parts, session._padded).witness(most)
+            if found is not None:
+                assert [token for token, part in zip(found, session._parts, strict=True) if part.is_open] in legal
+            assert found is not None or most <= 5 or not legal, session._parts
+    assert n_fillable > 2
+
+
+@pytest.mark.parametrize("seed", range(cases(12, 1, 3)))
+def test_what_is_known_of_a_text_is_of_use_for_one_like_it(names: cd.Infill, seed: int) -> None:
+    """One part differs, as after a token was set or taken back: what is found is a legal text of the new one."""
+    rng = random.Random(seed)
+    n_filled = 0
+    for _ in range(25):
+        session = problem(names, rng)
+        with session._asking():
+            known = Canvas(names._tables, session._parts, session._padded).witness(1000)
+        if known is None:
+            continue
+        before = list(session._parts)
+        part = rng.choice([i for i, part in enumerate(before) if part.slot])
+        session._parts[part] = names.new([[rng.randrange(len(WORDS))]])._parts[0]
+        canvas = Canvas(names._tables, session._parts, session._padded)
+        with session._asking():
+            canvas.remember(before, known)
+            found = canvas.witness(1000)
+        legal = all_fillings(names, session)
+        assert (found is not None) == bool(legal)
+        if found is not None:
+            assert [token for token, part in zip(found, session._parts, strict=True) if part.is_open] in legal
+            n_filled += 1
+    assert n_filled
+
+
+def test_a_known_text_is_found_without_a_search(python: cd.Infill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is what lies behind a slot whose token leads where the known one does."""
+    session = python.canvas([MASK if i % 4 == 1 else i for i in b"x = [1, 2]\n"], MASK)
+    with session._asking():
+        known = Canvas(python._tables, session._parts, True).witness(500)
+        assert known is not None
+        monkeypatch.setattr(Canvas, "_ways", None)
+        canvas = Canvas(python._tables, session._parts, True)
+        canvas.remember(session._parts, known)
+        assert canvas.witness(500) == known
+        slots = [i for i, part in enumerate(session._parts) if part.is_open]
+        tables = python._tables
+        left = b"".join(part.text or TOKENS[known[i]] for i, part in enumerate(session._parts[: slots[0] + 1]))
+        rest = canvas.behind(slots[0], tables.step(tables.start, left), 500)
+        assert rest == [TOKENS[known[i]] for i in slots[1:]]
+
+
+def scattered(rng: random.Random, program: str = PROGRAM, n_places: int = 30) -> tuple[list[int], list[int]]:
+    """A program in tokens, and some places."""
+    ids: list[int] = []
+    text = program.encode()
+    while text:
+        token = next((token for token in range(256, EOS) if text.startswith(TOKENS[token])), text[0])
+        text = text[len(TOKENS[token]) :]
+        ids.append(token)
+    return ids, rng.sample(range(len(ids)), n_places)
+
+
+@pytest.mark.parametrize("seed", range(2, 2 + cases(6, 1, 2)))
+def test_thirty_slots_of_a_program_are_filled(python: cd.Infill, seed: int) -> None:
+    """With the program's own tokens, in random order; before, the first question was mostly given up after seconds."""
+    ids, places = scattered(random.Random(seed))
+    session = python.canvas([MASK if i in places else token for i, token in enumerate(ids)], MASK)
+    assert session.completable()
+    for place in places:
+        assert session.set(place, ids[place])
+    assert session.text() == PROGRAM
+
+
+@pytest.mark.parametrize("seed", range(2, 2 + cases(3, 1, 1)))
+def test_masks_of_many_slots_have_tokens_that_can_be_set(python: cd.Infill, seed: int) -> None:
+    """Also others than the one that stands in the known text; each leaves a text that is filled to a legal one."""
+    rng = random.Random(seed)
+    ids, places = scattered(rng, SHORT, 12)
+    session = python.canvas([MASK if i in places else token for i, token in enumerate(ids)], MASK)
+    n_tokens = []
+    for place in places:
+        allowed = np.flatnonzero(np.unpackbits(session.mask(place).view(np.uint8), bitorder="little"))
+        n_tokens.append(len(allowed))
+        assert session.set(place, int(rng.choice(allowed)))
+    assert min(n_tokens) > 0
+    assert sum(n_tokens) > 10 * len(places)
+    text = session.text()
+    assert text is not None
+    assert python.accepts(text.encode())
+
+
+def test_texts_with_many_slots_that_cannot_be_filled_are_refused(python: cd.Infill) -> None:
+    """By a lattice of gaps, without a search; what is not found out says so."""
+    ids, places = scattered(random.Random(0))
+    session = python.canvas([MASK if i in places else token for i, token in enumerate(ids)], MASK)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answers, "MOST_STATES", 0)
+        with pytest.raises(cd.LimitExceeded, match="was not found out"):
+            session.completable()
+    broken = [t for i in b"a b c d e f g h" for t in (i, MASK)] + list(b"\n\xff\n")
+    assert not python.canvas(broken, MASK).completable()
