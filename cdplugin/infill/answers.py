@@ -17,7 +17,17 @@ from cdplugin.bits import bit_flags
 from cdplugin.engine.blocks import address_of
 from cdplugin.infill.canvases import Canvas
 from cdplugin.infill.complete import Completions
-from cdplugin.infill.parts import FEW_PLACES, MOST_COMPETING, MOST_PLANNED, Part, filled, laid_out, planned, with_gaps
+from cdplugin.infill.parts import (
+    FEW_PLACES,
+    MANY_PLACES,
+    MOST_COMPETING,
+    MOST_PLANNED,
+    Part,
+    filled,
+    laid_out,
+    planned,
+    with_gaps,
+)
 from cdplugin.infill.proofs import Proofs
 from cdplugin.infill.rests import MOST_ELEMENTS
 from cdplugin.infill.search import Search, unknown
@@ -140,7 +150,8 @@ class Answers:
                 return True
             if not self.tables.is_exact and any(part.slot and part.is_open for part in parts):
                 free, _ = with_gaps(parts[: self.length(parts)])
-                if sum(part.is_open for part in free) <= FEW_PLACES:
+                n_open = sum(part.is_open for part in free)
+                if n_open <= FEW_PLACES:
                     if not self._is_completed_briefly(free) and not self.build(free, loose=True):
                         return False
                     if self._is_witnessed(parts):
@@ -154,7 +165,8 @@ class Answers:
                         return False
                     if self._is_filled(parts, MOST_STATES if search is None else FEW_STATES):
                         return True
-                    raise unknown("texts of so many tokens")
+                    if search is not None or n_open > MANY_PLACES:
+                        raise unknown("texts of so many tokens")
             elif self._is_completed_briefly(parts):
                 return True
             if not self.build(parts, loose=True):
