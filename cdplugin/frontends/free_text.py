@@ -48,6 +48,12 @@ def until(text: str, stops: Iterable[str], most_chars: int | None = None) -> Exp
     return expr.both(expr.cat(free, expr.literal(utf8(text))), expr.complement(earlier))
 
 
+def not_ending_with(expression: Expr, texts: Iterable[str]) -> Expr:
+    """``expression``, less what ends with one of ``texts``; without any, the expression itself."""
+    ends = [utf8(text) for text in texts]
+    return expr.both(expression, expr.complement(expr.cat(_ALL, expr.literals(ends)))) if ends else expression
+
+
 def ends_before(text: str, stops: Sequence[str]) -> list[str] | None:
     """What free text without ``stops`` must not end with for ``text``, right after it, to be the first of them to be complete.
 
@@ -123,10 +129,7 @@ def dispatch_text(
             continue
         if trigger not in untils:
             stronger = [text for text in (*triggers, *excludes) if text != trigger and text.endswith(trigger)]
-            upto = until(trigger, stops)
-            if stronger:
-                upto = expr.both(upto, expr.complement(expr.cat(_ALL, expr.literals(utf8(text) for text in stronger))))
-            untils[trigger] = ir.lexeme(upto, f"text up to {trigger!r}")
+            untils[trigger] = ir.lexeme(not_ending_with(until(trigger, stops), stronger), f"text up to {trigger!r}")
         ir.rule(start, [untils[trigger], *follow, *([start] if loop else ())])
     for follow in by_token:
         ir.rule(start, [free, *follow, *([start] if loop else ())])

@@ -151,22 +151,17 @@ class Answers:
             if not self.tables.is_exact and any(part.slot and part.is_open for part in parts):
                 free, _ = with_gaps(parts[: self.length(parts)])
                 n_open = sum(part.is_open for part in free)
-                if n_open <= FEW_PLACES:
-                    if not self._is_completed_briefly(free) and not self.build(free, loose=True):
-                        return False
-                    if self._is_witnessed(parts):
-                        return True
-                    if search is not None:  # one of many questions: what slots do to the lattices takes seconds to find
-                        raise unknown("texts of so many tokens")
-                    if self._is_filled(parts, FEW_STATES):
-                        return True
-                else:  # derivations of texts with many gaps take seconds, too
-                    if not self.build(free, loose=True):
-                        return False
-                    if self._is_filled(parts, MOST_STATES if search is None else FEW_STATES):
-                        return True
-                    if search is not None or n_open > MANY_PLACES:
-                        raise unknown("texts of so many tokens")
+                is_long = n_open > FEW_PLACES  # derivations of texts with many gaps take seconds
+                if (is_long or not self._is_completed_briefly(free)) and not self.build(free, loose=True):
+                    return False
+                if not is_long and self._is_witnessed(parts):
+                    return True
+                is_one_of_many = search is not None  # questions: what slots do to the lattices takes seconds to find, too
+                most = FEW_STATES if is_one_of_many or not is_long else MOST_STATES
+                if (is_long or not is_one_of_many) and self._is_filled(parts, most):
+                    return True
+                if is_one_of_many or n_open > MANY_PLACES:
+                    raise unknown("texts of so many tokens")
             elif self._is_completed_briefly(parts):
                 return True
             if not self.build(parts, loose=True):
@@ -175,7 +170,8 @@ class Answers:
             return True
         if self.tables.is_exact or not self.build(parts, loose=True):
             return False
-        if any(part.slot and part.is_open for part in parts) and self._is_filled(parts, FEW_STATES):
+        has_slots = any(part.slot and part.is_open for part in parts)
+        if has_slots and not self.tables.has_families and self._is_filled(parts, FEW_STATES):  # of families that was asked
             return True
         search = search or Search(self)
         answer = search.finds(parts)

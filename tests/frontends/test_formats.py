@@ -32,6 +32,7 @@ from cdplugin.regex.alphabet import JSON_CANONICAL, JSON_STRING, UTF8, Alphabet
 
 SUITE = Path(__file__).parent.parent / "data" / "json_schema_suite.tar.gz"
 NAMES = sorted(SINCE)
+COMPILER = Compiler(Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"</s>"], eos_token_ids=256))
 
 # --- tools ------------------------------------------------------------------------------------------------------------------
 
@@ -481,8 +482,7 @@ def test_beside_patterns() -> None:
         ir = GrammarIR()
         ir.start = ir.nonterminal("text")
         ir.rule(ir.start, [ir.lexeme(expr.both(expression, regex.parse(pattern, "ecma", "u").search_expr(JSON_STRING)))])
-        vocabulary = Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256)
-        found = Compiler(vocabulary).compile_ir(ir).matcher()
+        found = COMPILER.compile_ir(ir).matcher()
         assert found.accept_tokens(text.encode()) == len(text.encode()) and found.is_accepting()
 
 
@@ -500,12 +500,11 @@ def test_beside_patterns() -> None:
 )
 def test_a_format_or_a_fixed_text(name: str, text: str, taken: bool | None) -> None:
     schema = JsonSchema({"oneOf": [{"type": "string", "format": name}, {"const": text}]})
-    compiler = Compiler(Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256))
     if taken is None:
         with pytest.raises(UnsupportedError, match="for the fixed value .* whether it has the format is not known"):
-            compiler.compile(schema)
+            COMPILER.compile(schema)
         return
-    matcher = compiler.compile(schema).matcher()
+    matcher = COMPILER.compile(schema).matcher()
     data = json.dumps(text, ensure_ascii=False).encode()
     assert (matcher.accept_tokens(data) == len(data) and matcher.is_accepting()) == taken
 
@@ -523,9 +522,8 @@ def test_a_format_or_a_fixed_text(name: str, text: str, taken: bool | None) -> N
     ],
 )
 def test_a_fixed_text_without_the_format(name: str, text: str, why: str) -> None:
-    compiler = Compiler(Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256))
     with pytest.raises(GrammarError, match=why):
-        compiler.compile(JsonSchema({"format": name, "const": text}))
+        COMPILER.compile(JsonSchema({"format": name, "const": text}))
 
 
 def test_same_object_and_one_spelling() -> None:

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cdplugin.errors import GrammarError, shown
-from cdplugin.expr import ANY_TEXT, both, cat, complement, literals
-from cdplugin.frontends.free_text import ends_before, until, without
-from cdplugin.frontends.spelling import may_hold_tokens, spell, spell_with_token, token_set, utf8
+from cdplugin.frontends.free_text import ends_before, not_ending_with, until, without
+from cdplugin.frontends.spelling import may_hold_tokens, spell, spell_with_token, token_set
 from cdplugin.frontends.tags.read import is_token
 from cdplugin.ir import GrammarIR, Symbol
 from cdplugin.limits import Limits
@@ -70,30 +69,32 @@ def compile_after(
     again = ir.nonterminal("free until the next trigger") if trigger.then == "repeat" and trigger.required else start
     rest = [again] if trigger.then == "repeat" else [_anything(ir, special)] if trigger.then == "free" else []
     stops, body = trigger.texts, ir.adopt(inner)
-    counted = trigger.max_tokens or None
-    free = ir.lexeme(without(stops, trigger.max_chars), "free text", max_tokens=counted)
-    ahead = [free] if trigger.max_tokens != 0 else []
+    text = without(stops, trigger.max_chars)
 
-    def unfinished(tails: list[str]) -> list[Symbol]:
+    def free(tails: list[str]) -> list[Symbol]:
         """Free text that does not end with ``tails``."""
-        if not ahead:
+        if trigger.max_tokens == 0:
             return []
-        text = both(without(stops, trigger.max_chars), complement(cat(ANY_TEXT, literals(utf8(tail) for tail in tails))))
-        return [ir.lexeme(text, "free text", max_tokens=counted)]
+        return [ir.lexeme(not_ending_with(text, tails), "free text", max_tokens=trigger.max_tokens)]
 
+    ahead = free([])
+    ways: list[list[Symbol]] = []  # to a trigger, and past it
+    words = list(dict.fromkeys(stops))
+    for one in dict.fromkeys(trigger.triggers):
+        if isinstance(one, int):
+            ways.append([*ahead, ir.token(token_set([one]), "trigger")])
+            continue
+        if trigger.max_tokens is None:  # no tokens to count: one lexeme
+            ways.append([ir.lexeme(until(one, stops, trigger.max_chars), f"text up to {one!r}")])
+        else:
+            tails = ends_before(one, words)
+            if tails is not None:
+                ways.append([*free(tails), *spell(ir, one)])
+        if may_hold_tokens(one):
+            ways.append([*ahead, *spell_with_token(ir, one)])
     for head in dict.fromkeys((start, again)):
-        for one in dict.fromkeys(trigger.triggers):
-            if isinstance(one, int):
-                ir.rule(head, [*ahead, ir.token(token_set([one]), "trigger"), body, *rest])
-                continue
-            if trigger.max_tokens is None:  # no tokens to count: one lexeme
-                ir.rule(head, [ir.lexeme(until(one, stops, trigger.max_chars), f"text up to {one!r}"), body, *rest])
-            else:
-                tails = ends_before(one, list(dict.fromkeys(stops)))
-                if tails is not None:
-                    ir.rule(head, [*(unfinished(tails) if tails else ahead), *spell(ir, one), body, *rest])
-            if may_hold_tokens(one):
-                ir.rule(head, [*ahead, *spell_with_token(ir, one), body, *rest])
+        for way in ways:
+            ir.rule(head, [*way, body, *rest])
         if special is not None:
             ir.rule(head, [*ahead, special, head])
         if head is not start or not trigger.required:
