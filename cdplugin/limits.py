@@ -53,6 +53,8 @@ class Limits:
     """Bytes of compiled grammars that one :class:`cdplugin.Compiler` keeps."""
     max_learned_bytes: int = 16 << 20
     """Bytes of what the grammars of one vocabulary learn of each other's lexemes; less than a MiB: they learn nothing."""
+    max_infill_bytes: int = 512 << 20
+    """Bytes of tables, in the process, that each :class:`cdplugin.Infill` leaves for the next one of its grammar; 1: none."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

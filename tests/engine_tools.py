@@ -88,6 +88,10 @@ def naive_mask(naive: Naive, vocab: cd.Vocabulary, prefix: bytes, stops: Sequenc
     return out | set(stops) if naive.accepts(prefix) else out
 
 
+FRESH = cd.Limits(max_infill_bytes=1)
+"""Limits with which each Infill has new tables."""
+
+
 def without_slices(grammar: cd.Grammar) -> cd.Grammar:
     """The grammar with the slices switched off."""
     grammar._arena.header[layout.USE_SLICES] = 0

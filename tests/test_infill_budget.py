@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_tools import cases, vocabulary
+from engine_tools import FRESH, cases, vocabulary
 
 import cdplugin as cd
 from cdplugin.infill import session as sessions
@@ -49,7 +49,7 @@ def test_answers_after_a_crossed_budget_are_a_fresh_sessions(
 ) -> None:
     """Budgets end at every place in turn, in the tables of the grammar and in those of the text."""
     monkeypatch.setattr(sessions, "QUESTION_STEPS", 1)
-    grammar = cd.Compiler(VOCAB).compile(spec)
+    grammar = cd.Compiler(VOCAB, FRESH).compile(spec)
     expected = answers(cd.Infill(grammar).new(pieces))
     infill = cd.Infill(grammar)
     session = infill.new(pieces)

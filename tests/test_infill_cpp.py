@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_tools import ALL_BYTES, cases
+from engine_tools import ALL_BYTES, FRESH, cases
 from tokenizers_data import llama3
 
 import cdplugin as cd
@@ -32,7 +32,7 @@ BROKEN = ["]", ")", "}", "; int int ", " + ;", " 3 4 ", "::", "return return ", 
 @pytest.fixture(scope="module")
 def cpp() -> cd.Infill:
     vocab = cd.Vocabulary.from_bytes([*ALL_BYTES, b"</s>"], eos_token_ids=256)
-    return cd.Infill(cd.Compiler(vocab).compile(cd.grammars.CPP))
+    return cd.Infill(cd.Compiler(vocab, FRESH).compile(cd.grammars.CPP))
 
 
 def cut(rng: random.Random, text: str) -> list[Any]:

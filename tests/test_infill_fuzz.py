@@ -10,7 +10,7 @@ import random
 
 import numpy as np
 import pytest
-from engine_tools import cases, vocabulary
+from engine_tools import FRESH, cases, vocabulary
 from naive import Naive, random_grammar, random_tokens
 from naive_infill import Piece, fits, random_pieces, short_words
 
@@ -94,7 +94,7 @@ def test_fast_paths_change_nothing(switch: str, monkeypatch: pytest.MonkeyPatch)
         ir = random_grammar(rng, ALPHABET)
         if Naive(ir).empty:
             continue
-        grammar = cd.Compiler(vocabulary(random_tokens(rng, ALPHABET, 12, 4))).compile_ir(ir)
+        grammar = cd.Compiler(vocabulary(random_tokens(rng, ALPHABET, 12, 4)), FRESH).compile_ir(ir)
         words = [bytes(rng.choice(ALPHABET) for _ in range(rng.randint(0, 8))) for _ in range(20)]
         problems = [random_pieces(rng, words, ALPHABET) for _ in range(cases(20, 8, 20))]
         plain = [answers(cd.Infill(grammar), pieces) for pieces in problems]

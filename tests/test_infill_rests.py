@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from engine_tools import ALL_BYTES, cases
+from engine_tools import ALL_BYTES, FRESH, cases
 
 import cdplugin as cd
 from cdplugin.bits import bit_members
@@ -219,7 +219,7 @@ def test_a_string_is_opened_before_hundreds_of_classes_are_proven(monkeypatch: p
 
 def test_common_texts_are_known_from_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first check of a fresh :class:`Infill` asks no lattice where what often ends a gap ends this one."""
-    grammar = cd.Compiler(VOCAB).compile(cd.grammars.python(max_width=4))
+    grammar = cd.Compiler(VOCAB, FRESH).compile(cd.grammars.python(max_width=4))
     for pieces in (
         ["x = [", cd.GAP, " for y\nz = 1\n"],
         ["def f", cd.GAP, "this says what\n    x = 1\n"],

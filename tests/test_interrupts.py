@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_tools import mask_bits, vocabulary
+from engine_tools import FRESH, mask_bits, vocabulary
 
 import cdplugin as cd
 from cdplugin.engine.arena import Arena
@@ -129,7 +129,7 @@ def test_infill_on_threads() -> None:
 @pytest.mark.parametrize("owner", [Workspace, Arena], ids=lambda owner: owner.__name__)
 def test_a_session(owner: type) -> None:
     """What is interrupted changes nothing, and later answers are those of a fresh session."""
-    grammar = cd.Compiler(VOCAB).compile(cd.JsonSchema(SCHEMA))
+    grammar = cd.Compiler(VOCAB, FRESH).compile(cd.JsonSchema(SCHEMA))
     pieces = ['{"a"', cd.GAP, ', "b": ', cd.Slots(3), "}"]
     fresh = cd.Infill(grammar).new(pieces)
     expected = fresh.mask(0).tobytes(), fresh.mask(1).tobytes(), fresh.complete()

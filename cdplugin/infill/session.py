@@ -18,6 +18,7 @@ from __future__ import annotations
 import itertools
 import random
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ from cdplugin.bits import bit_members
 from cdplugin.collector import gc_paused
 from cdplugin.errors import LimitExceeded
 from cdplugin.infill.answers import Answers
+from cdplugin.infill.at_rest import leave_tables, take_tables
 from cdplugin.infill.parts import Gap, Part, Slots, filled, with_token
 from cdplugin.infill.search import MOST_PLACES
 from cdplugin.infill.tables import InfillGrammar
@@ -63,12 +65,13 @@ class Infill:
         self.grammar = grammar
         self.vocab = grammar.vocab
         self.threads = threads
-        self._tables = InfillGrammar(grammar)
+        self._tables = take_tables(grammar)
         self._all_tables = [self._tables]
+        weakref.finalize(self, leave_tables, self._all_tables).atexit = False
         self._n_sessions = 0
         self._turns = threading.Lock()
         self._pool = forking.Threads(threads, "cdplugin-infill")
-        self._token_ids = {text: token for token, text in enumerate(self.vocab.tokens) if text}
+        self._token_ids = self.vocab.token_of[0]
         forking.renew(self, "_turns")  # what it guards is a count and a list
 
     def new(self, pieces: Iterable[Any]) -> InfillSession:
@@ -144,7 +147,7 @@ class Infill:
             turn = self._n_sessions % self.threads
             self._n_sessions += 1
             if turn == len(self._all_tables):
-                self._all_tables.append(InfillGrammar(self.grammar))
+                self._all_tables.append(take_tables(self.grammar))
             return self._all_tables[turn]
 
     def accepts(self, text: bytes) -> bool:

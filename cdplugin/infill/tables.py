@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import random
 import threading
+import weakref
 from collections import Counter
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -60,6 +61,7 @@ PREFERRED_BYTES = np.argsort(
 )
 """Bytes in the order in which a filling prefers them."""
 _WALKS, _WALK_LENGTH = 8, 16
+_STEP_BYTES = 256  # of a step that is kept, about
 
 
 class InfillGrammar:
@@ -72,7 +74,7 @@ class InfillGrammar:
     """
 
     def __init__(self, grammar: Grammar) -> None:
-        self.grammar = grammar
+        self.owner = weakref.ref(grammar)  # whoever uses the tables holds it; those at rest must not
         self.vocab = grammar.vocab
         self._lock = threading.Lock()
         self._is_broken = False
@@ -101,6 +103,37 @@ class InfillGrammar:
         """In a forked child."""
         if not forking.is_free(self._lock):
             self._lock, self._is_broken = threading.Lock(), True
+
+    @property
+    def grammar(self) -> Grammar:
+        """The grammar."""
+        grammar = self.owner()
+        assert grammar is not None
+        return grammar
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables where they rest."""
+        return (
+            self.arena.nbytes
+            + self.endings.nbytes
+            + _STEP_BYTES * len(self._steps)
+            + sum(w.nbytes_at_rest for w in self._works)
+        )
+
+    @property
+    def _works(self) -> list[Workspace]:
+        """The workspaces that there are."""
+        return [work for work in (self.workspace, self._loose, self._brief) if work is not None]
+
+    def rest(self) -> bool:
+        """Forget what texts taught and keep what is known of the grammar; whether that is of use to anybody."""
+        if self._is_broken or self.arena.over_budget or self.arena.header[layout.IS_BROKEN]:
+            return False
+        for work in self._works:
+            work.rest()
+        self._forget_rests()
+        return True
 
     def _make(self) -> None:
         grammar = self.grammar
@@ -145,6 +178,9 @@ class InfillGrammar:
         self.__dict__.pop("separators", None)
         self.__dict__.pop("least_bytes", None)
         self.endings = Endings(self.arena)
+        self._forget_rests()
+
+    def _forget_rests(self) -> None:
         self.rests = Rests(self)
         self.openings = Openings(self.rests)
 

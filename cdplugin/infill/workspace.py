@@ -126,6 +126,9 @@ _RULE_WORDS = (
 )
 
 
+# they have an entry for each node and each dot or symbol, and few that are not 0, which are 0 before the next text
+_ROWS_OF_NODES = (ws.REST, ws.DERIVED, ws.OUT, ws.ITEMS)
+
 _ARENAS = 4  # times Limits.max_arena_bytes that a workspace may take
 _RESTART_WORK = 200  # units of work of an operation that begins again, besides what it does again
 
@@ -216,6 +219,18 @@ class Workspace:
     def forget_texts(self) -> None:
         """Forget what is kept of texts for the next one (for measurements)."""
         self.header[ws.W_REUSED_WIDTH] = 0
+
+    @property
+    def nbytes_at_rest(self) -> int:
+        """Bytes that the tables take after :meth:`rest`."""
+        return self.nbytes - sum(self.tables[table].nbytes for table in _ROWS_OF_NODES)
+
+    def rest(self) -> None:
+        """Forget texts, and let go of the memory of the largest tables. Their size stays: what is not touched costs nothing."""
+        self.forget_texts()
+        for table in _ROWS_OF_NODES:
+            array = self.tables[table] = _zeros(len(self.tables[table]))
+            self.header[2 * table] = self._addresses[table] = array.ctypes.data
 
     def call(self, op: int, a: int = 0, b: int = 0) -> int:
         """Run an operation, growing tables as it asks. Raises :class:`LimitExceeded`: then nothing is kept of the text.

@@ -1,0 +1,78 @@
+"""Tables that an :class:`~cdplugin.infill.session.Infill` had, for the next one of the same grammar.
+
+What tables know of a grammar takes long to find out: its rules laid out (Python: 0.3 s), where gaps lead from a lexer state,
+what ends a rule soonest. Where each request makes an ``Infill``, the next request takes over what the last one had::
+
+    Infill(grammar) ── take_tables ──> tables at rest, the last ones first; else new ones
+    the Infill goes ── leave_tables ──> at rest, at most Limits.max_infill_bytes of the process
+
+Two ``Infill`` that live at the same time never share tables. What earlier texts taught is forgotten, so an answer depends on no
+other request's text (:meth:`cdplugin.infill.tables.InfillGrammar.rest`).
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+from cdplugin import forking, memory
+from cdplugin.infill.tables import InfillGrammar
+from cdplugin.limits import DEFAULT_LIMITS
+
+if TYPE_CHECKING:
+    from cdplugin.matcher import Grammar
+
+_tables: list[InfillGrammar] = []  # those that have rested longest first
+_lock = threading.Lock()
+forking.renew(sys.modules[__name__], "_lock")
+
+
+def nbytes() -> int:
+    """Bytes of all tables at rest."""
+    return sum(tables.nbytes for tables in list(_tables))
+
+
+memory.register("infilling at rest", nbytes, DEFAULT_LIMITS.max_infill_bytes)
+
+
+def take_tables(grammar: Grammar) -> InfillGrammar:
+    """Tables that nobody else has: of those at rest, or new ones. Raises what :class:`InfillGrammar` does."""
+    with _lock:
+        gone = _without_owner()
+        at = next((i for i in range(len(_tables) - 1, -1, -1) if _tables[i].owner() is grammar), None)
+        found = None if at is None else _tables.pop(at)
+    del gone
+    if found is None:
+        found = InfillGrammar(grammar)
+        weakref.finalize(grammar, leave_tables, []).atexit = False
+    return found
+
+
+def leave_tables(several: list[InfillGrammar]) -> None:
+    """Put tables to rest. It may be called wherever something is freed, so it waits for nobody: where another thread, or this
+    one, is at the list, the tables go.
+    """
+    if not _lock.acquire(blocking=False):
+        return
+    try:
+        gone = _without_owner()
+        for tables in several:
+            owner = tables.owner()
+            most = 0 if owner is None else tables.arena.limits.max_infill_bytes
+            if tables.rest() and tables.nbytes <= most:
+                _tables.append(tables)
+                while nbytes() > most:
+                    gone.append(_tables.pop(0))
+    finally:
+        _lock.release()
+    del gone
+
+
+def _without_owner() -> list[InfillGrammar]:
+    """Take out the tables whose grammar has gone, and return them: they take long to be freed."""
+    gone = [tables for tables in _tables if tables.owner() is None]
+    for tables in gone:
+        _tables.remove(tables)
+    return gone
