@@ -47,7 +47,7 @@ ARROWS: dict[str, set[str]] = {
     "frontends.literals": {*GROUND, "regex"},
     "frontends.keywords": {*GROUND, "regex"},
     "frontends.free_text": {*GROUND, "frontends.keywords", "frontends.spelling"},
-    "frontends.json_schema": {*GROUND, "regex", "frontends.productive", "frontends.repeats"},
+    "frontends.json_schema": {*GROUND, "languages", "regex", "frontends.productive", "frontends.repeats"},
     "frontends.lark": {
         *GROUND,
         "regex",
@@ -88,6 +88,7 @@ ARROWS: dict[str, set[str]] = {
     "grammars": {"errors", "specs"},
     "vocab": {"bits", "errors", "kernels.jit", "kernels.masks"},
     "engine": {*GROUND, *KERNELS, "vocab", "collector"},
+    "languages": {*GROUND, *KERNELS, "vocab", "engine"},
     "queries": {*GROUND, *KERNELS, "vocab", "engine"},
     "matcher": {*GROUND, *KERNELS, "vocab", "engine", "queries", "bitmask"},
     "compiler": {*GROUND, *KERNELS, "vocab", "engine", "matcher", "specs", "collector"},

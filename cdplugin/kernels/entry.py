@@ -31,6 +31,7 @@ from cdplugin.kernels.regex.emptiness import is_nonempty
 from cdplugin.kernels.regex.expressions import EMPTY, FINITE, NULLABLE, PURE, THIN, make_not, nullable
 from cdplugin.kernels.regex.programs import evaluate
 from cdplugin.kernels.regex.slices import plain_run_bound
+from cdplugin.kernels.regex.texts import list_texts, matches
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
     begin,
@@ -75,7 +76,9 @@ from cdplugin.kernels.store.stack import intern_words, push_pair
     OP_LEARN,  # a: base, b: address of the shared store's header -> 0, 1 if that has no room (masks/shared.py: learn)
     OP_CLASSES,  # a: expression -> its classes of bytes, noted as a value (regex/derive.py: note_classes)
     OP_RUN,  # a: cursor, b: address of uint8 text, c: its bytes -> cursor after them (0: dead)
-) = range(27)
+    OP_MATCHES,  # a: expression, b: address of uint8 text, c: its bytes -> 1 if it matches the text, else 0
+    OP_TEXTS,  # a: expression, b: most texts, c: most derivatives -> how many words of texts are on the stack, or MANY
+) = range(29)
 
 MATCHES_SOMETHING, MATCHES_EMPTY = 1, 2  # what OP_STATUS answers
 JOB_WORDS = 5
@@ -307,6 +310,10 @@ def engine(h, op, a, b, c):
         return note_classes(h, a)
     if op == OP_LEARN:
         return np.int64(learn(h, a, b))
+    if op == OP_MATCHES:
+        return matches(h, a, b, c)
+    if op == OP_TEXTS:
+        return np.int64(list_texts(h, a, b, c))
     if op == OP_RUN:
         return np.int64(step_bytes(h, a, view_u8(b, c), 0, c))
     return np.int64(reindex(h))

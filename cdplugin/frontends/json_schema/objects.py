@@ -288,7 +288,7 @@ class Objects(Writing):
         """The names of an undeclared member, if they are seen to be few. Those that several conditions are about may be."""
         if self._is_endless(more.key) and more.marks:
             return []
-        return self._few(self._quoted[more.key], thorough=more.marks & (more.marks - 1) != 0) or []
+        return self._few(self._quoted[more.key]) or []
 
     def _apart(self, conditions: Sequence[Condition], among: int) -> list[int]:
         """Pairs of conditions, as bit sets, whose patterns are soon found to share no name."""
@@ -307,10 +307,10 @@ class Objects(Writing):
             self._listed[named] = self._few(self._shaper.strings([named]))
         return self._listed[named]
 
-    def _few(self, quoted: Expr, thorough: bool = False) -> list[str] | None:
+    def _few(self, quoted: Expr) -> list[str] | None:
         """The names that, with their quotes, match an expression, if they are few."""
         canonical = both(quoted, cat(QUOTE, JSON_CANONICAL.any_text, QUOTE))
-        texts, taken = self._shaper.search.texts(canonical, _MOST_LISTED, thorough)
+        texts, taken = self._shaper.search.texts(canonical, _MOST_LISTED)
         self._shaper.count(taken // 4)
         return None if texts is None else sorted(map(json.loads, texts))
 

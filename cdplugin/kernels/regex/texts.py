@@ -1,0 +1,105 @@
+"""Which texts an expression matches: whether one of them, and all of them where they are few."""
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.jit.views import byte_set, view_u8
+from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
+from cdplugin.kernels.regex.emptiness import is_nonempty
+from cdplugin.kernels.regex.expressions import EMPTY, nullable
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import has_room, header, i64, spend
+from cdplugin.kernels.store.byte_sets import add_bytes, has_byte
+from cdplugin.kernels.store.stack import push_pair
+
+MANY = 1 << 40
+"""What :func:`list_texts` gives instead of how many words: there are more texts."""
+
+
+@kernel
+def matches(h, e, text_address, count):
+    """1 if ``e`` matches the whole text, ``count`` bytes (uint8), else 0; or a status."""
+    text = view_u8(text_address, count)
+    for i in range(count):
+        e = derive(h, e, text[i])
+        if e <= EMPTY:  # a status is negative
+            return np.int64(0 if e == EMPTY else e)
+    return np.int64(nullable(h, e))
+
+
+@kernel
+def list_texts(h, e, most, fuel):
+    """Leave on the stack all texts that ``e`` matches, for each how many bytes it has and then these, a word each: how many
+    words, ``MANY`` if there are more than ``most`` texts, or a status (``LIMIT_FUEL`` if it takes more derivatives).
+
+    In depth. Derivatives that match nothing are left out, so that what waits on the stack, pairs of an expression and ``depth
+    << 8 | byte`` that led there, are as many texts at least: too many are soon found, and every way that is followed ends.
+    """
+    head = header(h)
+    base = head[layout.STACK_TOP]
+    found = np.empty(64, np.int64)
+    n_found = n_texts = np.int64(0)
+    path = np.empty(64, np.int64)
+    status = _push_alive(h, e, np.int64(0))
+    if status < 0:
+        return status
+    while head[layout.STACK_TOP] > base:
+        top = head[layout.STACK_TOP] - 2
+        head[layout.STACK_TOP] = top
+        e, depth = i64(h, layout.STACK)[top], i64(h, layout.STACK)[top + 1] >> 8
+        if depth > 0:
+            path[depth - 1] = i64(h, layout.STACK)[top + 1] & 255
+        if depth == path.shape[0]:
+            path = _doubled(path, depth)
+        if nullable(h, e):
+            n_texts += 1
+            while n_found + depth + 1 > found.shape[0]:
+                found = _doubled(found, n_found)
+            found[n_found] = depth
+            found[n_found + 1 : n_found + 1 + depth] = path[:depth]
+            n_found += 1 + depth
+        covered = byte_set(0)
+        for byte in range(256):  # one byte of each class
+            if has_byte(covered, byte):
+                continue
+            fuel -= 1
+            if fuel < 0 or not spend(h, 8 + depth):
+                return np.int64(statuses.LIMIT_FUEL)
+            byte_class = byte_set(-1)
+            if refine_class(h, e, byte, byte_class, FEW_VISITS) < 0:
+                return np.int64(statuses.GROW)
+            child = derive(h, e, byte)
+            if child < 0:
+                return np.int64(child)
+            for other in range(byte, 256 if child != EMPTY else byte):
+                if has_byte(byte_class, other) and not has_byte(covered, other):
+                    status = _push_alive(h, child, ((depth + 1) << 8) | other)
+                    if status < 0:
+                        return status
+                    if status == 0:
+                        break
+            if n_texts + ((head[layout.STACK_TOP] - base) >> 1) > most:
+                return np.int64(MANY)
+            add_bytes(covered, byte_class)
+    if not has_room(h, layout.STACK, base + n_found):
+        return np.int64(statuses.GROW)
+    i64(h, layout.STACK)[base : base + n_found] = found[:n_found]
+    head[layout.STACK_TOP] = base + n_found
+    return n_found
+
+
+@kernel
+def _push_alive(h, e, place):
+    """Push ``e`` and its place if it matches something: 1, else 0, or a status."""
+    status = np.int64(is_nonempty(h, e))
+    if status > 0 and push_pair(h, e, place) < 0:
+        return np.int64(statuses.GROW)
+    return status
+
+
+@kernel
+def _doubled(words, count):
+    """The first ``count`` of the words, with twice the room."""
+    longer = np.empty(2 * words.shape[0], np.int64)
+    longer[:count] = words[:count]
+    return longer
