@@ -323,7 +323,8 @@ def check_bounds(grammar: cd.Grammar, rng: random.Random, steps: int) -> int:
             least, seen = bounds(matcher, seen if step % 3 else None)
             if least >= 0:
                 found += 1
-                profile = grammar._budgets_in(matcher._place()[0], matcher._stops).profile(matcher._cursors[-1])
+                known = grammar._budgets_in(matcher._place()[0], matcher._stops)
+                profile = known.profile(matcher._cursors[-1], matcher._tokens)
                 found_costs = [cost for cost in profile.costs if cost < FAR]  # others were not looked for: the work was done
                 assert found_costs[-1] <= least - 1, (matcher.tokens, profile.costs, least)
         allowed = sorted(members(mask_bits(matcher)) - set(matcher.stop_token_ids))
@@ -469,3 +470,54 @@ def test_bounds_of_members_leave_no_token_in_that_does_not_fit(
             token = rng.choice(sorted(found - stops))
             assert one.accept_token(token) and two.accept_token(token)
     assert quiet > 0
+
+
+DISTINCT: dict[str, dict[str, Any]] = {
+    "strings": {"type": "array", "items": {"type": "string"}, "uniqueItems": True, "minItems": 2},
+    "integers": {"type": "array", "items": {"type": "integer"}, "uniqueItems": True},
+    "names": {"type": "object", "minProperties": 2, "additionalProperties": {"type": "string"}},
+    "objects": {
+        "type": "array",
+        "items": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "boolean"}}, "required": ["a"]},
+        "uniqueItems": True,
+    },
+}
+
+
+@pytest.mark.parametrize("schema", DISTINCT.values(), ids=DISTINCT)
+def test_texts_that_are_kept_end_in_time_where_few_tokens_are_looked_at(
+    schema: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where tokens are let through by the bound: what a mask leaves has an ending that fits."""
+    for name, value in (("MOST_PLACES", 3), ("LOOKED_AT", 8), ("_SOME", 8)):
+        monkeypatch.setattr(budgets, name, value)
+    grammar = cd.Compiler(JSON_VOCAB).compile(cd.JsonSchema(schema))
+    some = 0
+    for seed in range(cases(12, 2)):
+        rng = random.Random(seed)
+        matcher = grammar.matcher()
+        left = rng.randrange(len(matcher.shortest_completion()) + 4, 120)
+        while not matcher.is_terminated():
+            mask = fitting(matcher, left)
+            assert mask and mask <= members(mask_bits(matcher)), (matcher.tokens, left)
+            known = grammar._budgets_in(matcher._place()[0], matcher._stops)
+            some += known._last_places is not None and not known._last_places.is_whole
+            matcher.accept_token(rng.choice(sorted(mask)))
+            left -= 1
+    assert some > at_least(50, 5)
+
+
+def test_masks_of_distinct_strings_under_a_budget_take_no_work_for_each_token() -> None:
+    """Nearly every token of a large vocabulary leads to a text of its own: looking for an ending after each of 6,000 crossed
+    the limit of a step.
+    """
+    words = [f"w{i:x}{quote}".encode() for i in range(3_000) for quote in ("", '"')]
+    vocab = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)] + words + [b"</s>"], eos_token_ids=256 + len(words))
+    grammar = cd.Compiler(vocab, limits=cd.Limits(max_step_work=10_000_000)).compile(cd.JsonSchema(DISTINCT["strings"]))
+    matcher = grammar.matcher()
+    assert matcher.accept_tokens(b'["ab') == 4
+    whole = members(mask_bits(matcher))
+    assert len(whole) > 6_000
+    near = fitting(matcher, len(matcher.shortest_completion()) + 2)
+    assert near < whole and set(b'abc"') <= near
+    assert fitting(matcher, 200) == whole

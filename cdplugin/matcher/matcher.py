@@ -234,7 +234,7 @@ class Matcher:
             tokens, seen = self._tokens.copy(), self._seen
             for i, (cursor, token) in enumerate(places):
                 enough, _, seen = known.quiet(cursor, budget - i, tokens, seen)
-                if budget - i < enough and not known.allows(cursor, token, budget - i):
+                if budget - i < enough and not known.allows(cursor, token, budget - i, tokens):
                     return i
                 tokens.append(token)
         return len(places)
@@ -355,7 +355,7 @@ class Matcher:
             if budget >= self._enough:
                 return
             self._near = _NEAR_STEPS
-        least, is_narrower = known.write_fitting(cursor, budget, row)
+        least, is_narrower = known.write_fitting(cursor, budget, self._tokens, row)
         self._narrowed |= is_narrower
         if not was_known:
             known.tell(self._grammar.account)

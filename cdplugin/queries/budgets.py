@@ -9,15 +9,20 @@ cannot end in time.
 An ending is a shortest text in its fewest tokens. A longer text may take fewer tokens. Where that would make a token fit, a
 best-first search over tokens looks for one, within :data:`SEARCH_GAP` and :data:`SEARCH_WORK`. Beyond these, a token may be
 left out although an ending exists.
+
+Where lexemes keep their text (``uniqueItems`` over strings), nearly every token leads to a cursor of its own. Of these an
+ending is looked for after :data:`LOOKED_AT` tokens only. The others are let through where the bound on all that may be left
+(:mod:`cdplugin.queries.growth`) says that they fit: mostly from some dozens of tokens on.
 """
 
 from __future__ import annotations
 
 import ctypes
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,7 +37,7 @@ from cdplugin.memory import Account
 from cdplugin.queries import completion
 from cdplugin.queries.growth import GRANT, Growth, Seen, Unit, byte_costs, token_costs
 from cdplugin.queries.separators import separators
-from cdplugin.queries.successors import after_stop, leave_out, successors
+from cdplugin.queries.successors import after_stop, few_successors, leave_out, successors
 
 ALWAYS = (1 << 62, -1)
 """Every token has to be looked at, whatever the budget."""
@@ -41,6 +46,15 @@ SEARCH_GAP = 2
 SEARCH_WORK = 20_000
 """Nodes of the trie that the searches for one mask may visit; what Python does at a place counts as :data:`_PLACE_NODES`."""
 _PLACE_NODES = 100
+MOST_PLACES = 512
+"""Cursors after the tokens of a place, where lexemes keep their text, up to which an ending is looked for from each."""
+LOOKED_AT = 1_024
+"""Tokens after which one is looked for where there are more: those that the vocabulary has first, as many as are followed with
+so much work (:data:`PLACES_WORK`).
+"""
+PLACES_WORK = 5_000_000
+_SOME = 64  # tokens by which it is guessed whether most lead to cursors of their own
+_MOST_WAYS = 200  # endings that are tried before another is searched for
 _ROOM, _LEAST_ROOM = 4, 64  # without a bound: what has to be left, in estimates of what is needed and besides
 _MOST_CURSORS = 200_000  # whose endings are kept
 _MOST_PROFILE_BYTES, _MOST_AFTER_BYTES = 16 << 20, 4 << 20
@@ -49,6 +63,20 @@ _PROFILE_BYTES = 600  # without arrays
 _TOLD_BYTES = 1 << 14
 _SAMPLED = 31  # one of so many tokens is looked at to find a cost that many have
 _NO_TOKENS = np.zeros(0, np.int32)
+
+
+class _Places(NamedTuple):
+    """What the tokens of the mask ``row`` at ``cursor`` that do not end the text lead to.
+
+    ``after``: the distinct cursors; ``numbers``: int32, each token's number among them, -1 for no token. Not ``is_whole``: of
+    some tokens only (:data:`LOOKED_AT`), and -1 for the others.
+    """
+
+    cursor: int
+    row: np.ndarray
+    after: list[int]
+    numbers: np.ndarray
+    is_whole: bool
 
 
 class Profile:
@@ -119,9 +147,12 @@ class Budgets:
         self._after_bytes = 0
         self._told = 0
         self._most_after: dict[tuple[int, int], int] = {}  # :meth:`_left_after` of a cursor and levels
+        self._is_tracked = bool(arena.header[layout.HAS_TRACKED])
+        self._next: dict[int, int] = {}  # the next token of an ending, where lexemes keep their text
+        self._ways: dict[tuple[tuple[int, int], ...], list[int]] = {}  # endings there, by cursors without texts
         self._tried: dict[int, int] = {}  # the largest length for which a search was given up
         self._bounds: dict[int, int] = {}  # what is left at least
-        self._last_places: tuple[int, np.ndarray, list[int], np.ndarray] | None = None  # :meth:`_places_after` a cursor
+        self._last_places: _Places | None = None  # :meth:`_places_after` a cursor
         self._profiles: dict[int, Profile] = {}
         self._profile_bytes = 0
         self._bounds_known: list[Growth] = []
@@ -140,7 +171,7 @@ class Budgets:
     def nbytes(self) -> int:
         """Bytes of what is known."""
         tables = _CURSOR_BYTES * (
-            len(self._left) + len(self._after) + len(self._tried) + len(self._bounds) + len(self._most_after)
+            len(self._left) + len(self._next) + len(self._after) + len(self._tried) + len(self._bounds) + len(self._most_after)
         )
         return tables + self._after_bytes + self._profile_bytes + sum(growth.nbytes for growth in self._bounds_known)
 
@@ -185,7 +216,9 @@ class Budgets:
                     if growth is not None:
                         growth.leave_deep(cursor, row, levels)
                     leave_out(row, self._stop_list)
-                    places = successors(self._arena, cursor, row)[0]
+                    places, is_whole = self._successors(cursor, row)[::2]
+                    if growth is not None and not is_whole:
+                        return FAR
                     known = max(map(self._endings.estimate if growth is None else growth.left, places), default=0)
             except LimitExceeded:
                 return FAR  # what was found is kept: the next time it takes less
@@ -237,41 +270,44 @@ class Budgets:
 
     # --- masks ----------------------------------------------------------------------------------------------------------------
 
-    def profile(self, cursor: int) -> Profile:
-        """The tokens of a place by what must come after them. Raises :class:`LimitExceeded` or :class:`EngineError`."""
+    def profile(self, cursor: int, text: list[int]) -> Profile:
+        """The tokens of a place by what must come after them. ``text``: the tokens so far, at whose end ``cursor`` is.
+
+        Raises :class:`LimitExceeded` or :class:`EngineError`.
+        """
         known = self._profiles.get(cursor)
         if known is None:
-            known, is_whole = self._profile(cursor)
+            known, is_whole = self._profile(cursor, text)
             if is_whole:
                 self._keep(cursor, known)
         return known
 
-    def write_fitting(self, cursor: int, budget: int, row_address: int) -> tuple[int, bool]:
+    def write_fitting(self, cursor: int, budget: int, text: list[int], row_address: int) -> tuple[int, bool]:
         """Leave in a mask row, which holds the mask of a cursor, the tokens that leave room for an ending.
 
-        ``budget``: tokens that may come, the stop token included. Returns the smallest one that is enough (where that is more,
-        the row is left alone), and whether tokens were left out.
+        ``text``: the tokens so far, at whose end ``cursor`` is; ``budget``: tokens that may come, the stop token included.
+        Returns the smallest one that is enough (where that is more, the row is left alone), and whether tokens were left out.
         """
-        profile = self._profile_for(cursor, budget)
+        profile = self._profile_for(cursor, budget, text)
         address = profile.fitting(budget - 1)
         if address:
             ctypes.memmove(row_address, address, profile.row.nbytes)
         return (profile.costs[0] if profile.costs else FAR) + 1, bool(address)
 
-    def allows(self, cursor: int, token: int, budget: int) -> bool:
+    def allows(self, cursor: int, token: int, budget: int, text: list[int]) -> bool:
         """Whether a token is in the row that :meth:`write_fitting` would leave."""
-        profile = self._profile_for(cursor, budget)
+        profile = self._profile_for(cursor, budget, text)
         if not profile.costs or profile.costs[0] >= budget:
             return False
         row = profile.row_of(budget - 1)
         return bool(row[token >> 5] >> (token & 31) & 1)
 
-    def _profile_for(self, cursor: int, budget: int) -> Profile:
+    def _profile_for(self, cursor: int, budget: int, text: list[int]) -> Profile:
         """:meth:`profile`, with endings in fewer tokens where they matter for a budget."""
-        profile = self.profile(cursor)
+        profile = self.profile(cursor, text)
         if self._improve(cursor, profile, budget - 1):
             self._drop(cursor)
-            profile = self.profile(cursor)
+            profile = self.profile(cursor, text)
         return profile
 
     def _keep(self, cursor: int, profile: Profile) -> None:
@@ -287,40 +323,83 @@ class Budgets:
         if profile is not None:
             self._profile_bytes -= profile.nbytes
 
-    def _profile(self, cursor: int) -> tuple[Profile, bool]:
+    def _profile(self, cursor: int, text: list[int]) -> tuple[Profile, bool]:
         """:meth:`profile`, and whether all endings were looked for."""
         arena = self._arena
         if len(self._left) > _MOST_CURSORS:
             self._left.clear()
+            self._next.clear()
             self._tried.clear()
         if len(self._bounds) > _MOST_CURSORS:
             self._bounds.clear()
         with arena.one_budget(2 * arena.limits.max_step_work):
-            row, _, _ = self._places_after(cursor)
             if cursor not in self._left and not self._may_stop(cursor):  # raises what `left` swallows
-                self._note(self._ending(cursor))
+                self._find_ending(cursor)
+            places = self._places_after(cursor)
+        row, numbers = places.row, places.numbers
         with arena.one_budget(GRANT):
             ends = {t: self._cost(self._follow(cursor, t)) for t in self._stop_list if row[t >> 5] >> (t & 31) & 1}
-            _, cursors, numbers = self._places_after(cursor)
-            costs = [self._cost(after) for after in cursors]
+            costs = [self._cost(after) for after in places.after]
             is_whole = bool(arena.header[layout.WORK_LEFT] >= 0)
-        order = sorted({*costs, *ends.values()})
+        others: np.ndarray = _NO_TOKENS
+        least = np.zeros(0, np.int64)
+        if not places.is_whole:
+            others = np.flatnonzero(bit_flags(row) & (numbers < 0))
+            others = others[~np.isin(others, self._stop_list)]
+            least = self._known_after(cursor, text)[others]
+        order = sorted({*costs, *ends.values(), *least.tolist()})
         classes = np.array([*map(order.index, costs), -1], np.int16).take(numbers)  # -1, for no token, is the last one
         for token, cost in ends.items():
             classes[token] = order.index(cost)
+        classes[others] = np.searchsorted(order, least)
         return Profile(row, order, classes), is_whole
 
-    def _places_after(self, cursor: int) -> tuple[np.ndarray, list[int], np.ndarray]:
-        """The mask row of a cursor; and of the tokens in it that do not end the text, the distinct cursors after them, and the
-        number of each token's among these (:func:`successors`). The last answer is kept.
-        """
+    def _known_after(self, cursor: int, text: list[int]) -> np.ndarray:
+        """What must come after each token at most, int64, the stop token included; :data:`FAR` where that is not known."""
+        out = np.full(32 * self._arena.header[layout.WORDS], FAR, np.int64)
+        for growth in self._growths():
+            found = growth.after_tokens(cursor, text)
+            if found is not None:
+                np.minimum(out[: len(found)], found, out=out[: len(found)])
+        return out + self.last
+
+    def _places_after(self, cursor: int) -> _Places:
+        """Where the tokens of a place lead that do not end the text. The last answer is kept."""
         known = self._last_places
-        if known is None or known[0] != cursor:
+        if known is None or known.cursor != cursor:
             row = self._arena.mask(cursor, self._stops)
             rest = row.copy()
             leave_out(rest, self._stop_list)
-            known = self._last_places = (cursor, row, *successors(self._arena, cursor, rest))
-        return known[1:]
+            known = self._last_places = _Places(cursor, row, *self._successors(cursor, rest))
+        return known
+
+    def _successors(self, cursor: int, row: np.ndarray) -> tuple[list[int], np.ndarray, bool]:
+        """The distinct cursors after a row's tokens, and each token's number (:func:`successors`); or after some tokens only.
+
+        The last value: whether it is after all.
+        """
+        if not self._is_tracked:
+            return *successors(self._arena, cursor, row), True
+        allowed = np.flatnonzero(bit_flags(row)).tolist()
+        some = allowed[:: -(-len(allowed) // _SOME)] if allowed else []
+        if 2 * len({self._follow(cursor, token) for token in some}) <= len(some) or len(allowed) <= MOST_PLACES:
+            found = few_successors(self._arena, cursor, row, MOST_PLACES)
+            if found is not None:
+                return *found, True
+        tokens = allowed[:LOOKED_AT]
+        if cursor in self._next:
+            tokens.insert(0, self._next[cursor])
+        numbers = np.full(32 * len(row), -1, np.int32)
+        after: dict[int, int] = {}
+        head = self._arena.header
+        enough = int(head[layout.WORK_LEFT]) - PLACES_WORK
+        for token in tokens:
+            place = self._follow(cursor, token)
+            if place:
+                numbers[token] = after.setdefault(place, len(after))
+            if head[layout.WORK_LEFT] < enough:
+                break
+        return list(after), numbers, False
 
     def _cost(self, cursor: int) -> int:
         """What must come after a token that leads to a cursor, the stop token included."""
@@ -340,7 +419,7 @@ class Budgets:
             if self._may_stop(cursor):
                 self._left[cursor] = 0
                 return 0
-            self._note(self._ending(cursor))
+            self._find_ending(cursor)
         except LimitExceeded:
             if arena.header[layout.WORK_LEFT] < 0:
                 return FAR
@@ -348,12 +427,33 @@ class Budgets:
             pass
         return self._left.setdefault(cursor, FAR)
 
-    def _ending(self, cursor: int) -> list[int]:
-        """The cursors of an ending, ``cursor`` first."""
-        path = self._endings.followed(cursor, self._stops, lambda tokens: self._path(cursor, tokens))
-        if path is None:
+    def _find_ending(self, cursor: int) -> None:
+        """Find an ending from a cursor, and note it. Raises :class:`EngineError` or :class:`LimitExceeded`.
+
+        Cursors that differ in their texts only mostly end alike: what was found from another one is tried first.
+        """
+        alike = tuple(self._arena.pairs(cursor)) if self._is_tracked else ()
+        tokens = self._ways.get(alike)
+        path = None if tokens is None else self._path(cursor, tokens)
+        if tokens is None or path is None:
+            path, tokens = self._ending(cursor)
+            if alike:
+                if len(self._ways) >= _MOST_WAYS:
+                    self._ways.clear()
+                self._ways[alike] = tokens
+        self._note(path, tokens)
+
+    def _ending(self, cursor: int) -> tuple[list[int], list[int]]:
+        """The cursors of an ending, ``cursor`` first, and its tokens."""
+
+        def follow(tokens: list[int]) -> tuple[list[int], list[int]] | None:
+            path = self._path(cursor, tokens)
+            return None if path is None else (path, tokens)
+
+        found = self._endings.followed(cursor, self._stops, follow)
+        if found is None:
             raise EngineError(completion.NOT_FOLLOWED)
-        return path
+        return found
 
     def _path(self, cursor: int, tokens: list[int]) -> list[int] | None:
         """The cursors of some tokens, ``cursor`` first; None if the text may not end after them.
@@ -370,14 +470,19 @@ class Budgets:
             path.append(cursor)
         return path if self._accepts(cursor) else None
 
-    def _note(self, path: list[int], beyond: int = 0) -> None:
-        """Note what is left from each cursor of a path, from whose last one an ending of ``beyond`` tokens is known."""
+    def _note(self, path: list[int], tokens: Sequence[int] = (), beyond: int = 0) -> None:
+        """Note what is left from each cursor of a path, from whose last one an ending of ``beyond`` tokens is known.
+
+        ``tokens``: those that it takes, where they may matter.
+        """
         left = self._left
         for place, cursor in enumerate(path):
             length = len(path) - 1 - place + beyond
             known = left.get(cursor)
             if known is None or length < known:
                 left[cursor] = length
+                if self._is_tracked and place < len(tokens):
+                    self._next[cursor] = tokens[place]
                 if known is not None:  # a profile made before would not let this ending through
                     for before in path[: place + 1]:
                         self._drop(before)
@@ -423,7 +528,8 @@ class Budgets:
             if self._after_bytes > _MOST_AFTER_BYTES:
                 self._after.clear()
                 self._after_bytes = 0
-            known = self._after[cursor] = self._places_after(cursor)[1]
+            places = self._places_after(cursor)
+            known = self._after[cursor] = places.after if places.is_whole else []
             self._after_bytes += 40 * len(known)
         return known
 
@@ -448,7 +554,7 @@ class Budgets:
                     path = [cursor]
                     while path[-1] != start:
                         path.append(came[path[-1]])
-                    self._note(path[::-1], known)
+                    self._note(path[::-1], beyond=known)
                     return True
                 if self._search_left < 0:
                     break

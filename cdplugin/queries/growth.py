@@ -247,10 +247,7 @@ class Growth(Costs):
         each = 0
         if self._round:
             each = self._round * self._levels_of(_ANY, _COMMA).most
-            # a lexeme may be kept from so many values at most: one comes after another with a comma
-            known = self._arena.vocab.tokens
-            n_values = 1 + b"".join([known[token] or b"" for token in tokens]).count(_COMMA)
-            room -= self._round * n_values + each
+            room -= self._excluding(tokens) + each
         slack = -1
         if seen is not None and seen[0] == self.number and seen[1] <= len(tokens):
             worst = seen[2]
@@ -268,6 +265,27 @@ class Growth(Costs):
         if slack < 0 or seen is None:
             return None
         return slack // (1 + seen[2].level * self._most + each), seen
+
+    def after_tokens(self, cursor: int, tokens: list[int]) -> np.ndarray | None:
+        """How many tokens are left at most after each token of the vocabulary, int64, the stop token aside, if it may come at
+        ``cursor``, at the end of the text ``tokens``; None where that is not known.
+        """
+        worst = self._worst_at(cursor)
+        if worst.later >= FAR:
+            return None
+        out = np.full(self._arena.vocab.size, worst.later + self._excluding(tokens), np.int64)
+        if worst.level:
+            self._levels_of(worst.first).add_to(out, worst.level)
+        if self._round:
+            self._levels_of(_ANY, _COMMA).add_to(out, self._round)
+        return out if self.separators is None else 2 * out
+
+    def _excluding(self, tokens: list[int]) -> int:
+        """What it takes at most to get out of the way of the values in a text that a lexeme must not have."""
+        if not self._round:
+            return 0
+        known = self._arena.vocab.tokens  # one value comes after another with a comma
+        return self._round * (1 + b"".join([known[token] or b"" for token in tokens]).count(_COMMA))
 
     def _levels_of(self, first: bytes, wanted: bytes | None = None) -> _Levels:
         """How many levels tokens have, after the first byte of ``first``, or how many of other bytes that are ``wanted``."""
@@ -493,6 +511,10 @@ class _Levels:
         deep = np.zeros(32 * len(row), bool)
         deep[self.tokens[: int(np.count_nonzero(self.counts > levels))]] = True
         row &= packed_bits(deep)
+
+    def add_to(self, costs: np.ndarray, each: int) -> None:
+        """Add ``each`` for every level to the costs (int64) of tokens."""
+        costs[self.tokens] += each * self.counts
 
     def most_in(self, row: np.ndarray) -> int:
         """Of the tokens of a mask row (int32)."""

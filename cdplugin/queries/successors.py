@@ -12,7 +12,7 @@ from cdplugin.kernels.entry import TERMINATED
 from cdplugin.kernels.masks.successors import FULL, Q_COUNT, Q_NUMBERS, Q_ROW, Q_SLOTS, QUESTION_WORDS, question_size
 from cdplugin.kernels.store import layout
 
-_FIRST_SLOTS, _MOST_SLOTS = 1 << 10, 1 << 22
+_FIRST_SLOTS = 1 << 10
 
 
 def successors(arena: Arena, cursor: int, row: np.ndarray) -> tuple[list[int], np.ndarray]:
@@ -20,6 +20,13 @@ def successors(arena: Arena, cursor: int, row: np.ndarray) -> tuple[list[int], n
 
     The caller holds the arena's lock.
     """
+    found = few_successors(arena, cursor, row, 32 * len(row))
+    assert found is not None  # there are no more than tokens
+    return found
+
+
+def few_successors(arena: Arena, cursor: int, row: np.ndarray, most: int) -> tuple[list[int], np.ndarray] | None:
+    """:func:`successors`, if there are ``most`` cursors or not many more; else None."""
     numbers = np.empty(32 * len(row), np.int32)
     slots = _FIRST_SLOTS
     while True:
@@ -29,7 +36,9 @@ def successors(arena: Arena, cursor: int, row: np.ndarray) -> tuple[list[int], n
         if found < FULL:
             first = QUESTION_WORDS + 2 * slots
             return question[first : first + int(question[Q_COUNT])].tolist(), numbers
-        slots = min(slots << 3, _MOST_SLOTS)
+        if slots >> 1 >= most:
+            return None
+        slots <<= 3
 
 
 def after_stop(arena: Arena, cursor: int, token: int) -> int:
