@@ -51,7 +51,8 @@ def allocate_token_bitmask(batch_size: int, vocab_size: int, array: Literal["tor
     ``array``: ``"torch"`` or ``"numpy"``; None: a tensor where PyTorch is installed, else a NumPy array. A tensor's memory is
     pinned where CUDA is available, so that a copy to the device can run beside the forward pass.
     Raises ``TypeError`` or ``ValueError`` for sizes that are not integers, or are negative, for an empty vocabulary and for
-    another ``array``; ``ImportError`` for ``"torch"`` where PyTorch is not installed.
+    another ``array``; ``MemoryError`` where the bitmask does not fit into memory; ``ImportError`` for ``"torch"`` where PyTorch
+    is not installed.
     """
     if array not in (None, "torch", "numpy"):
         raise ValueError(f"array: expected 'torch', 'numpy' or None, found {array!r}")
@@ -61,21 +62,35 @@ def allocate_token_bitmask(batch_size: int, vocab_size: int, array: Literal["tor
         if value < least:
             raise ValueError(f"{name}: expected at least {least}, found {value}")
     shape = (int(batch_size), bitmask_words(int(vocab_size)))
+    nbytes = 4 * shape[0] * shape[1]
+    too_large = f"a bitmask for {batch_size} sequences and {vocab_size} tokens takes {nbytes} bytes: expected as many as memory has"
+    if nbytes > sys.maxsize:
+        raise MemoryError(too_large)
     if array == "numpy":
-        return np.full(shape, -1, np.int32)
+        return _all_allowed(shape, too_large)
     try:
         with needs_extra("hf"):
             import torch
     except ModuleNotFoundError as error:
         if array is None and error.name == "torch":
-            return np.full(shape, -1, np.int32)
+            return _all_allowed(shape, too_large)
         raise
     if torch.cuda.is_available():
         try:
             return torch.full(shape, -1, dtype=torch.int32, pin_memory=True)
         except RuntimeError:  # the driver refuses to pin so much: an ordinary allocation works as well, only slower
             pass
-    return torch.full(shape, -1, dtype=torch.int32)
+    try:
+        return torch.full(shape, -1, dtype=torch.int32)
+    except RuntimeError as error:  # so torch says that there is no memory
+        raise MemoryError(too_large) from error
+
+
+def _all_allowed(shape: tuple[int, int], too_large: str) -> np.ndarray:
+    try:
+        return np.full(shape, -1, np.int32)
+    except (MemoryError, ValueError) as error:  # ValueError: a dimension that NumPy does not have
+        raise MemoryError(too_large) from error
 
 
 def bitmask_view(bitmask: Any, size: int) -> np.ndarray:

@@ -486,6 +486,31 @@ def test_beside_patterns() -> None:
         assert found.accept_tokens(text.encode()) == len(text.encode()) and found.is_accepting()
 
 
+def test_a_pattern_that_needs_a_byte_which_the_format_has_not() -> None:
+    """That is seen at compile time; searching the automaton of both gave up in a step, where a list may do without a string."""
+    found = COMPILER.compile(JsonSchema({"items": {"format": "idn-hostname", "pattern": "//"}})).matcher()
+    assert found.accept_tokens(b'["') == 1 and found.accept_tokens(b"1]") == 2 and found.is_accepting()
+    with pytest.raises(GrammarError, match="unsatisfiable"):
+        COMPILER.compile(JsonSchema({"type": "string", "format": "idn-hostname", "pattern": "//"}))
+
+
+@pytest.mark.parametrize("pattern", ["^[^a-m]{2,}", "a|/|.x", "(?=.*[b-d])^a(.b|/)*", r"\W", "^.{0,9}$"])
+@pytest.mark.parametrize("name", ["idn-hostname", "hostname", "date", "iri"])
+def test_patterns_within_the_bytes_of_a_format(name: str, pattern: str) -> None:
+    """What a pattern leaves of a format's texts stays the same."""
+    words = samples(name, 40, 11)
+    finds = matcher(regex.parse(pattern, "ecma", "u").search_expr(UTF8))
+    expected = [word for word in words if finds(word.encode())]
+    try:
+        grammar = COMPILER.compile(JsonSchema({"type": "string", "format": name, "pattern": pattern}))
+    except GrammarError:
+        assert not expected
+        return
+    texts = {word: json.dumps(word, ensure_ascii=False).encode() for word in words}
+    assert [word for word in words if grammar.matcher().validate_tokens(texts[word]) == len(texts[word])] == expected
+
+
+
 @pytest.mark.parametrize(
     ("name", "text", "taken"),
     [  # taken by "either the format or this text": None where neither is known, so that the schema is refused

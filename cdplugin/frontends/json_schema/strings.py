@@ -6,7 +6,9 @@ Free text may be spelt with any legal escape; fixed texts (property names, enume
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
+from functools import reduce
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import NamedTuple
 
@@ -91,7 +93,12 @@ def string_expr(low: int, high: int | None, patterns: tuple[str, ...], formats: 
         shortest, longest = sizes(form.text(UTF8))
         low = 0 if low <= -(-shortest // 4) or (low <= shortest and form.name in _ASCII_FORMATS) else low
         high = None if high is not None and longest is not None and longest <= high else high
-    parts = [form.text(JSON_CANONICAL) for form in formats] + [pattern_text(pattern, alphabet) for pattern in patterns]
+    parts = [form.text(JSON_CANONICAL) for form in formats]
+    texts = [pattern_text(pattern, alphabet) for pattern in patterns]
+    if texts and parts:  # a slash in no host name: a pattern that needs one matches none, which need not be searched for
+        allowed = reduce(operator.and_, map(bytes_in, parts))
+        texts = [within(text, allowed) for text in texts]
+    parts += texts
     if low or high is not None or not parts:
         parts.append(repeat(alphabet.any_char, low, high))
     return cat(QUOTE, both(*parts), QUOTE)
@@ -115,6 +122,58 @@ _PLAIN_FORMATS = frozenset(
 )
 """Formats without characters that have an escape, so that code points are bytes."""
 _ASCII_FORMATS = _PLAIN_FORMATS | {"email"}
+
+
+def bytes_in(expression: Expr) -> int:
+    """The bytes that matches may have, as a 256-bit integer (bit b: byte b), or more."""
+    known: dict[Expr, int] = {}
+    stack = [expression]
+    while stack:
+        node = stack[-1]
+        op, args = node.op, node.args
+        parts = [a for a in args if isinstance(a, Expr)] if op in _OF_PARTS else []
+        below = [part for part in parts if part not in known]
+        if below:
+            stack += below
+            continue
+        stack.pop()
+        if op == expr.LITERALS_OP:
+            known[node] = reduce(operator.or_, (1 << byte for byte in frozenset(b"".join(args))), 0)
+        elif op in _OF_PARTS:
+            known[node] = reduce(operator.and_ if op == expr.AND_OP else operator.or_, (known[part] for part in parts))
+        else:
+            known[node] = args[0] if op == expr.BYTES_OP else expr.ALL_BYTES if op == expr.NOT_OP else 0
+    return known[expression]
+
+
+def within(expression: Expr, allowed: int) -> Expr:
+    """Another expression that matches the same texts of the bytes ``allowed`` (bit b: byte b), and none or not all of the others."""
+    known: dict[Expr, Expr] = {}
+    stack = [expression]
+    while stack:
+        node = stack[-1]
+        op, args = node.op, node.args
+        below = [a for a in args if isinstance(a, Expr) and a not in known] if op in _OF_PARTS else []
+        if below:
+            stack += below
+            continue
+        stack.pop()
+        if op == expr.BYTES_OP:
+            known[node] = node if not args[0] & ~allowed else expr.byte_mask(args[0] & allowed)
+        elif op == expr.LITERALS_OP:
+            texts = tuple(text for text in args if all(allowed >> byte & 1 for byte in text))
+            known[node] = node if len(texts) == len(args) else expr.literals(texts)
+        elif op not in _OF_PARTS or all(known[a] is a for a in args if isinstance(a, Expr)):
+            known[node] = node
+        elif op == expr.REPEAT_OP:
+            known[node] = repeat(known[args[0]], args[1], args[2])
+        else:
+            known[node] = _MADE[op](*[known[a] for a in args])
+    return known[expression]
+
+
+_MADE = {expr.CAT_OP: cat, expr.ALT_OP: alt, expr.AND_OP: both}
+_OF_PARTS = frozenset((*_MADE, expr.REPEAT_OP))
 
 
 def sizes(expression: Expr, known: dict[Expr, tuple[int, int | None]] | None = None) -> tuple[int, int | None]:
