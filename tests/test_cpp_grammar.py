@@ -91,6 +91,10 @@ QUIRKS = re.compile(
     r"|(\.|->)(\s|/\*[^*]*\*/|//[^\n]*\n)*operator\b"  # a->operator()(1)
     r"|::(\s|/\*[^*]*\*/|//[^\n]*\n)*\*"  # int A::*p
     r"|->\*|\.\*"  # p->*f
+    r"|\binline\s+friend\b"
+    r"|\bco_yield\s*\{"
+    r"|\b(TEST_CASE|SCENARIO|TEST_SUITE)\b"
+    r"|\b__attribute__\b"  # int x __attribute__((unused)) = 1;
 )
 """What tree-sitter's grammar of C++ (0.23) takes for an error although it is none."""
 _WORDS = r"\b(?:return|co_return|co_yield|co_await|throw|and|or|xor|bitand|bitor|not_eq|not|compl|delete|sizeof|else|do|case)"
@@ -98,6 +102,11 @@ UNKNOWN = re.compile(
     r"(?:^|[;{}>]|(?<!:):)\s*(?!public|private|protected|default)[\w\s]*(?<!:):(?!:)"  # may be struct A { int : 3; };
     rf"|(?:^|[^\w\s>&*:]|&&|>>|{_WORDS}|[^\w\s>]\s*[*&])\s*operator\b"  # return !operator==(x);
     rf"|(?:^|[^\w\s<,]|<<|{_WORDS})\s*typename\b"  # f(typename T::type())
+    r"|\b(?:unsigned|signed|long)[\s;]*[({]"  # if (unsigned(x) < 10)
+    r"|\bexplicit\b[\s\S]*->"  # explicit A(int) -> A<int>;
+    r"|\bdecltype\b[\s\S]*?\)[\s;]*[({]"  # decltype(x){}
+    r"|\boperator[\s;]*\S{1,6}[\s;]*\)?[\s;]*<"  # A::operator()<int>()
+    r"|\bnew\b[\w\s:;]*\[[\s;]*\]"  # new int[]{1}
 )
 """What that grammar does not know either, or may not, in texts without comments."""
 HIDDEN = re.compile(
@@ -208,6 +217,21 @@ def test_humaneval() -> None:
         "x.template a::b<c>();",
         "void f() { asm(x); }",
         "void f() { co_yield; }",
+        "#if 0\n#else\nint x;\n#else\n#endif\n",
+        "void f() { x[0] and_eqy; }",
+        "void f() { x + 1 and_eq y; }",
+        'auto s = R"x(a)y";',
+        'auto s = R"x(a)x)";',
+        "int x\ufeff;",
+        "void f() { new int[]; }",
+        "void f() { if (unsigned) x; }",
+        "void f() { auto [a, b](); }",
+        "void f() { switch (x) { case 1: } }",
+        "struct A { inline friend class B; } x y;",
+        "typedef int (F)(int) (G);",
+        "TEST_CASE(a b) { }",
+        'SECTION("a") { }',
+        "FOO(x)",
         "/* open",
         "using namespace std",
         "template <typename T",
@@ -286,6 +310,18 @@ def test_refuses(text: str) -> None:
         "if constexpr (requires { x.f(); }) y; bool b = requires(T a, T b) { a + b; typename T::u; { a } noexcept -> C<T>; };",
         'asm volatile("a" "b" : "=r"(x), [y] "=m"(y) : "r"(z) : "cc", "memory"); __asm__ __volatile__("c"); asm("d" ::: "e");',
         "int i = va_arg(ap, int); char* c = va_arg(ap, char*); int a[] = {[0] = 1, [2] = 3}; f((int[]){1, 2}); x = short();",
+        "if (unsigned(x) < 10 && long(y) > 1) return long(x); switch (unsigned (x)) { } for (int i = 0; long(i) < n; ++i) ;",
+        "x = -long(y) * unsigned{3}; v.push_back({long(x), unsigned(y)}); f(long(x).y, (unsigned(x) + 1)); return unsigned(x);",
+        "x and_eq y; a[1] or_eq b = c; *p xor_eq 3; auto n = new int[]{1, 2}; delete[] n; auto q = new char*[]{a};",
+        'string s = R"x(raw )" )x", t = R"delim(a)delim" "b", u = u8R"raw(a)--)raw", v = LR"EOF()R")E)EOF"; f(R"(a)"s);',
+        "cout << [&]() { return 1; }() << endl; x = 1 + [] { return 2; }(); b = c and [&] { return d; }();",
+        "f.operator()<int>(1); l.template operator()<T>(x); this->A::operator=(b); x.~T<A>(); p->A::~A(); p->A<B>::~A();",
+        "typeid(long (*)(double)).name(); using T = decltype(::abs(1L)); auto w = decltype(x){}; decltype(x)(1);",
+        "auto [a, b](x); const auto& [c, d]{y}; do ; while (0); do if (x) y; else z; while (y); do for (;;) ; while (1);",
+        "switch (x) { int y; case 1: y = 2; struct A { }; break; default: ; }",
+        "switch (x) {\n#ifdef A\n case 1: g();\n#else\n case 2: case 3: h();\n#endif\n f(); }",
+        "int i __attribute__((unused)) = 1, j [[maybe_unused]]; bool __attribute__((unused)) k; co_yield {1, 2};",
+        'SECTION("a") { x; } BOOST_FOREACH(const A& a, v) f(a); foreach(int x, v) { } THEN("b") { }',
         "decltype(auto) x = f(1); decltype(v)::value_type y; using A = int[2][3]; auto f = reinterpret_cast<void (*)()>(g);",
     ],
 )
@@ -342,6 +378,20 @@ def test_statements(statement: str) -> None:
         "struct A { void f() volatile; int g() const volatile { } virtual operator D() const = 0; }; int* volatile p;",
         '#line 3 "a.cc"\nvoid f(int *__restrict a, char * volatile * const b) { auto x = (A::B)::g(1); [...c = f(b)] { }; }',
         "TEST(A, b) { x; } BOOST_AUTO_TEST_CASE(name) { y; }",
+        'TEST_CASE("a b", "[c]") { SECTION("d") { x; } } SCENARIO("x" "y") { } BENCHMARK(f); DEFINE_int32(a, 1, "b");',
+        "\ufeff#include <a>\nint x;",
+        "\ufeffint x;",
+        "#if (!A) && (!B) && (!(C && D))\n#endif\n#if __has_builtin(__builtin_x) || __has_attribute(unused)\n#endif",
+        "struct A { int (&f())[3]; int (*g(int x))(int); const int (&h() const)[3] { return a; } virtual ~A() = 0; };",
+        "auto f() -> int (&)[3]; auto g() -> int (*)(int); struct B { operator bool(void) const; ~B(void); }; A::~A(void) { }",
+        "struct A { friend ostream& operator<< <>(ostream& os, const A<T>& a); friend void f<T>(A<T>); friend void B::f(A&); "
+        "friend void g<>(A); inline friend int f(A) { return 1; } };",
+        "typedef int (F)(int); typedef void (Fn)(); typedef char str[10], (&RF)(int); typedef int al __attribute__((x(8)));",
+        "int f(void (*g)(int) = nullptr, int (&a)[3] = b, bool (*cmp)(int, int) = [](int a, int b) { return a < b; });",
+        "enum class [[nodiscard]] E { A [[deprecated]], B [[deprecated]] = 2 }; namespace [[deprecated]] N { }",
+        "void k([[maybe_unused]] int x, int y [[maybe_unused]], int z __attribute__((unused))); int x __attribute__((a(8)));",
+        "void __attribute__((noinline)) g() { } static int y __attribute__((unused)) = 1; __attribute__((x)) int h();",
+        "explicit A(int) -> A<int>; template <class T> explicit A(T*) -> A<T>; struct T { auto operator co_await() const; };",
         "template <class... A> auto f(A... a) { return (a + ... + 0) + (1 * ... * a) + (a && ... && true); }",
     ],
 )
