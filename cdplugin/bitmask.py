@@ -63,7 +63,8 @@ def allocate_token_bitmask(batch_size: int, vocab_size: int, array: Literal["tor
             raise ValueError(f"{name}: expected at least {least}, found {value}")
     shape = (int(batch_size), bitmask_words(int(vocab_size)))
     nbytes = 4 * shape[0] * shape[1]
-    too_large = f"a bitmask for {batch_size} sequences and {vocab_size} tokens takes {nbytes} bytes: expected as many as memory has"
+    sizes = f"a bitmask for {batch_size} sequences and {vocab_size} tokens"
+    too_large = f"{sizes} takes {nbytes} bytes: expected as many as memory has"
     if nbytes > sys.maxsize:
         raise MemoryError(too_large)
     if array == "numpy":

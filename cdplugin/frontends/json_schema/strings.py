@@ -147,7 +147,7 @@ def bytes_in(expression: Expr) -> int:
 
 
 def within(expression: Expr, allowed: int) -> Expr:
-    """Another expression that matches the same texts of the bytes ``allowed`` (bit b: byte b), and none or not all of the others."""
+    """An expression that matches the same texts of the bytes ``allowed`` (bit b: byte b), and maybe not all of the others."""
     known: dict[Expr, Expr] = {}
     stack = [expression]
     while stack:
