@@ -16,6 +16,7 @@ from cdplugin.frontends.json_schema.dialect import ALL_TYPES
 from cdplugin.frontends.json_schema.matching import finds
 from cdplugin.frontends.json_schema.schema import ObjectPart, Subschema
 from cdplugin.frontends.json_schema.strings import QUOTE, other_text, pattern_text
+from cdplugin.memory import bounded_cache
 from cdplugin.regex.alphabet import JSON_STRING
 
 MOST_PATTERNS = 8
@@ -25,13 +26,17 @@ combinations. If there are more, those that share no text are told apart.
 _MOST_COMPARED = 64
 
 
+_finds = bounded_cache(finds)
+"""Names are short, and met again and again."""
+
+
 def children_of(name: str, parts: Sequence[ObjectPart]) -> list[Subschema]:
     """The schemas that hold for the member called ``name``."""
     out: list[Subschema] = []
     for part in parts:
         declared = part.properties.get(name, part.additional)
         if part.patterns:
-            found = [member for pattern, member in part.patterns if finds(pattern, name)]
+            found = [member for pattern, member in part.patterns if _finds(pattern, name)]
             if found:
                 declared = part.properties.get(name)
                 out += found if declared is None else (declared, *found)

@@ -455,21 +455,27 @@ class Shaper:
     def _objects_clash(self, held: Conjunction, more: Conjunction) -> bool:
         """Whether a property that one of both requires has no value that is valid under both."""
         disjoint, declared = self._logician.disjoint, more.declared
-        others = held.required if declared is None else [name for name in held.required if name in declared]
-        for name in {**more.required, **dict.fromkeys(others)} if others else more.required:
+        names: Iterable[str] = more.required
+        if held.required:
+            others = held.required if declared is None else [name for name in held.required if name in declared]
+            names = {**more.required, **dict.fromkeys(others)} if others else names
+        for name in names:
             fresh = more.children(name)
             is_new = name in more.required
-            if is_new or fresh:
-                children = held.children(name) + fresh
-                if len(children) > 1:
-                    self.count(len(children) // 2)
-                for child in children:
-                    if child.types == 0:
-                        return True
-                if len(children) > 1:
-                    for a, b in combinations(children, 2) if is_new else product(fresh, children):
-                        if a is not b and disjoint(a, b, 2):
-                            return True
+            if not is_new and not fresh:
+                continue
+            children = held.children(name) + fresh
+            if len(children) < 2:
+                if children and children[0].types == 0:
+                    return True
+                continue
+            self.count(len(children) // 2)
+            for child in children:
+                if child.types == 0:
+                    return True
+            for a, b in combinations(children, 2) if is_new else product(fresh, children):
+                if a is not b and disjoint(a, b, 2):
+                    return True
         return False
 
     def _flat(self, branch: Subschema) -> _State:
@@ -523,25 +529,34 @@ class Shaper:
         basics: dict[Subschema, None] = {}
         choices: dict[tuple[Subschema, ...], None] = {}
         seen: set[Subschema] = set()
-        stack: list[tuple[Subschema, bool]] = [(part, False) for part in reversed(list(parts))]
+        stack: list[Subschema | None] = [*parts]
+        stack.reverse()
+        unevaluated = self._unevaluated
         while stack:
-            sub, entered = stack.pop()
-            if entered:
-                if sub.constrains_itself() or self._unevaluated is not None:
-                    basics[sub] = None
-                continue
-            if sub in seen:
-                continue
-            seen.add(sub)
-            self.count(1)
-            stack += [(s, False) for s in reversed(sub.after)]
-            stack.append((sub, True))
-            stack += [(s, False) for s in reversed(sub.before)]
-            choices.update(dict.fromkeys(self._told_apart(sub) if self._unevaluated is not None else sub.choices))
-            if sub.logic:
-                more, more_choices = self._logician.expand(sub)
-                stack += [(s, False) for s in reversed(more)]
-                choices.update(dict.fromkeys(more_choices))
+            sub = stack.pop()
+            if sub is None:  # what goes before the next one is done
+                sub = stack.pop()
+                assert sub is not None
+            else:
+                if sub in seen:
+                    continue
+                seen.add(sub)
+                self.count(1)
+                if sub.after:
+                    stack += reversed(sub.after)
+                found = sub.choices if unevaluated is None else self._told_apart(sub)
+                if sub.before or sub.logic:
+                    stack += (sub, None, *reversed(sub.before))
+                    choices.update(dict.fromkeys(found))
+                    if sub.logic:
+                        more, more_choices = self._logician.expand(sub)
+                        stack += reversed(more)
+                        choices.update(dict.fromkeys(more_choices))
+                    continue
+                if found:
+                    choices.update(dict.fromkeys(found))
+            if unevaluated is not None or sub.constrains_itself():
+                basics[sub] = None
         return list(basics), tuple(choices)
 
 
