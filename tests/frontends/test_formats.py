@@ -510,7 +510,6 @@ def test_patterns_within_the_bytes_of_a_format(name: str, pattern: str) -> None:
     assert [word for word in words if grammar.matcher().validate_tokens(texts[word]) == len(texts[word])] == expected
 
 
-
 @pytest.mark.parametrize(
     ("name", "text", "taken"),
     [  # taken by "either the format or this text": None where neither is known, so that the schema is refused

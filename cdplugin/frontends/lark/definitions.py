@@ -113,7 +113,8 @@ class Scope:
         self.grammar.ignores = [self._without_templates(node, instances, pending) for node in self.grammar.ignores]
         while pending:
             definition = pending.pop()
-            definition.body = self._without_templates(definition.body, instances, pending)
+            if any(node.op == tree.NAME and node.args[2] is not None for node in walk(definition.body)):
+                definition.body = self._without_templates(definition.body, instances, pending)
 
     def _without_templates(self, body: Node, instances: dict[str, str], pending: list[Definition]) -> Node:
         def replaced(node: Node) -> Node:

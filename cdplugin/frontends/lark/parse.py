@@ -249,9 +249,10 @@ class _Parser:
     def expansions(self) -> Node:
         """Alternatives up to the end of the line, lines that go on with ``|`` included."""
         stack = [_Frame(None)]
+        symbols = self.symbols
         while True:
             frame = stack[-1]
-            symbol = self.now
+            symbol = symbols[self.pos]
             kind = symbol.kind
             if kind == "NEWLINE" and self.goes_on(frame):
                 self.pos += 1
@@ -286,7 +287,7 @@ class _Parser:
             elif kind == "~":
                 frame.tildes.append(symbol.at)
                 self.pos += 1
-            elif kind in _NAMES and self.is_template_use():
+            elif kind in _NAMES and symbols[self.pos + 1].kind == "{" and self.is_template_use():
                 self.pos += 1
                 self.open(stack, self.now)
                 stack[-1].name = symbol
@@ -315,7 +316,8 @@ class _Parser:
         return False
 
     def is_template_use(self) -> bool:
-        return self.peek().kind == "{" and self.peek(2).kind not in ("NUMBER", ",")
+        """Whether the brace behind a name opens arguments."""
+        return self.peek(2).kind not in ("NUMBER", ",")
 
     def open(self, stack: list[_Frame], symbol: Symbol) -> None:
         if len(stack) > self.limits.max_spec_depth:
@@ -364,7 +366,9 @@ class _Parser:
         """The node with the ``~`` before it and the repetition after it; ``~`` binds tighter."""
         while frame.tildes:
             node = Node(tree.NOT, (node,), frame.tildes.pop())
-        symbol = self.now
+        symbol = self.symbols[self.pos]
+        if symbol.kind not in ("OP", "~", "{"):
+            return node
         low, high = 1, None
         if symbol.kind == "OP":
             self.pos += 1
@@ -399,7 +403,7 @@ class _Parser:
 
     def value(self, frame: _Frame | None = None) -> Node:
         """One name, literal, special token or embedded grammar."""
-        symbol = self.now
+        symbol = self.symbols[self.pos]
         kind, at = symbol.kind, symbol.at
         if kind == "%lark":
             return self.nested_grammar()

@@ -29,18 +29,20 @@ _WITH_JSON = ("%json", "%regex", "%llguidance", "%indent")
 KEYWORDS = ("%ignore", "%import", "%declare", "%override", "%extend", "%lark", "%word", "%if", *_WITH_JSON)
 _ALIASES = {"%grammar_options": "%llguidance"}
 """What xgrammar calls a statement."""
-_BLANK = re.compile(r"(?:[ \t\f\ufeff]|\\[ \t]*\r?\n|(?:#|//)[^\n]*)+")
-_NEWLINE = re.compile(r"\r?\n")
 _SYMBOLS = re.compile(
-    r"""(?P<NAME>[!?]*_*[A-Za-z][A-Za-z0-9_\-]*)
-    |(?P<NUMBER>0x[0-9a-fA-F]+|-?[0-9]+(?:\.(?!\.)[0-9]*)?(?:[eE][+-]?[0-9]+)?)
+    r"""(?:[ \t\f\ufeff]+|\\[ \t]*\r?\n|(?:\#|//)[^\n]*)*  # blanks, a line that goes on, a comment
+    (?:(?P<NAME>[!?]*_*[A-Za-z][A-Za-z0-9_\-]*)
+    |(?P<MARK>->|::|\.\.|[:,.()\[\]{}|&~=_])
+    |(?P<NEWLINE>\r?\n)
     |(?P<STRING>")
+    |(?P<OP>[+*?])
     |(?P<REGEX>/)
+    |(?P<NUMBER>0x[0-9a-fA-F]+|-?[0-9]+(?:\.(?!\.)[0-9]*)?(?:[eE][+-]?[0-9]+)?)
     |(?P<TOKENS><[^<>\s]+>)
     |(?P<REFERENCE>@[A-Za-z0-9_\-]+)
     |(?P<KEYWORD>%[A-Za-z_]*)
-    |(?P<OP>[+*?])
-    |(?P<MARK>->|::|\.\.|[:,.()\[\]{}|&~=_])""",
+    |(?P<END>\Z)
+    |(?P<OTHER>.))""",
     re.VERBOSE,
 )
 _STRING = re.compile(r'"((?:[^"\\\n]|\\[^\n])*)"(i?)')
@@ -55,45 +57,54 @@ _DECODER = json.JSONDecoder()
 
 def scan(source: Source, limits: Limits) -> list[Symbol]:
     """All symbols, an END last. Raises ``GrammarError`` for what is none, with its place."""
-    text = source.text
+    text, match_at = source.text, _SYMBOLS.match
     out: list[Symbol] = []
-    at = 0
+    names: dict[str, tuple[str, str]] = {}
+    after_newline = True
+    end = 0
     while True:
-        blank = _BLANK.match(text, at)
-        if blank:
-            at = blank.end()
-        if at >= len(text):
-            out.append(Symbol("END", "", len(text), len(text)))
-            return out
-        newline = _NEWLINE.match(text, at)
-        if newline:
-            if out and out[-1].kind != "NEWLINE":
-                out.append(Symbol("NEWLINE", "", at, newline.end()))
-            at = newline.end()
+        match = match_at(text, end)
+        assert match is not None
+        kind = match.lastgroup or ""
+        at, end = match.span(kind)
+        if kind == "NEWLINE":
+            if not after_newline:
+                out.append(Symbol("NEWLINE", "", at, end))
+                after_newline = True
             continue
-        match = _SYMBOLS.match(text, at)
-        if match is None:
-            _no_symbol(source, at)
-        symbol = _symbol(source, match, limits)
-        out.append(symbol)
-        at = symbol.end
+        after_newline = False
+        if kind == "NAME":
+            written = match[kind]
+            known = names.get(written)
+            if known is None:
+                known = names[written] = _name(source, written, at)
+            out.append(Symbol(*known, at, end))
+        elif kind == "MARK":
+            mark = match[kind]
+            out.append(Symbol(mark, mark, at, end))
+        elif kind == "END":
+            out.append(Symbol("END", "", at, at))
+            return out
+        else:
+            symbol = _symbol(source, kind, match[kind], at, end, limits)
+            out.append(symbol)
+            end = symbol.end
 
 
-def _symbol(source: Source, match: re.Match[str], limits: Limits) -> Symbol:
-    kind, text, at = match.lastgroup or "", match.group(), match.start()
-    if kind == "NAME":
-        return _name(source, text, at)
+def _symbol(source: Source, kind: str, text: str, at: int, end: int, limits: Limits) -> Symbol:
     if kind == "STRING":
         return _string(source, at)
     if kind == "REGEX":
         return _regex(source, at)
     if kind == "KEYWORD":
         return _keyword(source, text, at, limits)
-    return Symbol(text if kind == "MARK" else kind, text, at, match.end())
+    if kind == "OTHER":
+        _no_symbol(source, at)
+    return Symbol(kind, text, at, end)
 
 
-def _name(source: Source, text: str, at: int) -> Symbol:
-    end = at + len(text)
+def _name(source: Source, text: str, at: int) -> tuple[str, str]:
+    """The kind of a name, and the name without marks."""
     name = text.lstrip("!?")
     if any(char.islower() for char in name) and any(char.isupper() for char in name):
         expected = "terminals in capitals only, rules in small letters only"
@@ -101,7 +112,7 @@ def _name(source: Source, text: str, at: int) -> Symbol:
     is_terminal = name.lstrip("_")[0].isupper()
     if is_terminal and name != text:
         source.fail("a mark before the name of a terminal", at, expected="'!' and '?' before rules only", found=repr(text))
-    return Symbol("TERMINAL" if is_terminal else "RULE", name, at, end)
+    return "TERMINAL" if is_terminal else "RULE", name
 
 
 def _string(source: Source, at: int) -> Symbol:
