@@ -253,3 +253,38 @@ def test_lexemes_away_from_gaps_are_not_measured(monkeypatch: pytest.MonkeyPatch
         assert infill._tables.accepts(session.complete().encode())
         counts.append(len(measured))
     assert 0 < counts[1] <= counts[0] < 30
+
+
+def test_fillings_without_long_keywords_come_first() -> None:
+    """Without them there are fewer facts, and what needs one is found with them."""
+    grammar = cd.Compiler(VOCAB).compile(cd.grammars.python(max_width=4))
+    infill = cd.Infill(grammar)
+    tables = infill._tables
+    for pieces, needs_word in ((["x = (1", cd.GAP, "\ny = 1\n"], False), (["x = 1 if y", cd.GAP, "(2)\n"], True)):
+        session = infill.new(pieces)
+        parts = session._parts
+        with tables:
+            fillings, n_facts = [], []
+            for with_words in (False, True):
+                fillings.append(session._answers.spelled(parts, tables.brief(16, with_words)))
+                n_facts.append(int(tables.brief(16, with_words).header[ws.W_N_FACTS]))
+        assert (fillings[0] is None) is needs_word and fillings[1] is not None
+        assert needs_word or n_facts[0] < n_facts[1]
+        assert infill.accepts(session.complete().encode())
+    assert 20 < tables.are_words.sum() < tables.n_lexemes // 2
+
+
+def test_tables_of_rows_grow_with_what_is_in_them() -> None:
+    """Only the entries that name rows are copied, also those that a gap names all at once."""
+    infill = cd.Infill(cd.Compiler(VOCAB).compile(cd.grammars.CPP))
+    session = infill.new(["int f(int i) {\n    return i", cd.GAP, ";\n}\nint g() { ", cd.GAP, " }\n"])
+    work = infill._tables.workspace
+    with session._tables:
+        assert session._answers.build(session._parts, keep=False)
+    for table in (ws.REST, ws.DERIVED):
+        before = work.tables[table].copy()
+        assert before.any()
+        work.reserve(table, len(before) + 1)
+        grown = work.tables[table]
+        assert len(grown) > len(before) and (grown[: len(before)] == before).all() and not grown[len(before) :].any()
+        assert int(work.header[2 * table]) == grown.ctypes.data and int(work.header[2 * table + 1]) == len(grown)

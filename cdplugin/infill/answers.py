@@ -323,10 +323,11 @@ class Answers:
         return found if _are_same(known, parts) else None
 
     def _is_completed_briefly(self, parts: Sequence[Part]) -> bool:
-        """Whether a completion is found without a search, first one whose lexemes in gaps are hardly longer than what the text
-        repeats, as indentation.
+        """Whether a completion is found without a search: one whose lexemes in gaps are hardly longer than what the text
+        repeats, as indentation, and first one without long keywords in gaps.
 
-        Where blocks of any width are lexemes of their own, most of the work goes to those that are wider than all of the text.
+        Where blocks of any width are lexemes of their own, most of the work goes to those that are wider than all of the text,
+        and, for each of these, to statements that no gap needs.
         """
         whole, last = parts, self.length(parts)
         parts = parts[:last]
@@ -337,10 +338,13 @@ class Answers:
             most *= 2
         if last is None or any(part.slot and part.is_open for part in parts):
             return False
-        found = self.spelled(parts, self.tables.brief(most) if self.tables.least_bytes.max() > most else self.tables.loose)
+        tables = self.tables
+        found = self.spelled(parts, tables.brief(most, False))
+        if found is None:
+            found = self.spelled(parts, tables.brief(most, True) if tables.least_bytes.max() > most else tables.loose)
         if found is not None:
             self._filled = list(whole), found
-            self.tables.rests.learn(found)
+            tables.rests.learn(found)
         return found is not None
 
     def spelled(self, parts: Sequence[Part], work: Workspace | None = None) -> list[bytes] | None:

@@ -17,7 +17,7 @@ from cdplugin.errors import EngineError, LimitExceeded
 if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
 
-_MOST_RESTS, _MOST_JOINTS, _MOST_CLOSERS = 64, 32, 20
+_MOST_RESTS, _MOST_JOINTS, _MOST_CLOSERS = 128, 32, 20
 _MOST_ENDINGS = 200  # that are looked for, for one mask
 _FEW_ENDINGS = 6  # that are not looked for: the first one of a grammar takes as long as some lattices
 _ENDING_STEPS = 400  # of Limits.max_completion_steps
@@ -31,6 +31,7 @@ _MOST_PLACES = 16
 _FIRST_TEXTS = (
     *(b"#", b":#", b"0#", b"c#", b"c:#", b"():#", b"):#", b")#", b"]#", b"}#", b"\n#", b"if c:#", b"\nif c:#", b"\n    if c:#"),
     *(b'"""#', b"'''#", b'"#', b"'#", b'"""', b"'''", b'():"""', b'():\n    """', b"():\n    ", b"):\n    if c:#", b"\n    "),
+    *(b'    """', b'c:"""', b"    '''", b"c:'''", b'if c:"""', b"),)#", b" in ", b".c#", b"c\nif c:#", b"c:"),
     *(b"0", b"c", b"(", b")", b"]", b"}", b"):", b";", b";}", b"//", b"/*", b"*/"),
 )
 """What often ends a gap, before texts were learned."""

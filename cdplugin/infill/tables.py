@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cdplugin import forking
-from cdplugin.bits import bit_flags, members
+from cdplugin.bits import bit_flags, members, packed_bits
 from cdplugin.collector import gc_paused
 from cdplugin.engine.blocks import address_of
 from cdplugin.engine.expander import Expander
@@ -32,7 +32,7 @@ from cdplugin.infill.workspace import MOST_STATES, Workspace
 from cdplugin.kernels import entry as engine
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
-from cdplugin.kernels.regex.measures import M_LEAST
+from cdplugin.kernels.regex.measures import M_BYTES, M_LEAST, MEASURE_WORDS
 from cdplugin.kernels.store import layout
 from cdplugin.queries.completion import Endings
 from cdplugin.queries.measures import Measures
@@ -61,6 +61,7 @@ PREFERRED_BYTES = np.argsort(
 )
 """Bytes in the order in which a filling prefers them."""
 _WALKS, _WALK_LENGTH = 8, 16
+_FEWEST_OF_WORD = 3  # bytes
 _STEP_BYTES = 256  # of a step that is kept, about
 
 
@@ -175,8 +176,9 @@ class InfillGrammar:
         self._successors: dict[int, list[tuple[int, int]]] = {}
         self._steps: dict[tuple[int, bytes], int] = {}
         self._owed = 0
-        self.__dict__.pop("separators", None)
-        self.__dict__.pop("least_bytes", None)
+        self._brief_for: tuple[int, bool] | None = None
+        for name in ("separators", "least_bytes", "are_words", "_measures"):
+            self.__dict__.pop(name, None)
         self.endings = Endings(self.arena)
         self._forget_rests()
 
@@ -199,17 +201,19 @@ class InfillGrammar:
             work.header[ws.W_LOOSE] = 1
         return self._loose
 
-    def brief(self, most: int) -> Workspace:
+    def brief(self, most: int, with_words: bool) -> Workspace:
         """A loose workspace in which no lexeme of more than ``most`` bytes begins in a gap: what it spells is short, and found
-        sooner where lexemes are many. What it refuses may be legal.
+        sooner where lexemes are many. What it refuses may be legal. ``with_words``: whether long keywords may begin there;
+        without them and their statements, a fifth of the facts is left (Python).
         """
         if self._brief is None:
             self._brief = self.loose.with_same_rules()
             self._brief.header[ws.W_LOOSE] = 1
-            self._brief.set(ws.LEAST, self.least_bytes)
-        if self._brief.header[ws.W_MOST_IN_GAP] != most:
+        if self._brief_for != (most, with_words):
+            self._brief_for = most, with_words
             self._brief.forget_texts()
             self._brief.header[ws.W_MOST_IN_GAP] = most
+            self._brief.set(ws.LEAST, self.least_bytes if with_words else np.where(self.are_words, most + 1, self.least_bytes))
         return self._brief
 
     @functools.cached_property
@@ -228,9 +232,21 @@ class InfillGrammar:
     @functools.cached_property
     def least_bytes(self) -> np.ndarray:
         """Per lexeme, the bytes that it has at least, or fewer."""
+        return self._measures[:, M_LEAST]
+
+    @functools.cached_property
+    def are_words(self) -> np.ndarray:
+        """Per lexeme, whether it is like a long keyword: it has some bytes, and always one of some letters."""
+        needed = self._measures[:, M_BYTES:]
+        letters = packed_bits(np.char.isalpha([chr(byte) if byte < 128 else "" for byte in range(256)])).view(np.int64)
+        return (self.least_bytes >= _FEWEST_OF_WORD) & needed.any(axis=1) & ~(needed & ~letters).any(axis=1)
+
+    @functools.cached_property
+    def _measures(self) -> np.ndarray:
+        """Per lexeme, what is measured of its expression."""
         expressions = records_of(self.arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[:, layout.X_EXPRESSION]
-        out = np.zeros(self.n_lexemes, np.int64)
-        out[:-1] = Measures(self.arena).of(expressions[: self.n_lexemes - 1])[:, M_LEAST]
+        out = np.zeros((self.n_lexemes, MEASURE_WORDS), np.int64)
+        out[:-1] = Measures(self.arena).of(expressions[: self.n_lexemes - 1])
         return out
 
     def _expand_all(self) -> tuple[int, int]:

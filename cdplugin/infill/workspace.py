@@ -200,11 +200,23 @@ class Workspace:
         at = self._addresses.index(int(self.header[2 * table]))
         old = self.tables[at]
         grown = _zeros(larger)
-        grown[: len(old)] = old
+        if table in _ROWS_OF_NODES:
+            used = self._entries_with_rows(table)
+            grown[used] = old[used]
+        else:
+            grown[: len(old)] = old
         self.nbytes += grown.nbytes - old.nbytes
         self.tables[at] = grown
         self.header[2 * table] = self._addresses[at] = grown.ctypes.data
         self.header[2 * table + 1] = len(grown)
+
+    def _entries_with_rows(self, table: int) -> np.ndarray:
+        """The entries of a table of ``_ROWS_OF_NODES`` that may not be 0: few; a copy of all touches each page."""
+        touched = self.tables[ws.TOUCHED][: self.header[ws.W_N_TOUCHED]]
+        touched = touched[touched >> 40 & 0x7F == table]
+        first, count = touched & 0xFFFFFFFFFF, touched >> 47
+        ends = np.cumsum(count)
+        return np.repeat(first - ends + count, count) + np.arange(count.sum())
 
     def begin_text(self, nodes: int) -> None:
         """Make rows wide enough for about so many nodes; a text with more widens them.
