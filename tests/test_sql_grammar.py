@@ -313,6 +313,13 @@ def test_restricted(text: str, legal: bool) -> None:
     assert WALKER.takes(cd.grammars.sql(SCHEMA), text) == legal
 
 
+def test_restricted_text_is_whole() -> None:
+    """What is taken out leaves no line that ends inside a bracket: other readers of Lark refuse that."""
+    lines = cd.grammars.sql(tables={"users": ["id"]}).grammar.splitlines()
+    assert not [line for line in lines if line.lstrip().startswith((")", "]"))]
+    assert not [line for line in lines if "extra_" in line and not line.startswith("//")]
+
+
 def test_restricted_functions() -> None:
     spec = cd.grammars.sql({"users": ["id"]}, functions=["max"])
     assert WALKER.takes(spec, "SELECT max(id) FROM users") and not WALKER.takes(spec, "SELECT median(id) FROM users")

@@ -26,7 +26,7 @@ def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable
             found=repr(tables),
         )
     fixed, names = text.split(_MARK)
-    fixed = re.sub(r"^extra_.*\n| \| extra_\w+", "", fixed, flags=re.MULTILINE)
+    fixed = re.sub(r"^extra_.*\n|\s+\| extra_\w+", "", fixed, flags=re.MULTILINE)
     reserved = _reserved(fixed)
     columns = {table: _names(listed, f"/tables/{table}", reserved) for table, listed in tables.items()}
     qualified = (f'({table}) "." COLUMN_{number}' for number, table in enumerate(_names(tables, "/tables", reserved)))
