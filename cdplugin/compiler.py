@@ -47,8 +47,12 @@ class Compiler:
     """
 
     def __init__(self, vocab: Vocabulary, limits: Limits | None = None) -> None:
+        if not isinstance(vocab, Vocabulary):
+            raise TypeError(f"vocab: expected a cdplugin.Vocabulary, found {type(vocab).__name__}")
+        if limits is not None and not isinstance(limits, Limits):
+            raise TypeError(f"limits: expected a cdplugin.Limits, found {type(limits).__name__}")
         self.vocab = vocab
-        self.limits = limits or Limits()
+        self.limits = Limits() if limits is None else limits
         self._base: BaseArena | None = None
         most = self.limits.max_cache_bytes
         self._cache: ByteLru[Grammar] = ByteLru("compiled grammars", most, most // 2)

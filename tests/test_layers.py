@@ -94,7 +94,7 @@ ARROWS: dict[str, set[str]] = {
     "compiler": {*GROUND, *KERNELS, "vocab", "engine", "matcher", "specs", "collector"},
     "ahead": {*GROUND, *KERNELS, "engine", "matcher", "queries"},
     "admission": {*GROUND, "bitmask", "collector", "compiler", "matcher", "specs"},
-    "infill": {*GROUND, *KERNELS, "kernels.infill", "collector", "engine", "matcher", "queries"},
+    "infill": {*GROUND, *KERNELS, "kernels.infill", "bitmask", "collector", "engine", "matcher", "queries"},
     "warmup": {*KERNELS, "kernels.infill", "vocab", "specs", "compiler", "matcher", "infill"},
     "package": {*GROUND, "vocab", "specs", "grammars", "queries", "matcher", "compiler", "bitmask", "infill", "adapters.hf"},
     "adapters.prefixes": set(),

@@ -22,11 +22,12 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from cdplugin import forking
+from cdplugin.bitmask import integer
 from cdplugin.bits import bit_members
 from cdplugin.collector import gc_paused
 from cdplugin.errors import LimitExceeded
@@ -37,10 +38,7 @@ from cdplugin.infill.search import MOST_PLACES
 from cdplugin.infill.tables import InfillGrammar
 from cdplugin.infill.witness import Witness
 from cdplugin.kernels.store import layout
-
-if TYPE_CHECKING:
-    from cdplugin.matcher import Grammar
-
+from cdplugin.matcher import Grammar
 
 T = TypeVar("T")
 
@@ -60,6 +58,9 @@ class Infill:
     """
 
     def __init__(self, grammar: Grammar, threads: int = 1) -> None:
+        if not isinstance(grammar, Grammar):
+            raise TypeError(f"grammar: expected a cdplugin.Grammar, found {type(grammar).__name__}")
+        threads = integer("threads", threads)
         if threads < 1:
             raise ValueError(f"threads: expected at least 1, found {threads}")
         self.grammar = grammar
@@ -79,6 +80,8 @@ class Infill:
 
         ``pieces``: str (as UTF-8), bytes, token ids (a list of int), :data:`GAP` (text of any length) and :class:`Slots`
         (exactly so many tokens), in any order. Gaps and single slots are numbered together, from left to right, from 0.
+
+        Raises ``TypeError`` for other pieces, ``ValueError`` for tokens out of range and text that is not Unicode.
         """
         parts: list[Part] = []
         for piece in pieces:
@@ -87,11 +90,15 @@ class Infill:
             elif isinstance(piece, Slots):
                 parts += [Part(slot=True) for _ in range(piece.count)]
             elif isinstance(piece, str):
-                parts.append(Part(piece.encode()))
+                parts.append(Part(_encoded(piece)))
             elif isinstance(piece, (bytes, bytearray)):
                 parts.append(Part(bytes(piece)))
+            elif isinstance(piece, Iterable):
+                tokens = [integer("token id", token) for token in piece]
+                parts += [Part(self._bytes_of(token), token=token) for token in tokens]
             else:
-                parts += [Part(self._bytes_of(int(token)), token=int(token)) for token in piece]
+                expected = "str, bytes, a list of token ids, GAP or Slots"
+                raise TypeError(f"pieces: expected {expected}, found {type(piece).__name__}")
         places = [i for i, part in enumerate(parts) if part.gap or part.slot]
         return InfillSession(self, parts, places, padded=False)
 
@@ -100,7 +107,8 @@ class Infill:
 
         ``end``: the text ends with the canvas, or before it: then end tokens fill the rest. False: it may go on after it.
         """
-        tokens = [int(token) for token in ids]
+        tokens = [integer("token id", token) for token in ids]
+        mask_token_id = integer("mask_token_id", mask_token_id)
         parts = [Part(slot=True) if t == mask_token_id else Part(self._bytes_of(t, True), token=t) for t in tokens]
         if not end:
             parts.append(Part(gap=True))
@@ -229,7 +237,7 @@ class InfillSession:
         Bit ``t % 32`` of word ``t // 32`` is token t. :attr:`undecided` says whether any is left out that may be legal. Raises
         ``ValueError`` where the place is not open.
         """
-        part = self._open_part(place)
+        place, part = self._open_part(place)
         vocab = self._infill.vocab
         if self._row is not None and self._row[0] == place:
             return self._row[1].copy()
@@ -256,10 +264,10 @@ class InfillSession:
 
     def set(self, place: int, token_id: int) -> bool:
         """Fill a slot. False, and nothing changes, if no legal text would be left."""
-        part = self._open_part(place)
+        place, part = self._open_part(place)
         if not part.slot:
             raise ValueError(f"place {place}: expected a slot, found a gap")
-        token = int(token_id)
+        token = integer("token id", token_id)
         if token in self._eos and self._padded:
             return self._replace(place, Part(slot=True, token=token), token)
         text = self._text_of(token)
@@ -267,23 +275,25 @@ class InfillSession:
 
     def insert(self, place: int, token_id: int) -> bool:
         """Append a token at the left edge of a gap. False, and nothing changes, if no legal text would be left."""
-        part = self._open_part(place)
+        place, part = self._open_part(place)
         if not part.gap:
             raise ValueError(f"place {place}: expected a gap, found a slot")
-        text = self._text_of(int(token_id))
+        token = integer("token id", token_id)
+        text = self._text_of(token)
         if not text:
             return False
-        return self._replace(place, with_token([part], 0, int(token_id), text)[0], int(token_id))
+        return self._replace(place, with_token([part], 0, token, text)[0], token)
 
     def close(self, place: int) -> bool:
         """End a gap: nothing more comes in it. False, and nothing changes, if no legal text would be left."""
-        part = self._open_part(place)
+        place, part = self._open_part(place)
         if not part.gap:
             raise ValueError(f"place {place}: expected a gap, found a slot")
         return self._replace(place, Part(part.text, gap=True, written=part.written, closed=True))
 
     def undo(self, n: int = 1) -> None:
         """Take back the last ``n`` changes. Raises ``ValueError`` if there are fewer."""
+        n = integer("undo", n)
         if not 0 <= n <= len(self._history):
             raise ValueError(f"undo: expected 0 to {len(self._history)} changes, found {n}")
         for _ in range(n):
@@ -297,6 +307,10 @@ class InfillSession:
         seed gives the same text. ``max_tokens``: at most so many tokens in the gaps. Raises ``ValueError`` if nothing legal
         is left, or none within ``max_tokens``.
         """
+        if max_tokens is not None:
+            max_tokens = integer("max_tokens", max_tokens)
+        if rng is not None and not isinstance(rng, random.Random):
+            raise TypeError(f"rng: expected a random.Random, found {type(rng).__name__}")
         if not self.completable():
             raise ValueError("complete: expected a completable text")
         began = len(self._history)
@@ -333,13 +347,14 @@ class InfillSession:
                     if self._work_left is not None:
                         self._work_left -= work - int(arena.header[layout.WORK_LEFT])
 
-    def _open_part(self, place: int) -> Part:
+    def _open_part(self, place: int) -> tuple[int, Part]:
+        place = integer("place", place)
         if not 0 <= place < len(self._places):
             raise ValueError(f"place: expected 0 to {len(self._places) - 1}, found {place}")
         part = self._parts[self._places[place]]
         if not part.is_open:
             raise ValueError(f"place {place}: expected an open one, found {part.text!r}")
-        return part
+        return place, part
 
     def _text_of(self, token: int) -> bytes:
         vocab = self._infill.vocab
@@ -463,6 +478,14 @@ class InfillSession:
             else:
                 raise AssertionError("a byte that no token spells")
         return out
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        found = f"{text[error.start : error.start + 1]!a} at {error.start}"
+        raise ValueError(f"pieces: expected text that can be written as UTF-8, found {found}") from None
 
 
 def _none_found() -> LimitExceeded:

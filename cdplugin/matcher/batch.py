@@ -51,6 +51,8 @@ def fill_next_token_bitmasks(
     errors: list[Exception] = []
     for matcher, index, budget in zip(matchers, rows, budgets or [None] * len(matchers), strict=True):
         if matcher is not None:
+            if not isinstance(matcher, Matcher):
+                raise TypeError(f"matchers: expected cdplugin.Matcher or None, found {type(matcher).__name__}")
             address = row_address(bitmask, index, matcher._size)
             try:
                 arena, cursor = matcher._place()

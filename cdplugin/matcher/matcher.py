@@ -336,7 +336,7 @@ class Matcher:
             status = kernels.run(arena.address, kernels.OP_FILL, cursor, row, self._stops_address)
             if status < 0:
                 arena.finish(status, kernels.OP_FILL, cursor, row, self._stops_address)
-            if budget is not None and (budget < self._enough or place > self._until):
+            if budget is not None and (type(budget) is not int or budget < self._enough or place > self._until):
                 self._fit(arena, row, budget)
 
     def _fit(self, arena: Arena, row: int, budget: int) -> None:
@@ -371,6 +371,7 @@ class Matcher:
         ones where the vocabulary has no tokenizer), as far as they are the same whatever follows. This skips more, but a model
         left to itself may spell the text in other tokens, so what follows may change. ``limit``: at most so many tokens.
         """
+        limit = integer("limit", limit)
         if not canonical:
             return forced.single_tokens(self.fork(), self._size, self._stop_set, limit)
         arena, cursor = self._place()
@@ -420,6 +421,7 @@ class Matcher:
         True is certain, and then :meth:`shortest_completion` there is no longer. False means that none so short was found.
         Raises as :meth:`shortest_completion` does.
         """
+        budget = integer("budget", budget)
         arena, cursor = self._place()
         if after is not None:
             cursor = self._step(arena, cursor, integer("token id", after))
@@ -431,6 +433,7 @@ class Matcher:
         Tokens that lead to one place are judged once. False where the search for an ending takes too long. Do not call it
         after the matcher has moved on.
         """
+        budget = integer("budget", budget)
         arena, cursor = self._place()
         known = {0: False}
         work = _ENDING_STEPS * arena.limits.max_step_work  # for all tokens

@@ -1,0 +1,63 @@
+"""Arguments of the wrong kind: a ``TypeError`` or ``ValueError`` that says which, what was expected and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import cdplugin as cd
+
+
+def _calls() -> dict[str, tuple[Callable[[], Any], str]]:
+    """Calls with arguments of the wrong kind, and what the error says."""
+    vocab = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256)
+    compiler: Any = cd.Compiler(vocab)
+    grammar = compiler.compile(cd.Regex("a+b"))
+    matcher: Any = grammar.matcher()
+    infill: Any = cd.Infill(grammar)
+    canvas, gaps = infill.canvas([97, 256, 98], 256), infill.new(["a", cd.GAP, "b"])
+    bitmask = cd.allocate_token_bitmask(1, vocab.size)
+    make_compiler: Any = cd.Compiler
+    make_infill: Any = cd.Infill
+    fill: Any = cd.fill_next_token_bitmasks
+    return {
+        "a vocabulary": (lambda: make_compiler(None), "vocab: expected a cdplugin.Vocabulary, found NoneType"),
+        "limits": (lambda: make_compiler(vocab, True), "limits: expected a cdplugin.Limits, found bool"),
+        "false limits": (lambda: make_compiler(vocab, 0), "limits: expected a cdplugin.Limits, found int"),
+        "matchers": (lambda: fill(["ab"], bitmask), "matchers: expected cdplugin.Matcher or None, found str"),
+        "a budget": (lambda: matcher.fill_next_token_bitmask(bitmask, 0, "9"), "budget: expected an integer, found str"),
+        "a bool": (lambda: matcher.fill_next_token_bitmask(bitmask, 0, True), "budget: expected an integer, found bool"),
+        "a limit": (lambda: matcher.forced_tokens(limit=None), "limit: expected an integer, found NoneType"),
+        "an end": (lambda: matcher.can_end_within(2.0), "budget: expected an integer, found float"),
+        "ends": (lambda: matcher.ends_within("2"), "budget: expected an integer, found str"),
+        "a grammar": (lambda: make_infill(vocab), "grammar: expected a cdplugin.Grammar, found Vocabulary"),
+        "threads": (lambda: make_infill(grammar, 1.5), "threads: expected an integer, found float"),
+        "a piece": (lambda: infill.new(["a", 5]), "pieces: expected str, bytes, a list of token ids, GAP or Slots, found int"),
+        "tokens": (lambda: infill.new([[97.5]]), "token id: expected an integer, found float"),
+        "ids": (lambda: infill.canvas([97.9], 256), "token id: expected an integer, found float"),
+        "a mask token": (lambda: infill.canvas([97], None), "mask_token_id: expected an integer, found NoneType"),
+        "a place": (lambda: canvas.mask(None), "place: expected an integer, found NoneType"),
+        "half a place": (lambda: canvas.set(1.0, 97), "place: expected an integer, found float"),
+        "half a token": (lambda: canvas.set(1, 97.5), "token id: expected an integer, found float"),
+        "an inserted token": (lambda: gaps.insert(0, "a"), "token id: expected an integer, found str"),
+        "a gap": (lambda: gaps.close("0"), "place: expected an integer, found str"),
+        "changes": (lambda: gaps.undo("1"), "undo: expected an integer, found str"),
+        "a generator": (lambda: gaps.complete(True), "rng: expected a random.Random, found bool"),
+        "most tokens": (lambda: gaps.complete(max_tokens="3"), "max_tokens: expected an integer, found str"),
+    }
+
+
+def test_arguments_of_the_wrong_kind() -> None:
+    for name, (call, expected) in _calls().items():
+        with pytest.raises(TypeError) as raised:
+            call()
+        assert str(raised.value) == expected, name
+
+
+def test_text_with_gaps_that_is_not_unicode() -> None:
+    vocab = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256)
+    infill = cd.Infill(cd.Compiler(vocab).compile(cd.Regex("a.*")))
+    with pytest.raises(ValueError, match=r"pieces: expected text that can be written as UTF-8, found '\\ud800' at 1"):
+        infill.new(["a\ud800", cd.GAP])
