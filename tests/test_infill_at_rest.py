@@ -101,7 +101,7 @@ def test_what_rests_is_bounded_and_accounted_for() -> None:
     before = at_rest.nbytes()
     infills.clear()
     assert memory.account()["infilling at rest"] == at_rest.nbytes() >= before + 3 * size
-    limits = cd.Limits(max_infill_bytes=2 * size)
+    limits = cd.Limits(max_infill_bytes=5 * size // 2)
     small = cd.Compiler(VOCAB, limits).compile(spec)
     infills = [cd.Infill(small) for _ in range(4)]
     tables = {id(infill._tables) for infill in infills}
@@ -110,13 +110,39 @@ def test_what_rests_is_bounded_and_accounted_for() -> None:
     infills = [cd.Infill(small) for _ in range(3)]
     assert 1 <= len(tables & {id(infill._tables) for infill in infills}) <= 2
     alone = cd.Compiler(VOCAB, FRESH).compile(spec)
+    infills.clear()
     left = at_rest.nbytes()
+    assert left > 0
     cd.Infill(alone)
     assert at_rest.nbytes() == left
 
 
+def test_tables_that_gave_back_their_memory_answer_alike() -> None:
+    """Where room is short, those that have rested longest give back the memory of their largest tables first."""
+    grammar = cd.Compiler(VOCAB).compile(COMPETING)
+    todo = problems("competing", cases(20, 8, 8))
+    infill = cd.Infill(grammar)
+    expected = [answers(infill, pieces) for pieces in todo]
+    tables, size = infill._tables, infill._tables.nbytes
+    del infill
+    for one in list(at_rest._tables):
+        one.grow_lean()
+    assert tables.is_lean and 0 < tables.nbytes < size
+    infill = cd.Infill(grammar)
+    assert infill._tables is tables and [answers(infill, pieces) for pieces in todo] == expected
+    del infill
+    assert not tables.is_lean
+    short = cd.Compiler(VOCAB, cd.Limits(max_infill_bytes=at_rest.nbytes() + size // 2)).compile(COMPETING)
+    other = cd.Infill(short)
+    assert [answers(other, pieces) for pieces in todo] == expected
+    last = other._tables
+    del other
+    assert last in at_rest._tables and tables.is_lean
+
+
 def test_tables_go_with_their_grammar() -> None:
     grammar = cd.Compiler(VOCAB).compile(COMPETING)
+    gc.collect()
     before = at_rest.nbytes()
     cd.Infill(grammar)
     assert at_rest.nbytes() > before

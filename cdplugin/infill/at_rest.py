@@ -4,7 +4,8 @@ What tables know of a grammar takes long to find out: its rules laid out (Python
 what ends a rule soonest. Where each request makes an ``Infill``, the next request takes over what the last one had::
 
     Infill(grammar) ── take_tables ──> tables at rest, the last ones first; else new ones
-    the Infill goes ── leave_tables ──> at rest, at most Limits.max_infill_bytes of the process
+    the Infill goes ── leave_tables ──> at rest, at most Limits.max_infill_bytes of the process: what is more first gives
+                                        back the memory of its largest tables, then goes
 
 Two ``Infill`` that live at the same time never share tables. What earlier texts taught is forgotten, so an answer depends on no
 other request's text (:meth:`cdplugin.infill.tables.InfillGrammar.rest`).
@@ -61,9 +62,18 @@ def leave_tables(several: list[InfillGrammar]) -> None:
         for tables in several:
             owner = tables.owner()
             most = 0 if owner is None else tables.arena.limits.max_infill_bytes
-            if tables.rest() and tables.nbytes <= most:
-                _tables.append(tables)
-                while nbytes() > most:
+            if tables.arena.nbytes > most or not tables.rest():
+                continue
+            if tables.nbytes > most:
+                tables.grow_lean()
+            if tables.nbytes > most:
+                continue
+            _tables.append(tables)
+            while nbytes() > most:
+                rich = next((one for one in _tables if not one.is_lean), None)
+                if rich is not None:
+                    rich.grow_lean()
+                else:
                     gone.append(_tables.pop(0))
     finally:
         _lock.release()

@@ -128,6 +128,8 @@ _RULE_WORDS = (
 
 # they have an entry for each node and each dot or symbol, and few that are not 0, which are 0 before the next text
 _ROWS_OF_NODES = (ws.REST, ws.DERIVED, ws.OUT, ws.ITEMS)
+# each derivation begins with none of these
+_OF_DERIVATIONS = (ws.FACTS, ws.FACT_WAYS, ws.FACT_INDEX, ws.HEAP)
 
 _ARENAS = 4  # times Limits.max_arena_bytes that a workspace may take
 _RESTART_WORK = 200  # units of work of an operation that begins again, besides what it does again
@@ -144,6 +146,7 @@ class Workspace:
         self.tables = [np.zeros(0, np.int64) for _ in range(ws.N_WORKSPACE)]
         self._addresses = [0] * ws.N_WORKSPACE  # of the tables, in the same order
         self.nbytes = self.header.nbytes
+        self._let_go = 0
         for table in range(ws.N_WORKSPACE):
             self.set(table, np.zeros(_INITIAL.get(table, 64), np.int64))
         self.header[ws.W_POOL_USED] = 1
@@ -234,15 +237,22 @@ class Workspace:
 
     @property
     def nbytes_at_rest(self) -> int:
-        """Bytes that the tables take after :meth:`rest`."""
-        return self.nbytes - sum(self.tables[table].nbytes for table in _ROWS_OF_NODES)
+        """Bytes that the tables take while nobody uses them: those that were never touched, or let go of, take none."""
+        if not self.header[ws.W_ELEMENTS]:
+            return sum(self.tables[table].nbytes for table in _RULES)
+        return self.nbytes - self._let_go
 
     def rest(self) -> None:
-        """Forget texts, and let go of the memory of the largest tables. Their size stays: what is not touched costs nothing."""
+        """Forget texts."""
         self.forget_texts()
-        for table in _ROWS_OF_NODES:
+        self._let_go = 0
+
+    def let_go(self) -> None:
+        """After :meth:`rest`: give back the memory of the largest tables. They keep their size: what is not touched is free."""
+        for table in _ROWS_OF_NODES + _OF_DERIVATIONS:
             array = self.tables[table] = _zeros(len(self.tables[table]))
             self.header[2 * table] = self._addresses[table] = array.ctypes.data
+            self._let_go += array.nbytes
 
     def call(self, op: int, a: int = 0, b: int = 0) -> int:
         """Run an operation, growing tables as it asks. Raises :class:`LimitExceeded`: then nothing is kept of the text.
