@@ -97,7 +97,12 @@ class Room(NamedTuple):
         return cls(page.view(dtype), page)
 
 
-_GROWTH_SMALL, _GROWTH_LARGE = 4.0, 2.0  # factors for tables below and above a MiB: a kernel that ran out of room starts again
+_GROWTH_SMALL, _GROWTH_LARGE, _GROWTH_HUGE = 4.0, 2.0, 1.25
+"""How many times as large a table below a MiB becomes, one below :data:`_HUGE` bytes, and a larger one. A kernel that ran out
+of room starts again, so small ones grow fast; huge ones grow where they are, and with room that is never used an arena would be
+over budget for nothing.
+"""
+_HUGE = 8 << 20
 _MANY_GROWTHS = 3  # in one operation: from then on large tables grow as fast as small ones
 
 _OVERDRAFT, _LEAST_OVERDRAFT = 4, 4 << 20  # a step may take a quarter of Limits.max_arena_bytes more, or so many bytes
@@ -290,8 +295,10 @@ class OwnedTables(Values):
     def _grown(self, table: int) -> int:
         """How many items a table is to have when it grows."""
         length = len(self.tables[table])
-        is_small = length * DTYPES[table].itemsize < 1 << 20 or self._n_growths >= _MANY_GROWTHS
-        return int((_GROWTH_SMALL if is_small else _GROWTH_LARGE) * length)
+        nbytes = length * DTYPES[table].itemsize
+        if nbytes < 1 << 20 or self._n_growths >= _MANY_GROWTHS:
+            return int(_GROWTH_SMALL * length)
+        return int((_GROWTH_LARGE if nbytes < _HUGE else _GROWTH_HUGE) * length)
 
     def _grow_beside(self, grown: int) -> None:
         """Make the other tables larger that are half full, now that an operation begins again: it would run out of theirs next.
