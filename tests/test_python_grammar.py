@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ast
 import gzip
+import itertools
 import json
 import random
+import re
+import string
 import sys
 import sysconfig
+import unicodedata
 import warnings
 from pathlib import Path
 
@@ -19,6 +23,7 @@ from test_real_vocabulary import compare
 from tokenizers_data import llama3
 
 import cdplugin as cd
+from cdplugin.grammars._python import CHARACTER_NAMES
 
 PROGRAMS = Path(__file__).resolve().parents[2] / "shared" / "humaneval-x" / "python-dev.jsonl.gz"
 WORDS = (
@@ -263,11 +268,51 @@ def test_prefixes_of_programs() -> None:
 
 @pytest.mark.parametrize("step", [16, pytest.param(1, marks=pytest.mark.slow)])
 def test_standard_library(step: int) -> None:
-    """Refused: names of characters, and a backslash before a line that begins at its left edge."""
+    """Refused: other names of characters, and a backslash before a line that begins at its left edge where none is expected."""
     texts = modules(400, step)
     refused = [text for text in texts if not takes(text)]
     assert len(texts) >= 800 // step and len(refused) <= 0.01 * len(texts) + 1
     assert all("\\N{" in text or "\\\n" in text or not text.isascii() for text in refused)
+
+
+JOINED = [
+    "x = \\\n'a'",
+    'x = \\\r\n"""a\nb""" % y',
+    "x += 1 + \\\n-y and \\\nz == \\\n \\\nw",
+    "x = 'a' \\\n'b' \\\n  'c' \\\nf'{d}'",
+    "def f():\n  return \\\ng or \\\n(h)\n",
+    "x = [1 + \\\n2]",
+]
+
+
+@pytest.mark.parametrize("text", JOINED)
+def test_lines_that_go_on_at_the_left_edge(text: str) -> None:
+    """A backslash there neither ends the text nor begins it."""
+    assert parses(text) and takes(text)
+    for end in range(len(text)):
+        assert takes(text[:end]) <= parses(text[:end]), text[:end]
+
+
+def test_names_of_characters() -> None:
+    names = [
+        "".join(parts)
+        for form in re.split(r"\|(?![^()]*\))", CHARACTER_NAMES)
+        for parts in itertools.product(*(choices(part) for part in re.findall(r"\([^)]*\)|\[[^]]*\]|[^([]+", form)))
+    ]
+    assert len(names) == len(set(names)) > 100 and all(re.fullmatch(CHARACTER_NAMES, name) for name in names)
+    for name in names:
+        unicodedata.lookup(name)
+    text = "x = " + " ".join(f"'\\N{{{name}}}'" for name in names) + " f'\\N{BULLET}{x}'\ny = rb'\\N' b'\\N'"
+    assert parses(text) and takes(text)
+    for wrong in ("'\\N{BULLETS}'", "'\\N{}'", "'\\N'", "f'\\N{x}'", "'\\N{BULLET'"):
+        assert not takes(wrong) and not parses(wrong)
+
+
+def choices(part: str) -> list[str]:
+    """The texts that a group, a class of letters or plain text stands for."""
+    if part == "[A-Z]":
+        return [*string.ascii_uppercase]
+    return part[1:-1].split("|") if part[0] == "(" else [*part[1:-1]] if part[0] == "[" else [part]
 
 
 # --- what it refuses ---

@@ -41,7 +41,15 @@ _QUOTED_F = r"""
   last_@NAME[glued]: /@TEXT@"/
   @NAME: whole_@NAME | first_@NAME inner (more_@NAME inner)* last_@NAME
 """
-_ESCAPE = r"\\(\r?\n|[^xuUN{}\r\n\x00]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U00(0[0-9a-fA-F]|10)[0-9a-fA-F]{4})"
+CHARACTER_NAMES = (
+    "GREEK (SMALL|CAPITAL) LETTER (ALPHA|BETA|GAMMA|DELTA|EPSILON|ZETA|ETA|THETA|IOTA|KAPPA|LAMDA|MU|NU|XI|OMICRON|PI|RHO|SIGMA"
+    "|TAU|UPSILON|PHI|CHI|PSI|OMEGA)|LATIN (SMALL|CAPITAL) LETTER [A-Z]|LATIN SMALL LETTER SHARP S"
+    "|(DEGREE|MINUS|MULTIPLICATION|PLUS-MINUS|EURO|CENT|POUND) SIGN|E[MN] DASH|NO-BREAK SPACE|HORIZONTAL ELLIPSIS|BULLET|DAGGER"
+    "|INFINITY|SNOWMAN|PRIME|(RIGHT|LEFT|UP|DOWN)WARDS ARROW|CHECK MARK|BLACK SQUARE|FULL BLOCK|VERTICAL LINE|DIGIT (ZERO|NINE)"
+    "|COMBINING (TILDE|ACUTE ACCENT|GRAVE ACCENT|DIAERESIS)|BOX DRAWINGS LIGHT (HORIZONTAL|VERTICAL)"
+)
+"""Names that ``\\N{…}`` takes: those that are most frequent in programs. All 34,000 would be states of every string."""
+_ESCAPE = r"\\(\r?\n|[^xuUN{}\r\n\x00]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U00(0[0-9a-fA-F]|10)[0-9a-fA-F]{4}|N\{(@NAMES)\})"
 _RAW_ESCAPE = r"\\(\r?\n|[^{}\r\n\x00])"
 
 
@@ -76,7 +84,8 @@ def _field(expressions: str, quotes: str, space: str) -> str:
 def complete(rules: str) -> str:
     """The text of ``python.lark`` with f-strings."""
     expressions = rules[rules.index(_BEGIN) + len(_BEGIN) : rules.index(_END)]
-    out = [rules]
+    expressions = expressions.replace("JOINED? ", "")
+    out = [rules, f"CHARACTER_NAME: /{CHARACTER_NAMES}/"]
     forms = []
     blank = r" \t\f"
     out.append(f"field_long: {_field(expressions, DOUBLE + SINGLE, blank + LINES)}")
@@ -84,7 +93,10 @@ def complete(rules: str) -> str:
         out.append(f"field_{kind}: {_field(expressions, other, blank)}")
         for size, ends in (("", quote), ("long_", 3 * quote)):
             field = "field_long" if size else f"field_{kind}"
-            for raw, prefix, escape in (("", "[fF]", _ESCAPE), ("raw_", "([fF][rR]|[rR][fF])", _RAW_ESCAPE)):
+            for raw, prefix, escape in (
+                ("", "[fF]", _ESCAPE.replace("@NAMES", CHARACTER_NAMES)),
+                ("raw_", "([fF][rR]|[rR][fF])", _RAW_ESCAPE),
+            ):
                 name = f"{raw}{size}{kind}"
                 lines = "" if size else LINES
                 few = f"{quote}?{quote}?" if size else ""
