@@ -55,7 +55,7 @@ def test_amended_is_a_copy_of_the_same_class() -> None:
     error = TooManyResiduesError()
     other = error.amended(location="/a/multipleOf", message="tool 'f': no")
     assert type(other) is TooManyResiduesError and not error.location
-    assert str(other) == "tool 'f': no - at /a/multipleOf"
+    assert str(other) == "tool 'f': no: expected at most 256 states - at /a/multipleOf"
 
 
 def test_text_is_unicode_and_bounded() -> None:

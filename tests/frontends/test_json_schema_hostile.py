@@ -14,6 +14,7 @@ import cdplugin as cd
 from cdplugin import memory
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
 from cdplugin.frontends.json_schema import Options, compile_schema
+from cdplugin.limits import Limits
 
 MOST_STEPS = 8_000_000
 """Calls and returns that a compilation may take: about a second, where nothing is traced."""
@@ -411,3 +412,37 @@ def test_model_failure() -> None:
 
     with pytest.raises(GrammarError, match="no schema for you"):
         compile_schema(Broken)
+
+
+@pytest.mark.parametrize(
+    ("schema", "location", "expected", "found"),
+    [
+        (
+            {"properties": {"a": {"allOf": [{"contains": {"const": i}} for i in range(7)]}}},
+            "/properties/a/allOf/6/contains",
+            "at most 6",
+            "7",
+        ),
+        (
+            {"contains": {"const": 1}, "minContains": 5000, "allOf": [{"contains": {"const": 2}, "minContains": 9}]},
+            "/contains",
+            "at most 2000 combinations",
+            "50010",
+        ),
+        ({"items": {"type": "integer", "multipleOf": 65280}}, "/items/multipleOf", "at most 256 states", ""),
+    ],
+)
+def test_what_is_too_much_says_where_and_how_much(schema: Any, location: str, expected: str, found: str) -> None:
+    with pytest.raises(GrammarError) as raised:
+        compile_schema(schema)
+    assert (raised.value.location, raised.value.expected, raised.value.found) == (location, expected, found)
+
+
+def test_a_limit_that_dynamic_references_lower_says_so() -> None:
+    """It named an eighth of ``Limits.max_rules`` as that limit."""
+    names = [f"s{i}" for i in range(12)]
+    schema = {"$dynamicAnchor": "a", "$defs": {n: {"$id": n, "$dynamicAnchor": "a", "$dynamicRef": "#a"} for n in names}}
+    nested = {"items": schema, "anyOf": [{"items": {"$ref": n}} for n in names], "$defs": {"x": {"$dynamicRef": "#a"}}}
+    with pytest.raises(LimitExceeded) as raised:
+        compile_schema({**schema, **nested}, limits=Limits(max_rules=40))
+    assert raised.value.expected == "at most 5, 1 / 8 of Limits.max_rules with $dynamicRef"

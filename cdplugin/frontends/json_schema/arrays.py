@@ -24,6 +24,7 @@ _MOST_COUNTED = 3
 """The same where items that match are counted (above one): which counts are still open is searched for."""
 _MOST_STATES = 2_000
 """Combinations of counts of several ``contains``."""
+_SHOWN = 1 << 60  # numbers below it are written out in messages
 
 _NOT_BESIDE = "beside 'contains' with 'prefixItems', or beside several 'contains' of which one is counted"
 
@@ -139,11 +140,22 @@ class Arrays(Writing):
         """Raise LimitExceeded where the numbers of items that match several ``contains`` have too many combinations."""
         most_wanted = _MOST_WANTED if all(most is None and least < 2 for _, least, most in wanted) else _MOST_COUNTED
         if len(wanted) > most_wanted:
-            raise LimitExceeded("too many contains apply to one array", keyword="contains", expected=f"at most {most_wanted}")
+            raise LimitExceeded(
+                "too many contains apply to one array",
+                location=wanted[most_wanted][0].pointer,
+                keyword="contains",
+                expected=f"at most {most_wanted}",
+                found=str(len(wanted)),
+            )
         states = prod(max(least, most or 0) + 1 for _, least, most in wanted) if len(wanted) > 1 else 1
         if states > _MOST_STATES:
-            most = f"at most {_MOST_STATES} combinations"
-            raise LimitExceeded("the counts of several contains are too large", keyword="contains", expected=most)
+            raise LimitExceeded(
+                "the counts of several contains are too large",
+                location=wanted[-1][0].pointer,
+                keyword="contains",
+                expected=f"at most {_MOST_STATES} combinations",
+                found=str(states) if states < _SHOWN else "more",
+            )
 
     def _unique_values(self, values: list[tuple[Any, Expr]], frame: Frame) -> Symbol | None:
         """The body of an array of distinct items of which there are few: values and their texts."""

@@ -68,7 +68,8 @@ class TooManyResiduesError(UnsupportedError):
     """The unit of ``multipleOf`` has too many residues; whoever knows where that is adds the place."""
 
     def __init__(self) -> None:
-        super().__init__(f"multipleOf needs an automaton of more than {MAX_CLASSES} states", keyword="multipleOf")
+        most = f"at most {MAX_CLASSES} states"
+        super().__init__("multipleOf needs too large an automaton", keyword="multipleOf", expected=most)
 
 
 def common_unit(units: Iterable[int | float]) -> Fraction:

@@ -47,7 +47,7 @@ from cdplugin.frontends.json_schema.schema import (
     describe,
 )
 from cdplugin.frontends.json_schema.source import escape_token
-from cdplugin.limits import Limits
+from cdplugin.limits import Limits, at_most
 from cdplugin.regex.alphabet import UTF8
 
 
@@ -195,10 +195,13 @@ class Reader:
         """Note subschemas that are to be read."""
         self.subschemas += fresh
         self._pending += fresh
-        most = self.limits.max_rules // (8 if self._dynamic else 1)
+        most = self.limits.max_rules // (_DYNAMIC_COST if self._dynamic else 1)
         if len(self.subschemas) > most:
             location = self.subschemas[most].pointer
-            raise LimitExceeded("too many subschemas", location=location, expected=f"at most Limits.max_rules = {most}")
+            expected = at_most(self.limits, "max_rules")
+            if self._dynamic:  # each is read once for every way to it
+                expected = f"at most {most}, 1 / {_DYNAMIC_COST} of Limits.max_rules with $dynamicRef"
+            raise LimitExceeded("too many subschemas", location=location, expected=expected)
 
     def _children(self, sub: Subschema, keyword: str, value: Any, empty: bool = False) -> tuple[Subschema, ...]:
         if not isinstance(value, list) or not (value or empty):
@@ -449,6 +452,7 @@ class Reader:
         return scope + tuple((name, resource.number) for name in self.documents.dynamic_names(resource) if name not in known)
 
 
+_DYNAMIC_COST = 8  # so many times what a subschema takes, where each is read for the ways to it
 _COMBINATORS: dict[str, Callable[[Reader, Subschema, str, Any], None]] = {
     "anyOf": Reader._read_any_of,
     "oneOf": Reader._read_one_of,
