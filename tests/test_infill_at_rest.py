@@ -140,6 +140,28 @@ def test_tables_that_gave_back_their_memory_answer_alike() -> None:
     assert last in at_rest._tables and tables.is_lean
 
 
+@pytest.mark.parametrize("spec", [COMPETING, EXACT, cd.grammars.python(max_width=2)], ids=["competing", "exact", "families"])
+def test_what_depends_on_the_rules_is_worked_out_once(spec: cd.Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables that live beside others take it over from them, as they would have found it."""
+    alone = InfillGrammar(cd.Compiler(VOCAB, FRESH).compile(spec))
+    grammar = cd.Compiler(VOCAB).compile(spec)
+    first = cd.Infill(grammar)
+    todo = [["if ", cd.GAP, "+", cd.GAP], ['{"', cd.GAP, "}"], ["a", cd.GAP, "b\n"], [cd.GAP, "1"]]
+    expected = [answers(first, pieces) for pieces in todo]
+    assert any(answer != [False] for answer in expected)
+    with monkeypatch.context() as patched:
+        for name in ("_set_rules", "_set_follows"):
+            patched.setattr(InfillGrammar, name, None)
+        patched.setattr("cdplugin.infill.tables.that_end_in_gaps", None)
+        second = cd.Infill(grammar)
+        assert second._tables is not first._tables and [answers(second, pieces) for pieces in todo] == expected
+    found, fresh = second._tables.rules, alone.rules
+    assert found is first._tables.rules and fresh is not None and found is not None
+    assert found.sizes == fresh.sizes and found.words == fresh.words and found.tables.keys() == fresh.tables.keys()
+    assert all((found.tables[table] == fresh.tables[table]).all() for table in fresh.tables)
+    assert grammar.account.nbytes >= found.nbytes
+
+
 def test_tables_go_with_their_grammar() -> None:
     grammar = cd.Compiler(VOCAB).compile(COMPETING)
     gc.collect()

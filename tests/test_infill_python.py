@@ -127,7 +127,7 @@ def test_a_mask_allows_what_can_be_inserted(python: cd.Infill, pieces: list[Any]
         for byte in random.Random(gap).sample(range(256), cases(40, 2)):
             allowed = bool(row[byte >> 5] >> (byte & 31) & 1)
             assert session.insert(gap, byte) == allowed, byte
-            session.undo(allowed)
+            session.undo(int(allowed))
 
 
 @pytest.fixture(scope="module")

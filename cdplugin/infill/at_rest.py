@@ -7,8 +7,9 @@ what ends a rule soonest. Where each request makes an ``Infill``, the next reque
     the Infill goes ── leave_tables ──> at rest, at most Limits.max_infill_bytes of the process: what is more first gives
                                         back the memory of its largest tables, then goes
 
-Two ``Infill`` that live at the same time never share tables. What earlier texts taught is forgotten, so an answer depends on no
-other request's text (:meth:`cdplugin.infill.tables.InfillGrammar.rest`).
+Two ``Infill`` that live at the same time never share tables; what depends on the rules alone is worked out once for all of
+them. What earlier texts taught is forgotten, so an answer depends on no other request's text
+(:meth:`cdplugin.infill.tables.InfillGrammar.rest`).
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from cdplugin.infill.tables import InfillGrammar
 from cdplugin.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
+    from cdplugin.infill.workspace import Rules
     from cdplugin.matcher import Grammar
 
 _tables: list[InfillGrammar] = []  # those that have rested longest first
+_rules: weakref.WeakKeyDictionary[Grammar, Rules] = weakref.WeakKeyDictionary()
 _lock = threading.Lock()
 forking.renew(sys.modules[__name__], "_lock")
 
@@ -46,8 +49,11 @@ def take_tables(grammar: Grammar) -> InfillGrammar:
         found = None if at is None else _tables.pop(at)
     del gone
     if found is None:
-        found = InfillGrammar(grammar)
-        weakref.finalize(grammar, leave_tables, []).atexit = False
+        found = InfillGrammar(grammar, _rules.get(grammar))
+        if grammar not in _rules and found.rules is not None and found.rules.nbytes <= found.arena.limits.max_infill_bytes:
+            _rules[grammar] = found.rules
+            grammar.account.note("infilling", found.rules.nbytes)
+            weakref.finalize(grammar, leave_tables, []).atexit = False
     return found
 
 

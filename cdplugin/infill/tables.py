@@ -28,7 +28,7 @@ from cdplugin.infill.openings import Openings
 from cdplugin.infill.parts import records_of
 from cdplugin.infill.rests import Rests
 from cdplugin.infill.room import separators, that_end_in_gaps
-from cdplugin.infill.workspace import MOST_STATES, Workspace
+from cdplugin.infill.workspace import MOST_STATES, Rules, Workspace
 from cdplugin.kernels import entry as engine
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
@@ -74,7 +74,9 @@ class InfillGrammar:
     :class:`LimitExceeded` where rules that are made on demand are too many to be made all.
     """
 
-    def __init__(self, grammar: Grammar) -> None:
+    def __init__(self, grammar: Grammar, rules: Rules | None = None) -> None:
+        """``rules``: of the same grammar, from :attr:`rules` of other tables."""
+        self.rules = rules
         self.owner = weakref.ref(grammar)  # whoever uses the tables holds it; those at rest must not
         self.vocab = grammar.vocab
         self._lock = threading.Lock()
@@ -166,9 +168,13 @@ class InfillGrammar:
             )
         self.n_dots, self.n_nonterminals = self._expand_all()
         self.n_lexemes = int(head[layout.END_SYMBOL]) + 1
-        self.workspace = Workspace(self.arena)
         self._start_states: dict[bytes, int] = {}
-        self._set_rules()
+        if self.rules is None or self.rules.words[ws.W_N_DOTS] != self.n_dots:
+            self.workspace = Workspace(self.arena)
+            self._set_rules()
+            self.rules = Rules.of(self.workspace).copy()
+        else:
+            self.workspace = Workspace.with_rules(self.arena, self.rules)
         records = records_of(self.arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[: self.n_lexemes - 1]
         self.is_exact = bool((records[:, layout.X_KIND] == layout.EXACT).all())
         self._set_starts(
@@ -184,7 +190,7 @@ class InfillGrammar:
         self._steps: dict[tuple[int, bytes], int] = {}
         self._owed = 0
         self._brief_for: tuple[int, bool] | None = None
-        for name in ("separators", "least_bytes", "are_words", "_measures"):
+        for name in ("least_bytes", "are_words", "_measures"):
             self.__dict__.pop(name, None)
         self.endings = Endings(self.arena)
         self._forget_rests()
@@ -551,16 +557,25 @@ class InfillGrammar:
         self.workspace.set(ws.SKIPPED, np.packbits(skipped, axis=1, bitorder="little").view(np.int64).ravel())
         self.workspace.reserve(ws.TARGET, 2 * words)
 
-    @functools.cached_property
+    @property
     def separators(self) -> list[bytes]:
         """Texts of skips that keep lexemes apart (:func:`cdplugin.infill.room.separators`)."""
-        return separators(self)
+        assert self.rules is not None
+        if self.rules.separators is None:
+            self.rules.separators = separators(self)
+        return self.rules.separators
 
     def prepare_gaps(self, work: Workspace) -> None:
         """Find which lexemes may end in gaps, once: in a loose workspace, all."""
-        if len(work.tables[ws.END_IN_GAPS]) < self.n_lexemes:
-            sure = not self.is_exact and not work.header[ws.W_LOOSE]
-            work.set(ws.END_IN_GAPS, that_end_in_gaps(self) if sure else np.ones(self.n_lexemes, np.int64))
+        if len(work.tables[ws.END_IN_GAPS]) == self.n_lexemes:
+            return
+        ends = np.ones(self.n_lexemes, np.int64)
+        if not self.is_exact and not work.header[ws.W_LOOSE]:
+            assert self.rules is not None
+            if self.rules.end_in_gaps is None:
+                self.rules.end_in_gaps = that_end_in_gaps(self)
+            ends = self.rules.end_in_gaps
+        work.set(ws.END_IN_GAPS, ends)
 
     def classify(self, work: Workspace | None = None) -> int:
         """Find the classes of what is left of tokens, once; returns how many there are. Slots need them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import mmap
 import sys
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -135,6 +136,37 @@ _ARENAS = 4  # times Limits.max_arena_bytes that a workspace may take
 _RESTART_WORK = 200  # units of work of an operation that begins again, besides what it does again
 
 
+@dataclass
+class Rules:
+    """What depends on a grammar's rules alone: tables, sizes of others, and words of the header.
+
+    ``end_in_gaps``: which lexemes may end in a gap of the strict lattice, and ``separators``, texts that keep them apart
+    (:mod:`cdplugin.infill.room`), once they are known.
+    """
+
+    tables: dict[int, np.ndarray]
+    sizes: dict[int, int]
+    words: dict[int, int]
+    end_in_gaps: np.ndarray | None = None
+    separators: list[bytes] | None = None
+
+    @classmethod
+    def of(cls, work: Workspace) -> Rules:
+        """Those of a workspace, whose tables are shared."""
+        tables = {table: work.tables[table] for table in _RULES}
+        sizes = {table: len(work.tables[table]) for table in _SIZED_BY_RULES}
+        return cls(tables, sizes, {word: int(work.header[word]) for word in _RULE_WORDS})
+
+    def copy(self) -> Rules:
+        """With tables of its own."""
+        return replace(self, tables={table: array.copy() for table, array in self.tables.items()})
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tables."""
+        return sum(array.nbytes for array in self.tables.values())
+
+
 class Workspace:
     """The tables of :mod:`cdplugin.kernels.infill.workspace`, grown as the kernels ask."""
 
@@ -154,17 +186,22 @@ class Workspace:
         self.header[ws.W_N_CLASSES] = 1
         self.header[ws.W_WIDTH] = _WIDTHS[0]
 
+    @classmethod
+    def with_rules(cls, arena: Arena, rules: Rules) -> Workspace:
+        """A fresh workspace for the grammar of some rules."""
+        work = cls(arena)
+        for table, array in rules.tables.items():
+            work.set(table, array)
+        for table, size in rules.sizes.items():
+            work.reserve(table, size)
+        for word, value in rules.words.items():
+            work.header[word] = value
+        work.size_for_dots()
+        return work
+
     def with_same_rules(self) -> Workspace:
         """A fresh workspace for the same grammar."""
-        other = Workspace(self.arena)
-        for table in _RULES:
-            other.set(table, self.tables[table])
-        for table in _SIZED_BY_RULES:
-            other.reserve(table, len(self.tables[table]))
-        for word in _RULE_WORDS:
-            other.header[word] = self.header[word]
-        other.size_for_dots()
-        return other
+        return Workspace.with_rules(self.arena, Rules.of(self))
 
     def size_for_dots(self) -> None:
         """Begin with larger tables where a grammar has many dots, so that few operations begin again."""
