@@ -13,6 +13,11 @@ ALIASES = ("t1", "t2", "t3", "t4", "c1", "c2", "c3", "c4")
 _MARK = "// Names.\n"
 
 
+def common(text: str) -> Lark:
+    """``sql.lark`` without what only SQLite knows."""
+    return Lark(_without("own", text))
+
+
 def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable[str], functions: Iterable[str] | None) -> Lark:
     """``sql.lark`` with names out of lists, without what SQLite does not know.
 
@@ -26,7 +31,7 @@ def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable
             found=repr(tables),
         )
     fixed, names = text.split(_MARK)
-    fixed = re.sub(r"^extra_.*\n|\s+\| extra_\w+", "", fixed, flags=re.MULTILINE)
+    fixed = _without("extra", fixed)
     reserved = _reserved(fixed)
     columns = {table: _names(listed, f"/tables/{table}", reserved) for table, listed in tables.items()}
     qualified = (f'({table}) "." COLUMN_{number}' for number, table in enumerate(_names(tables, "/tables", reserved)))
@@ -38,6 +43,7 @@ def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable
         "qualifier: TABLE | ALIAS",
         "column_name: COLUMN | ALIAS",
         "new_table: ALIAS",
+        "window_name: ALIAS",
         "new_column: ALIAS",
         "function: FUNCTION",
         "_NEW_TABLE: WHITE ALIAS",
@@ -54,6 +60,12 @@ def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable
         lines.append("function_of_none: FUNCTION")
         lines.append("FUNCTION: " + " | ".join(_names(functions, "/functions", frozenset())))
     return Lark(fixed + _MARK + "\n".join(lines).replace("_DOT", '"."') + "\n")
+
+
+def _without(kind: str, text: str) -> str:
+    """The rules without those whose names begin with ``kind``, nor the alternatives and optional parts that they are."""
+    text = re.sub(rf"^{kind}_.*\n(?:    .*\n)*", "", text, flags=re.MULTILINE)
+    return re.sub(rf"\s+\| {kind}_\w+|\b{kind}_\w+ \| | {kind}_\w+\?", "", text)
 
 
 def _names(listed: Iterable[str], location: str, reserved: frozenset[str]) -> list[str]:
@@ -79,4 +91,4 @@ def _reserved(text: str) -> frozenset[str]:
     """The words that the grammar's RESERVED lists."""
     block = re.search(r"^RESERVED:(.*(?:\n    .*)*)", text, re.MULTILINE)
     assert block is not None
-    return frozenset(re.findall(r'"(\w+)"i', block[1]))
+    return frozenset(word for words in re.findall(r"\(\?i-u:([\w|]+)\)", block[1]) for word in words.split("|"))
