@@ -30,6 +30,7 @@ _LIMIT_MESSAGES = {
 }
 
 _RULES_WORK = 10_000  # units of work of making a nonterminal's rules late, besides those of its family
+_NOTE_WORK = 5_000  # units of work of noting a value, or how a rule goes on after it
 _RESTART_WORK = 200  # units of work of an operation that begins again, besides what it does again
 
 _PADDED = 64  # words by which the formats of questions differ: `struct` remembers a hundred
@@ -369,9 +370,15 @@ class Arena(OwnedTables):
                     self.expand(nonterminal)
         else:
             assert self.tracker is not None
-            note = self.tracker.note_value if status == statuses.NEED_VALUE else self.tracker.note_rest
-            with self._changing():
-                note(b, a)
+            asked = self.tables[layout.STACK][b:a].tolist()
+            if status == statuses.NEED_VALUE:
+                pairs, note = [(lexeme, asked[-1]) for lexeme in asked[:-1]], self.tracker.note_value
+            else:
+                pairs, note = list(dict.fromkeys(zip(asked[::2], asked[1::2], strict=True))), self.tracker.note_rest
+            for lexeme, of in pairs:
+                self.spend(_NOTE_WORK)
+                with self._changing():
+                    note(lexeme, of)
 
     def counters(self) -> dict[str, int]:
         """What the engine has done so far: counts, since the arena was made."""

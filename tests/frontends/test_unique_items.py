@@ -428,3 +428,20 @@ def test_undeclared_names_may_repeat_unless_asked() -> None:
     assert m.accept_tokens(list(b'{"a":1,"aa":{"a":1},"c":3}')) == 26 and m.is_accepting()
     with pytest.raises(GrammarError, match="unique_names"):
         matcher(schema, unique_names="yes")
+
+
+def test_many_alternatives_are_asked_for_at_once() -> None:
+    """The end of a name that many rules track: what follows it is made for all of them before the step begins again. The work
+    grew with the square of the alternatives (20 to 80 of them: 51 times), and 150 crossed ``Limits.max_step_work``.
+    """
+    work = []
+    for n in (20, 80):
+        options = [{"required": [f"n{k}"], "additionalProperties": {"type": "string"}} for k in range(n)]
+        schema = {"type": "object", "anyOf": options}
+        grammar = COMPILER.compile(cd.JsonSchema(schema, unique_names=True, property_order="any", separators=(",", ":")))
+        matcher = grammar.matcher()
+        assert matcher.accept_tokens(b'{"zz') == 4
+        before = grammar.counters()["work"]
+        assert matcher.accept_token(ord('"'))
+        work.append(grammar.counters()["work"] - before)
+    assert 0 < work[1] < 8 * work[0]

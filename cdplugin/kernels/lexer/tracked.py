@@ -74,25 +74,32 @@ def _text(h, before, last):
 def with_values(h, accepted, text):
     """The lexemes of a ``K_ACCEPTED`` value that end after ``text``, with values for those that track theirs; or a status.
 
-    A value that nobody has read yet is asked for: ``NEED_VALUE``, with the lexeme and the text in ``REQUEST_B`` and
-    ``REQUEST_A``. The owner answers by a memo entry and calls again.
+    Values that nobody has read yet are asked for: ``NEED_VALUE``. The owner answers by memo entries and calls again.
     """
     head = header(h)
     base = head[layout.STACK_TOP]
     count = length_of(h, accepted)
-    if not has_room(h, layout.STACK, base + count):
+    if not has_room(h, layout.STACK, base + count + 1):
         return np.int64(statuses.GROW)
+    words = i64(h, layout.STACK)
+    n_unread = 0
     for i in range(count):
         lexeme = word_of(h, accepted, i)
         if role_of(h, lexeme) == layout.TRACKS:
             value = memo_get(h, layout.M_VALUE, lexeme, text & _ID)
             if value < 0:
-                head[layout.REQUEST_B] = lexeme
-                head[layout.REQUEST_A] = text & _ID
-                return np.int64(statuses.NEED_VALUE)
-            lexeme = value
-        i64(h, layout.STACK)[base + i] = lexeme
-    return np.int64(intern(h, layout.K_ACCEPTED, base, sort_unique(i64(h, layout.STACK), base, count)))
+                words[base + n_unread] = lexeme
+                n_unread += 1
+            else:
+                lexeme = value
+        if n_unread == 0:
+            words[base + i] = lexeme
+    if n_unread > 0:
+        words[base + n_unread] = text & _ID
+        head[layout.REQUEST_B] = base
+        head[layout.REQUEST_A] = base + n_unread + 1
+        return np.int64(statuses.NEED_VALUE)
+    return np.int64(intern(h, layout.K_ACCEPTED, base, sort_unique(words, base, count)))
 
 
 @kernel

@@ -484,6 +484,7 @@ def advance(h, row, accepted):
     items = items_of(h, row)
     # items that are predicted in the row have this origin, restricted to their nonterminal
     origin = origin_of(h, row)
+    asked = np.int64(0)  # 1 + where on the stack begins what the owner has to make first
     for a in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, a)
         if not spend(h, 4 + 2 * length_of(h, items) + 8 * length_of(h, origin)):
@@ -493,9 +494,9 @@ def advance(h, row, accepted):
             return memo_put(h, layout.M_ADVANCE, row, accepted, _after_skip(h, row, accepted))
         role = role_of(h, lexeme)
         if role == layout.TRACKS or role == layout.VALUE:
-            status = scan_tracked(h, items, origin, lexeme)
-            if status < 0:
-                return status
+            asked = scan_tracked(h, items, origin, lexeme, asked)
+            if asked < 0:
+                return asked
             continue
         for i in range(length_of(h, items)):
             item = word_of(h, items, i)
@@ -518,6 +519,10 @@ def advance(h, row, accepted):
                     return restricted
                 if push(h, pack(entry & layout.LOW_32, restricted)) < 0:
                     return statuses.GROW
+    if asked > 0:
+        head[layout.REQUEST_B] = asked - 1
+        head[layout.REQUEST_A] = head[layout.STACK_TOP]
+        return np.int64(statuses.NEED_REST)
     # what several nonterminals have as a left corner was pushed for each of them
     moves = sort_stack(h, base, head[layout.STACK_TOP] - base)
     head[layout.STACK_TOP] = base + moves

@@ -1,7 +1,8 @@
 """Scanning lexemes that track their values (:mod:`cdplugin.kernels.lexer.tracked`): how a rule goes on depends on the value.
 
 A rule ``A → key rest`` stands for one rule for each value of ``key``: the dots of the others are made by the owner when the
-value is first met (``NEED_REST``), and memoised by lexeme and value.
+value is first met (``NEED_REST``), and memoised by lexeme and value. All that one row needs are asked for at once, since the
+operation begins again then.
 """
 
 import numpy as np
@@ -11,52 +12,67 @@ from cdplugin.kernels.lexer.fields import role_of, tracked_of
 from cdplugin.kernels.parser.corners import first_lexemes, past_nullable, restrict
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import header, i64, length_of, memo_get, pack, spend, word_of
-from cdplugin.kernels.store.stack import push
+from cdplugin.kernels.store.stack import push, push_pair
 
 
 @kernel
-def scan_tracked(h, items, origin, ended):
-    """Push the dots, with their origins, at which a lexeme that tracks its value is scanned; 0 or a status.
+def scan_tracked(h, items, origin, ended, asked):
+    """Push the dots, with their origins, at which a lexeme that tracks its value is scanned; or, instead, the rests that the
+    owner has to make first, as pairs (lexeme, value). ``asked``, or a status.
 
     ``ended``: the lexeme that stands for its value, or, in masks, the lexeme's number, for any value. The rule goes on at a
-    dot that the owner made for that value (:func:`_tracked_dot`).
+    dot that the owner made for that value (:func:`_tracked_dot`). ``asked``: 1 + where on the stack the pairs begin, 0 without.
     """
     symbols = i64(h, layout.DOT_SYMBOL)
     nullable = i64(h, layout.NULLABLE)
     for i in range(length_of(h, items)):
         item = word_of(h, items, i)
         dot = past_nullable(symbols, nullable, item >> 32)
-        dot = _tracked_dot(h, dot, -2 - symbols[dot], ended)
-        if dot < 0:
-            return dot
-        if dot and push(h, pack(dot, item & layout.LOW_32)) < 0:
-            return statuses.GROW
+        lexeme = np.int64(-2 - symbols[dot])
+        asked = _push_dot(h, _tracked_dot(h, dot, lexeme, ended), item & layout.LOW_32, lexeme, ended, asked)
+        if asked < 0:
+            return asked
     for w in range(length_of(h, origin)):
         nonterminal = word_of(h, origin, w) >> 32
         first = first_lexemes(h, nonterminal)
         if first < 0:
-            return first
+            return np.int64(first)
         for f in range(length_of(h, first)):
             if not spend(h, 4):
-                return statuses.LIMIT_WORK
+                return np.int64(statuses.LIMIT_WORK)
             entry = word_of(h, first, f)
             left = i64(h, layout.DOT_LEFT)[entry & layout.LOW_32]
             dot = _tracked_dot(h, entry & layout.LOW_32, entry >> 32, ended)
-            if dot < 0:
-                return dot
-            if dot:
-                restricted = restrict(h, origin, left)
-                if restricted < 0:
-                    return restricted
-                if push(h, pack(dot, restricted)) < 0:
-                    return statuses.GROW
-    return np.int64(0)
+            if dot == 0:
+                continue
+            restricted = restrict(h, origin, left) if dot > 0 and asked == 0 else np.int64(0)
+            if restricted < 0:
+                return np.int64(restricted)
+            asked = _push_dot(h, dot, restricted, entry >> 32, ended, asked)
+            if asked < 0:
+                return asked
+    return np.int64(asked)
+
+
+@kernel
+def _push_dot(h, dot, origin, lexeme, ended, asked):
+    """Push a dot of :func:`_tracked_dot` with its origin, unless it is 0 or others are asked for; ask for it if it is not
+    known. ``asked``, or ``GROW``.
+    """
+    if dot > 0 and asked == 0 and push(h, pack(dot, origin)) < 0:
+        return np.int64(statuses.GROW)
+    if dot == statuses.NEED_REST:
+        if asked == 0:
+            asked = header(h)[layout.STACK_TOP] + 1
+        if push_pair(h, lexeme, ended) < 0:
+            return np.int64(statuses.GROW)
+    return np.int64(asked)
 
 
 @kernel
 def _tracked_dot(h, dot, lexeme, ended):
     """Where the rule goes on in which ``lexeme`` stands at ``dot``: a dot before the lexeme, 0 if it is another one, or has
-    that value excluded; or a status. ``ended``: a value, or the number of the lexeme, for any value.
+    that value excluded; ``NEED_REST`` if that is not known. ``ended``: a value, or the number of the lexeme, for any value.
     """
     if lexeme < 0 or lexeme == header(h)[layout.END_SYMBOL]:
         return np.int64(0)
@@ -66,10 +82,6 @@ def _tracked_dot(h, dot, lexeme, ended):
         return np.int64(0)
     # in masks no value is known, and the rule's own rest, for any value, follows
     if role_of(h, ended) != layout.VALUE:
-        return dot
+        return np.int64(dot)
     known = memo_get(h, layout.M_REST, lexeme, ended)
-    if known < 0:
-        header(h)[layout.REQUEST_B] = lexeme
-        header(h)[layout.REQUEST_A] = ended
-        return np.int64(statuses.NEED_REST)
-    return known
+    return np.int64(known if known >= 0 else statuses.NEED_REST)

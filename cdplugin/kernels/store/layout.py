@@ -94,8 +94,8 @@ _S = 2 * N_TABLES
     INDEX_SLOTS,  # slots of INDEX in use, a power of two: it becomes larger where it is, as far as the table has room
     MEMO_SLOTS,  # the same for MEMO_INDEX
     STACK_TOP,  # words of STACK in use
-    REQUEST_A,  # operands of a status: see statuses. GROW: the table; NEED_RULES: the end of the nonterminals
-    REQUEST_B,  # GROW: the capacity that it needs; NEED_RULES: the first of the nonterminals
+    REQUEST_A,  # operands of a status: see statuses. GROW: the table; NEED_…: where on the stack what is needed ends
+    REQUEST_B,  # GROW: the capacity that it needs; NEED_…: where it begins
     STAMP,  # of the last search that stamped VISIT_STAMPS
     N_LEXER_STATES,
     TRANSITIONS_USED,  # items of TRANSITIONS in use
