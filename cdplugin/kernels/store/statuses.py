@@ -16,7 +16,7 @@ The numbers have gaps: they are grouped by what the owner does, and -20 and belo
 # The owner changes something and calls again.
 GROW = -1  # a table of the arena is full: header words REQUEST_A (its number) and REQUEST_B (the capacity that it needs)
 NEED_RULES = -6  # nonterminals STACK[REQUEST_B:REQUEST_A] are predicted for the first time: give them their rules
-NEED_VALUE = -7  # lexemes STACK[REQUEST_B:REQUEST_A - 1], which track their values, have ended with the text behind them (M_VALUE)
+NEED_VALUE = -7  # lexemes STACK[REQUEST_B:REQUEST_A - 1] have ended with the text behind them: say with which values (M_VALUE)
 NEED_REST = -8  # say how rules go on: STACK[REQUEST_B:REQUEST_A] are pairs, a lexeme and its value (M_REST)
 W_GROW = -20  # a table of the infilling workspace is full: W_TABLE and W_TO
 WIDEN = -21  # the infilling lattice has more nodes than a row has bits
