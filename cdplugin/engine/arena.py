@@ -372,13 +372,16 @@ class Arena(OwnedTables):
             assert self.tracker is not None
             asked = self.tables[layout.STACK][b:a].tolist()
             if status == statuses.NEED_VALUE:
-                pairs, note = [(lexeme, asked[-1]) for lexeme in asked[:-1]], self.tracker.note_value
+                pairs = [(lexeme, asked[-1]) for lexeme in asked[:-1]]
             else:
-                pairs, note = list(dict.fromkeys(zip(asked[::2], asked[1::2], strict=True))), self.tracker.note_rest
-            for lexeme, of in pairs:
+                pairs = list(dict.fromkeys(zip(asked[::2], asked[1::2], strict=True)))
+            for lexeme, ended in pairs:
                 self.spend(_NOTE_WORK)
                 with self._changing():
-                    note(lexeme, of)
+                    if status == statuses.NEED_VALUE:
+                        self.tracker.note_value(lexeme, ended)
+                    else:
+                        self.tracker.note_rest(lexeme, ended)
 
     def counters(self) -> dict[str, int]:
         """What the engine has done so far: counts, since the arena was made."""
