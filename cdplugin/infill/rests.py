@@ -7,7 +7,7 @@ nothing was found says nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,8 @@ from cdplugin.errors import EngineError, LimitExceeded
 if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
 
-_MOST_RESTS, _MOST_JOINTS, _MOST_CLOSERS = 128, 32, 20
+_MOST_RESTS = 16  # that are learned: what ended another text's gap is tried in vain at hundreds of cursors
+_MOST_JOINTS, _MOST_CLOSERS = 32, 20
 _MOST_ENDINGS = 200  # that are looked for, for one mask
 _FEW_ENDINGS = 6  # that are not looked for: the first one of a grammar takes as long as some lattices
 _ENDING_STEPS = 400  # of Limits.max_completion_steps
@@ -29,6 +30,7 @@ _MOST_KNOWN, _MOST_KNOWN_IN_ALL = 20_000, 60_000  # cursors, of one tail and of 
 _MOST_LENGTHENED = 8  # texts, at so many places
 _MOST_PLACES = 16
 _FIRST_TEXTS = (
+    b"",
     *(b"#", b":#", b"0#", b"c#", b"c:#", b"():#", b"):#", b")#", b"]#", b"}#", b"\n#", b"if c:#", b"\nif c:#", b"\n    if c:#"),
     *(b'"""#', b"'''#", b'"#', b"'#", b'"""', b"'''", b'():"""', b'():\n    """', b"():\n    ", b"):\n    if c:#", b"\n    "),
     *(b'    """', b'c:"""', b"    '''", b"c:'''", b'if c:"""', b"),)#", b" in ", b".c#", b"c\nif c:#", b"c:"),
@@ -125,7 +127,7 @@ class Rests:
 
     def __init__(self, tables: InfillGrammar) -> None:
         self.tables = tables
-        self.texts: list[bytes] = [b"", *_FIRST_TEXTS]
+        self.texts: list[bytes] = [*_FIRST_TEXTS]
         self._texts_apart: list[bytes] = []
         self._joints: list[bytes] = [b""]
         self._closers = [bytes([byte]) for byte in b"0)]}\"'a: \n\x80\x90\xa0"]
@@ -206,7 +208,7 @@ class Rests:
             found = self._by_ending(cursor, tail)
         if found is not None:
             tail.note(cursor, found)
-            self._learn(self.texts, found, _MOST_RESTS)
+            self._learn(self.texts, found, _MOST_RESTS, _FIRST_TEXTS)
         elif self.may_try:
             tail.vain[cursor] = self.version
         return found
@@ -229,7 +231,7 @@ class Rests:
                 found = self._first_of(self.texts, after, tail)
             if found is not None:
                 tail.note(cursor, closing + found)
-                self._learn(self.texts, closing + found, _MOST_RESTS)
+                self._learn(self.texts, closing + found, _MOST_RESTS, _FIRST_TEXTS)
                 return closing + found
         if self.may_try:
             tail.vain[~cursor] = self.version
@@ -240,16 +242,18 @@ class Rests:
         for rest in fillings:
             for i in range(min(len(rest), _MOST_JOINTS // 2), -1, -1):
                 self._learn(self._joints, rest[len(rest) - i :], _MOST_JOINTS)
-            self._learn(self.texts, rest, _MOST_RESTS)
+            self._learn(self.texts, rest, _MOST_RESTS, _FIRST_TEXTS)
 
-    def _learn(self, texts: list[bytes], text: bytes, most: int) -> None:
-        """Move a text to the front of a list that holds so many."""
+    def _learn(self, texts: list[bytes], text: bytes, most: int, always: Container[bytes] = ()) -> None:
+        """Move a text to the front of a list that holds so many, besides those that it has ``always``."""
         if text in texts:
             texts.remove(text)
         else:
             self.version += 1
+            others = [i for i, other in enumerate(texts) if other not in always]
+            for i in reversed(others[most - 1 :]):
+                del texts[i]
         texts.insert(0, text)
-        del texts[most:]
 
     def try_one(self) -> bool:
         """Whether one more text may be tried."""
