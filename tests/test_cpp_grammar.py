@@ -92,6 +92,7 @@ QUIRKS = re.compile(
     r"|::(\s|/\*[^*]*\*/|//[^\n]*\n)*\*"  # int A::*p
     r"|->\*|\.\*"  # p->*f
     r"|\binline\s+friend\b"
+    r"|\b((FAST|fast)_?(IO|io)|FIO|IOS)\b"
     r"|\bco_yield\s*\{"
     r"|\b(TEST_CASE|SCENARIO|TEST_SUITE)\b"
     r"|\b__attribute__\b"  # int x __attribute__((unused)) = 1;
@@ -217,6 +218,10 @@ def test_humaneval() -> None:
         "x.template a::b<c>();",
         "void f() { asm(x); }",
         "void f() { co_yield; }",
+        "enum A { , };",
+        "enum A { X,, };",
+        "enum A { X\n#endif\n};",
+        "int main() { FASTER }",
         "#if 0\n#else\nint x;\n#else\n#endif\n",
         "void f() { x[0] and_eqy; }",
         "void f() { x + 1 and_eq y; }",
@@ -380,6 +385,8 @@ def test_statements(statement: str) -> None:
         "TEST(A, b) { x; } BOOST_AUTO_TEST_CASE(name) { y; }",
         'TEST_CASE("a b", "[c]") { SECTION("d") { x; } } SCENARIO("x" "y") { } BENCHMARK(f); DEFINE_int32(a, 1, "b");',
         "\ufeff#include <a>\nint x;",
+        "enum A { X,\n#ifdef Y\n Z,\n#else\n V = 1,\n#endif\n W }; enum { }; enum class B : int { X, Y = X | 2, }; A<+1> a;",
+        "int main() { FASTIO\n int n; fast_io; IOS cin >> n; }",
         "\ufeffint x;",
         "#if (!A) && (!B) && (!(C && D))\n#endif\n#if __has_builtin(__builtin_x) || __has_attribute(unused)\n#endif",
         "struct A { int (&f())[3]; int (*g(int x))(int); const int (&h() const)[3] { return a; } virtual ~A() = 0; };",
