@@ -480,9 +480,9 @@ class Budgets:
             length = len(path) - 1 - place + beyond
             known = left.get(cursor)
             if known is None or length < known:
-                left[cursor] = length
                 if self._is_tracked and place < len(tokens):
-                    self._next[cursor] = tokens[place]
+                    self._next[cursor] = tokens[place]  # first: whoever finds the length relies on it
+                left[cursor] = length
                 if known is not None:  # a profile made before would not let this ending through
                     for before in path[: place + 1]:
                         self._drop(before)
