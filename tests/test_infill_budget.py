@@ -193,3 +193,14 @@ def test_what_one_token_leads_to_is_found_by_one_walk(monkeypatch: pytest.Monkey
         place = _Place(0, 0, 0, tables.start, b"", ())
         assert len(list(Search(Answers(tables, False))._moves([Part(slot=True)], place))) > 1
     assert not calls
+
+
+def test_endings_that_classes_are_ordered_by_take_one_steps_work() -> None:
+    """128 of them are looked for, each within its own budget: 24 s of long words, before the first question was answered."""
+    limits = cd.Limits(max_step_work=6_000_000)
+    parts = "".join(f"(?:{a}{b}|{b}{a}c)" for a in "abcdefgh" for b in "ijklmnop") * 200
+    grammar = cd.Compiler(VOCAB, limits=limits).compile(cd.Regex(parts))
+    tables = cd.Infill(grammar)._tables
+    before = grammar.counters()["work"]
+    tokens = tables._tokens_of_endings
+    assert tokens and grammar.counters()["work"] - before < 4 * limits.max_step_work

@@ -596,22 +596,30 @@ class InfillGrammar:
 
     @functools.cached_property
     def _tokens_of_endings(self) -> list[int]:
-        """The tokens of the shortest endings of some random texts, the most common ones first."""
+        """The tokens of the shortest endings of some random texts, the most common ones first.
+
+        Of fewer texts where all together take more than ``Limits.max_step_work``.
+        """
         rng = random.Random(0)
         counts: Counter[int] = Counter()
         matcher = self.grammar.matcher()
         row = np.zeros((1, (self.vocab.size + 31) // 32), np.int32)
+        left, done = self.grammar._arena.limits.max_step_work, self.grammar.counters()["work"]
         for _ in range(_WALKS):
             matcher.reset()
             for _ in range(_WALK_LENGTH):
+                before, done = done, self.grammar.counters()["work"]
+                left -= max(done - before, 0)  # an arena that took the place of another begins with none
+                if left < 0:
+                    return [token for token, _ in counts.most_common() if self.vocab.tokens[token]]
                 try:
                     ending = matcher.shortest_completion()
+                    counts.update(ending)
+                    matcher.fill_next_token_bitmask(row)
                 except LimitExceeded:  # longest match may lead to where an ending is looked for in vain, for seconds
                     return [token for token, _ in counts.most_common() if self.vocab.tokens[token]]
                 except EngineError:  # and to where there is none
                     break
-                counts.update(ending)
-                matcher.fill_next_token_bitmask(row)
                 bits = bit_flags(row[0])
                 bits[list(self.vocab.eos_token_ids)] = 0
                 allowed = np.flatnonzero(bits)
