@@ -88,10 +88,11 @@ QUIRKS = re.compile(
     r"|[?:]\s*throw"  # x ? y : throw z
     r"|\"\s*(PRI|SCN|__)"  # "%" PRId64
     r"|\busing\b[^=;]*?(\.\.\.|,|\btypename\b)"  # using A::b, T::operator()...;
-    r"|(\.|->)(\s|/\*[^*]*\*/|//[^\n]*\n)*operator\b"  # a->operator()(1)
+    r"|(\.|->)(\s|/\*[^*]*\*/|//[^\n]*\n|[\w:])*\boperator\b"  # a->operator()(1), a->B::operator=(c)
     r"|::(\s|/\*[^*]*\*/|//[^\n]*\n)*\*"  # int A::*p
     r"|->\*|\.\*"  # p->*f
     r"|\binline\s+friend\b"
+    r"|\benum\b[^{};]*\{[^}]*#"  # preprocessor lines in enumerations, other than #if
     r"|\b((FAST|fast)_?(IO|io)|FIO|IOS)\b"
     r"|\bco_yield\s*\{"
     r"|\b(TEST_CASE|SCENARIO|TEST_SUITE)\b"
@@ -100,7 +101,7 @@ QUIRKS = re.compile(
 """What tree-sitter's grammar of C++ (0.23) takes for an error although it is none."""
 _WORDS = r"\b(?:return|co_return|co_yield|co_await|throw|and|or|xor|bitand|bitor|not_eq|not|compl|delete|sizeof|else|do|case)"
 UNKNOWN = re.compile(
-    r"(?:^|[;{}>]|(?<!:):)\s*(?!public|private|protected|default)[\w\s]*(?<!:):(?!:)"  # may be struct A { int : 3; };
+    r"(?:^|[;{}>]|(?<!:):)\s*(?!public|private|protected|default)(?:[\w\s]|::)*(?<!:):(?!:)"  # may be struct A { B::C : 3; };
     rf"|(?:^|[^\w\s>&*:]|&&|>>|{_WORDS}|[^\w\s>]\s*[*&])\s*operator\b"  # return !operator==(x);
     rf"|(?:^|[^\w\s<,]|<<|{_WORDS})\s*typename\b"  # f(typename T::type())
     r"|\b(?:unsigned|signed|long)[\s;]*[({]"  # if (unsigned(x) < 10)
