@@ -391,10 +391,37 @@ def test_restricted_text_is_whole() -> None:
     assert not [line for line in lines if "extra_" in line and not line.startswith("//")]
 
 
-def test_restricted_functions() -> None:
-    spec = cd.grammars.sql({"users": ["id"]}, functions=["max"])
-    assert WALKER.takes(spec, "SELECT max(id) FROM users") and not WALKER.takes(spec, "SELECT median(id) FROM users")
-    assert WALKER.takes(cd.grammars.sql({"users": ["id"]}), "SELECT median(id) FROM users")
+CALLS = (
+    "max(id)",
+    "avg(id)",
+    "abs(id)",
+    "count(*)",
+    "count(id)",
+    "rank() OVER (ORDER BY id)",
+    "row_number() OVER (ORDER BY id)",
+    "trim(id)",
+    "median(id)",
+    "date()",
+)
+
+
+@pytest.mark.parametrize(
+    ("functions", "allowed"),
+    [
+        (["max"], {"max(id)"}),
+        (["Avg", "rank"], {"avg(id)", "rank() OVER (ORDER BY id)"}),
+        (["count", "trim"], {"count(*)", "count(id)", "trim(id)"}),
+        (["abs"], {"abs(id)"}),
+        (["date", "median"], {"date()", "median(id)"}),
+        (None, set(CALLS)),
+    ],
+)
+def test_restricted_functions(functions: list[str] | None, allowed: set[str]) -> None:
+    """The functions that are given, those whose arguments rules count among them, and no others."""
+    spec = cd.grammars.sql({"users": ["id"]}, functions=functions)
+    assert {call for call in CALLS if WALKER.takes(spec, f"SELECT {call} FROM users")} == allowed
+    assert WALKER.takes(spec, "SELECT id FROM users")
+    assert not WALKER.takes(spec, "SELECT abs(id, id) FROM users")
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,6 @@ def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable
         "new_table: ALIAS",
         "window_name: ALIAS",
         "new_column: ALIAS",
-        "function: FUNCTION",
         "_NEW_TABLE: WHITE ALIAS",
         "_NEW_COLUMN: WHITE ALIAS",
         "TABLE: " + " | ".join(_names(tables, "/tables", reserved)),
@@ -54,12 +53,32 @@ def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable
         *(f"COLUMN_{number}: " + " | ".join(listed) for number, listed in enumerate(columns.values())),
     ]
     if functions is None:
-        lines.append("function_of_none: OF_NONE")
+        lines += ["function: FUNCTION", "function_of_none: OF_NONE"]
         lines.append(names[names.index("FUNCTION: ") : names.index("_NEW_TABLE")].rstrip())
     else:
-        lines.append("function_of_none: FUNCTION")
-        lines.append("FUNCTION: " + " | ".join(_names(functions, "/functions", frozenset())))
+        fixed, others = _with_functions(fixed, functions)
+        lines += ["function: FUNCTION", "function_of_none: FUNCTION", "FUNCTION: " + " | ".join(others)] if others else []
     return Lark(fixed + _MARK + "\n".join(lines).replace("_DOT", '"."') + "\n")
+
+
+def _with_functions(text: str, functions: Iterable[str]) -> tuple[str, list[str]]:
+    """The rules with calls of the given functions only, and how those may be written whose arguments no rule counts."""
+    functions = _listed(functions, "/functions")
+    spelled = dict(zip(functions, _names(functions, "/functions", frozenset()), strict=True))
+    given = {name.lower() for name in functions}
+    counted: set[str] = set()
+    for kind, terminal in (("one", "OF_ONE"), ("ranking", "RANKING"), ("trim", "TRIM")):
+        names = next(re.finditer(rf"^{terminal}: /\(\?i-u:([\w|]+)\)/$", text, re.MULTILINE))[1].split("|")
+        counted.update(names)
+        kept = [name for name in names if name in given]
+        if kept:
+            text = re.sub(rf"^{terminal}: .*", f"{terminal}: /(?i-u:{'|'.join(kept)})/", text, flags=re.MULTILINE)
+        else:
+            text = _without(kind, text)
+    if "count" not in given:
+        text = _without("count", text)
+    others = [how for name, how in spelled.items() if name.lower() not in counted]
+    return text if others else _without("plain", text), others
 
 
 def _without(kind: str, text: str) -> str:
@@ -70,6 +89,11 @@ def _without(kind: str, text: str) -> str:
 
 def _names(listed: Iterable[str], location: str, reserved: frozenset[str]) -> list[str]:
     """How each name may be written, in Lark's notation: as it is in any case, or in quotes where it is no plain word."""
+    return [_spelled(name, reserved) for name in _listed(listed, location)]
+
+
+def _listed(listed: Iterable[str], location: str) -> list[str]:
+    """The names of a list that is one. Raises :class:`cdplugin.GrammarError`."""
     if isinstance(listed, str) or not isinstance(listed, Iterable):
         raise GrammarError("wrong names", location=location, expected="a list of names", found=repr(listed))
     names = list(listed)
@@ -78,7 +102,7 @@ def _names(listed: Iterable[str], location: str, reserved: frozenset[str]) -> li
     for name in names:
         if not isinstance(name, str) or not name.isprintable() or not name:
             raise GrammarError("wrong name", location=location, expected="text without control characters", found=repr(name))
-    return [_spelled(name, reserved) for name in names]
+    return names
 
 
 def _spelled(name: str, reserved: frozenset[str]) -> str:
