@@ -21,7 +21,7 @@ def matches(h, e, text_address, count):
     """1 if ``e`` matches the whole text, ``count`` bytes (uint8), else 0; or a status."""
     text = view_u8(text_address, count)
     for i in range(count):
-        e = derive(h, e, text[i])
+        e = derive(h, e, np.int64(text[i]))
         if e <= EMPTY:  # a status is negative
             return np.int64(0 if e == EMPTY else e)
     return np.int64(nullable(h, e))
