@@ -7,27 +7,27 @@ them); a :class:`Workspace` is what one thread works in.
 from __future__ import annotations
 
 import functools
-import random
 import threading
 import weakref
-from collections import Counter
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cdplugin import forking
-from cdplugin.bits import bit_flags, members, packed_bits
+from cdplugin.bits import members, packed_bits
 from cdplugin.collector import gc_paused
 from cdplugin.engine.blocks import address_of
 from cdplugin.engine.expander import Expander
-from cdplugin.errors import CdpluginError, EngineError, LimitExceeded, UnsupportedError
+from cdplugin.errors import CdpluginError, LimitExceeded, UnsupportedError
 from cdplugin.infill.chains import chains, near_first, next_of
 from cdplugin.infill.going_on import goes_on
 from cdplugin.infill.openings import Openings
 from cdplugin.infill.parts import records_of
 from cdplugin.infill.rests import Rests
 from cdplugin.infill.room import separators, that_end_in_gaps
+from cdplugin.infill.rule_edges import edge_lexemes, ranks
+from cdplugin.infill.usual_tokens import usual_tokens
 from cdplugin.infill.workspace import MOST_STATES, Rules, Workspace
 from cdplugin.kernels import entry as engine
 from cdplugin.kernels.infill import entry as kernels
@@ -60,7 +60,6 @@ PREFERRED_BYTES = np.argsort(
     kind="stable",
 )
 """Bytes in the order in which a filling prefers them."""
-_WALKS, _WALK_LENGTH = 8, 16
 _FEWEST_OF_WORD = 3  # bytes
 _STEP_BYTES = 256  # of a step that is kept, about
 
@@ -327,16 +326,16 @@ class InfillGrammar:
             rights.append(symbols[first:end].tolist())
         rules = list(zip(lefts.tolist(), rights, strict=True))
         turned = [(left, right[::-1]) for left, right in rules]
-        self.workspace.set(ws.RANKS, self._ranks(rules, nullable))
-        self.workspace.set(ws.LAST_RANKS, self._ranks(turned, nullable))
+        self.workspace.set(ws.RANKS, ranks(rules, nullable))
+        self.workspace.set(ws.LAST_RANKS, ranks(turned, nullable))
         work = self.workspace
         n_words = (self.n_lexemes + 1) * int(work.header[ws.W_TURN_SET])
         if self.n_dots <= MOST_DOTS_ALIVE and n_words <= MOST_WORDS_ALIVE:
             work.set(ws.AFTER, np.zeros(n_words, np.int64))
             work.set(ws.AFTER_KNOWN, np.zeros(self.n_lexemes + 1, np.int64))
-        begins = self._edge_lexemes(rules, nullable)
+        begins = edge_lexemes(rules, nullable)
         self._set_chains(symbols, nullable, begins)
-        ends = self._edge_lexemes(turned, nullable)
+        ends = edge_lexemes(turned, nullable)
         after_last: dict[int, int] = {}  # by the symbol that comes before: what may begin after it
         for _, right in rules:
             for i in range(len(right) - 1):
@@ -371,44 +370,6 @@ class InfillGrammar:
         for table, array in zip((ws.CHAIN_HEADS, ws.CHAIN_DOTS, ws.CHAIN_UPS), found, strict=True):
             work.set(table, array)
         work.header[ws.W_HAS_CHAINS] = 1
-
-    def _ranks(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> np.ndarray:
-        """The nonterminals' ranks, and the nonterminals by rank: what a rule may begin with (given rules reversed: end with)
-        comes before its left side, but for circles.
-        """
-        begins: list[list[int]] = [[] for _ in range(self.n_nonterminals)]
-        for left, right in rules:
-            for symbol in right:
-                if symbol >= 0:
-                    begins[left].append(symbol)
-                if symbol < 0 or not nullable[symbol]:
-                    break
-        order = _needed_first(begins)
-        ranks = np.zeros(2 * self.n_nonterminals, np.int64)
-        ranks[order] = np.arange(self.n_nonterminals)
-        ranks[self.n_nonterminals :] = order
-        return ranks
-
-    def _edge_lexemes(self, rules: list[tuple[int, list[int]]], nullable: list[int]) -> list[int]:
-        """The lexemes that each nonterminal may begin with, as bit sets (given rules reversed: end with)."""
-        found = [0] * self.n_nonterminals
-        users: list[list[int]] = [[] for _ in range(self.n_nonterminals)]
-        for left, right in rules:
-            for symbol in right:
-                if symbol < 0:
-                    found[left] |= 1 << (-2 - symbol)
-                    break
-                users[symbol].append(left)
-                if not nullable[symbol]:
-                    break
-        pending = list(range(self.n_nonterminals))
-        while pending:
-            symbol = pending.pop()
-            for user in users[symbol]:
-                if found[symbol] & ~found[user]:
-                    found[user] |= found[symbol]
-                    pending.append(user)
-        return found
 
     def _set_starts(self, groups: list[np.ndarray], work: Workspace | None = None) -> None:
         """The lexer states in which every lexeme starts: one for each group of lexemes that compete."""
@@ -596,52 +557,5 @@ class InfillGrammar:
 
     @functools.cached_property
     def _tokens_of_endings(self) -> list[int]:
-        """The tokens of the shortest endings of some random texts, the most common ones first.
-
-        Of fewer texts where all together take more than ``Limits.max_step_work``.
-        """
-        rng = random.Random(0)
-        counts: Counter[int] = Counter()
-        matcher = self.grammar.matcher()
-        row = np.zeros((1, (self.vocab.size + 31) // 32), np.int32)
-        left, done = self.grammar._arena.limits.max_step_work, self.grammar.counters()["work"]
-        for _ in range(_WALKS):
-            matcher.reset()
-            for _ in range(_WALK_LENGTH):
-                before, done = done, self.grammar.counters()["work"]
-                left -= max(done - before, 0)  # an arena that took the place of another begins with none
-                if left < 0:
-                    return [token for token, _ in counts.most_common() if self.vocab.tokens[token]]
-                try:
-                    ending = matcher.shortest_completion()
-                    counts.update(ending)
-                    matcher.fill_next_token_bitmask(row)
-                except LimitExceeded:  # longest match may lead to where an ending is looked for in vain, for seconds
-                    return [token for token, _ in counts.most_common() if self.vocab.tokens[token]]
-                except EngineError:  # and to where there is none
-                    break
-                bits = bit_flags(row[0])
-                bits[list(self.vocab.eos_token_ids)] = 0
-                allowed = np.flatnonzero(bits)
-                if len(allowed) == 0:
-                    break
-                # an ending is followed now and then, else names, strings and comments would be all there is
-                follow = [token for token in ending[:1] if token not in self.vocab.eos_token_ids and rng.random() < 0.5]
-                matcher.accept_token(follow[0] if follow else int(rng.choice(allowed)))
-        return [token for token, _ in counts.most_common() if self.vocab.tokens[token]]
-
-
-def _needed_first(needs: list[list[int]]) -> list[int]:
-    """All numbers, each after those that it needs, but for circles: a depth-first search."""
-    order: list[int] = []
-    seen = [False] * len(needs)
-    todo = [(number, False) for number in range(len(needs))]
-    while todo:
-        number, done = todo.pop()
-        if done:
-            order.append(number)
-        elif not seen[number]:
-            seen[number] = True
-            todo.append((number, True))
-            todo += [(other, False) for other in needs[number]]
-    return order
+        """The tokens that endings are mostly made of."""
+        return usual_tokens(self.grammar)

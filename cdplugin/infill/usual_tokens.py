@@ -1,0 +1,59 @@
+"""The tokens that endings are mostly made of: classes of tokens begin with them, so that long canvases need few classes."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cdplugin.bits import bit_flags
+from cdplugin.errors import EngineError, LimitExceeded
+
+if TYPE_CHECKING:
+    from cdplugin.matcher import Grammar
+
+_WALKS, _WALK_LENGTH = 8, 16
+
+
+def usual_tokens(grammar: Grammar) -> list[int]:
+    """The tokens of the shortest endings of some random texts, the most common ones first.
+
+    Of fewer texts where all together take more than ``Limits.max_step_work``.
+    """
+    counts: Counter[int] = Counter()
+    for ending in _endings(grammar):
+        counts.update(ending)
+    return [token for token, _ in counts.most_common() if grammar.vocab.tokens[token]]
+
+
+def _endings(grammar: Grammar) -> Iterator[list[int]]:
+    rng = random.Random(0)
+    vocab, matcher = grammar.vocab, grammar.matcher()
+    row = np.zeros((1, (vocab.size + 31) // 32), np.int32)
+    left, done = grammar._arena.limits.max_step_work, grammar.counters()["work"]
+    for _ in range(_WALKS):
+        matcher.reset()
+        for _ in range(_WALK_LENGTH):
+            before, done = done, grammar.counters()["work"]
+            left -= max(done - before, 0)  # an arena that took the place of another begins with none
+            if left < 0:
+                return
+            try:
+                ending = matcher.shortest_completion()
+                yield ending
+                matcher.fill_next_token_bitmask(row)
+            except LimitExceeded:  # longest match may lead to where an ending is looked for in vain, for seconds
+                return
+            except EngineError:  # and to where there is none
+                break
+            bits = bit_flags(row[0])
+            bits[list(vocab.eos_token_ids)] = 0
+            allowed = np.flatnonzero(bits)
+            if len(allowed) == 0:
+                break
+            # an ending is followed now and then, else names, strings and comments would be all there is
+            follow = [token for token in ending[:1] if token not in vocab.eos_token_ids and rng.random() < 0.5]
+            matcher.accept_token(follow[0] if follow else int(rng.choice(allowed)))
