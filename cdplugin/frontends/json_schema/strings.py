@@ -18,6 +18,7 @@ from cdplugin.frontends.json_schema.formats import content_encoding_expr, format
 from cdplugin.regex import pattern as regex
 from cdplugin.regex.alphabet import JSON_CANONICAL, JSON_STRING, UTF8, Alphabet
 from cdplugin.regex.unicode import Ranges, intersection
+from cdplugin.walks import fold
 
 QUOTE = literal(b'"')
 STRING = cat(QUOTE, JSON_STRING.any_text, QUOTE)
@@ -124,89 +125,69 @@ _PLAIN_FORMATS = frozenset(
 _ASCII_FORMATS = _PLAIN_FORMATS | {"email"}
 
 
+_MADE = {expr.CAT_OP: cat, expr.ALT_OP: alt, expr.AND_OP: both}
+_OF_PARTS = frozenset((*_MADE, expr.REPEAT_OP))
+
+
+def _parts_of(node: Expr) -> list[Expr]:
+    """The parts that matches consist of: none of a complement."""
+    return [part for part in node.args if isinstance(part, Expr)] if node.op in _OF_PARTS else []
+
+
 def bytes_in(expression: Expr) -> int:
     """The bytes that matches may have, as a 256-bit integer (bit b: byte b), or more."""
-    known: dict[Expr, int] = {}
-    stack = [expression]
-    while stack:
-        node = stack[-1]
-        op, args = node.op, node.args
-        parts = [a for a in args if isinstance(a, Expr)] if op in _OF_PARTS else []
-        below = [part for part in parts if part not in known]
-        if below:
-            stack += below
-            continue
-        stack.pop()
-        if op == expr.LITERALS_OP:
-            known[node] = reduce(operator.or_, (1 << byte for byte in frozenset(b"".join(args))), 0)
-        elif op in _OF_PARTS:
-            known[node] = reduce(operator.and_ if op == expr.AND_OP else operator.or_, (known[part] for part in parts))
-        else:
-            known[node] = args[0] if op == expr.BYTES_OP else expr.ALL_BYTES if op == expr.NOT_OP else 0
-    return known[expression]
+
+    def bytes_of(node: Expr, below: list[int]) -> int:
+        if node.op == expr.LITERALS_OP:
+            return reduce(operator.or_, (1 << byte for byte in frozenset(b"".join(node.args))), 0)
+        if node.op == expr.BYTES_OP or node.op == expr.NOT_OP:
+            return node.args[0] if node.op == expr.BYTES_OP else expr.ALL_BYTES
+        return reduce(operator.and_, below) if node.op == expr.AND_OP else reduce(operator.or_, below, 0)
+
+    return fold(expression, _parts_of, bytes_of)
 
 
 def within(expression: Expr, allowed: int) -> Expr:
     """An expression that matches the same texts of the bytes ``allowed`` (bit b: byte b), and maybe not all of the others."""
-    known: dict[Expr, Expr] = {}
-    stack = [expression]
-    while stack:
-        node = stack[-1]
+
+    def made(node: Expr, below: list[Expr]) -> Expr:
         op, args = node.op, node.args
-        below = [a for a in args if isinstance(a, Expr) and a not in known] if op in _OF_PARTS else []
-        if below:
-            stack += below
-            continue
-        stack.pop()
         if op == expr.BYTES_OP:
-            known[node] = node if not args[0] & ~allowed else expr.byte_mask(args[0] & allowed)
-        elif op == expr.LITERALS_OP:
+            return node if not args[0] & ~allowed else expr.byte_mask(args[0] & allowed)
+        if op == expr.LITERALS_OP:
             texts = tuple(text for text in args if all(allowed >> byte & 1 for byte in text))
-            known[node] = node if len(texts) == len(args) else expr.literals(texts)
-        elif op not in _OF_PARTS or all(known[a] is a for a in args if isinstance(a, Expr)):
-            known[node] = node
-        elif op == expr.REPEAT_OP:
-            known[node] = repeat(known[args[0]], args[1], args[2])
-        else:
-            known[node] = _MADE[op](*[known[a] for a in args])
-    return known[expression]
+            return node if len(texts) == len(args) else expr.literals(texts)
+        if all(map(operator.is_, below, _parts_of(node))):
+            return node
+        return repeat(below[0], args[1], args[2]) if op == expr.REPEAT_OP else _MADE[op](*below)
 
-
-_MADE = {expr.CAT_OP: cat, expr.ALT_OP: alt, expr.AND_OP: both}
-_OF_PARTS = frozenset((*_MADE, expr.REPEAT_OP))
+    return fold(expression, _parts_of, made)
 
 
 def sizes(expression: Expr, known: dict[Expr, tuple[int, int | None]] | None = None) -> tuple[int, int | None]:
     """Bounds of how many bytes a match has; ``EMPTY`` counts as matching nothing shorter than one byte. ``known``: those of
     expressions that were met before; grows.
     """
-    known = {} if known is None else known
-    stack = [] if expression in known else [expression]
-    while stack:
-        node = stack[-1]
-        op, args = node.op, node.args
-        below = [a for a in args if isinstance(a, Expr) and a not in known] if op != expr.NOT_OP else []
-        if below:
-            stack += below
-            continue
-        stack.pop()
-        if op == expr.LITERALS_OP:
-            known[node] = (min(map(len, args)), max(map(len, args)))
-        elif op == expr.REPEAT_OP:
-            (low, high), (_, at_least, at_most) = known[args[0]], args
-            known[node] = (low * at_least, None if high is None or at_most is None else high * at_most)
-        elif op in (expr.CAT_OP, expr.ALT_OP, expr.AND_OP):
-            lows, highs = [known[a][0] for a in args], [known[a][1] for a in args]
-            bounded = [h for h in highs if h is not None]
-            if op == expr.CAT_OP:
-                known[node] = (sum(lows), sum(bounded) if len(bounded) == len(highs) else None)
-            elif op == expr.ALT_OP:
-                known[node] = (min(lows), max(bounded) if len(bounded) == len(highs) else None)
-            else:
-                known[node] = (max(lows), min(bounded, default=None))
-        else:
-            known[node] = (0, 0) if op == expr.EPSILON_OP else (0, None) if op == expr.NOT_OP else (1, 1)
-    return known[expression]
+    return fold(expression, _parts_of, _sizes_of, known)
+
+
+def _sizes_of(node: Expr, below: list[tuple[int, int | None]]) -> tuple[int, int | None]:
+    """:func:`sizes` of an expression, from those of its parts."""
+    op, args = node.op, node.args
+    if op == expr.LITERALS_OP:
+        return min(map(len, args)), max(map(len, args))
+    if op == expr.REPEAT_OP:
+        ((low, high),), (_, at_least, at_most) = below, args
+        return low * at_least, None if high is None or at_most is None else high * at_most
+    if op not in _OF_PARTS:
+        return (0, 0) if op == expr.EPSILON_OP else (0, None) if op == expr.NOT_OP else (1, 1)
+    lows, bounded = [low for low, _ in below], [high for _, high in below if high is not None]
+    if op == expr.AND_OP:
+        return max(lows), min(bounded, default=None)
+    is_bounded = len(bounded) == len(below)
+    if op == expr.CAT_OP:
+        return sum(lows), sum(bounded) if is_bounded else None
+    return min(lows), max(bounded) if is_bounded else None
 
 
 def spellings(text: str) -> tuple[bytes, ...]:
