@@ -34,8 +34,6 @@ _LIMITS = Limits(emptiness_fuel=FUEL, max_step_work=8_000_000, max_arena_bytes=M
 
 _lock = threading.Lock()
 forking.renew(sys.modules[__name__], "_lock")
-
-
 _made: Arena | None = None
 
 
@@ -115,14 +113,12 @@ class Languages:
 
     def _number_of(self, expression: Expr) -> int:
         """The arena's id of an expression."""
-        words = self._known.get(id(expression))
-        if words is None:
+        if id(expression) not in self._known:
             program = Program(_LIMITS, known=self._known, literals=self._literals)
-            number = program.add(expression)
+            program.add(expression)
             self._literals = program.literal_tables()
             evaluate(self._arena, program.code(), program.n_results, self._literals)
             values = self._arena.tables[layout.VISIT_STAMPS]
             self._known |= known_words({node: int(values[result]) for node, result in program.results().items()})
             self._kept.append(expression)
-            words = self._known.setdefault(id(expression), known_words({0: int(values[number])})[0])
-        return words[1]
+        return self._known[id(expression)][1]

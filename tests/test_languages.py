@@ -43,6 +43,7 @@ def some(rng: random.Random, depth: int) -> tuple[Expr, set[bytes]]:
     return both(complement(one), repeat(ANY, 0, None)), ALL - ones
 
 
+@pytest.mark.kernel
 @pytest.mark.parametrize("seed", range(cases(12, 2)))
 def test_short_texts(seed: int) -> None:
     """Expressions over two letters: texts of up to four of them are matched, listed, and known to be there."""
@@ -59,6 +60,7 @@ def test_short_texts(seed: int) -> None:
         assert (languages.texts(bounded, 3) is None) == (len(texts) > 3)
 
 
+@pytest.mark.kernel
 def test_many_texts_are_soon_seen() -> None:
     """Long texts of which there are many, also where most ways to begin one end nowhere."""
     languages = Languages()

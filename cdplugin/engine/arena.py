@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from struct import pack_into
 from typing import Protocol
@@ -371,17 +371,15 @@ class Arena(OwnedTables):
         else:
             assert self.tracker is not None
             asked = self.tables[layout.STACK][b:a].tolist()
+            note: Callable[[int, int], None]
             if status == statuses.NEED_VALUE:
-                pairs = [(lexeme, asked[-1]) for lexeme in asked[:-1]]
+                note, pairs = self.tracker.note_value, [(lexeme, asked[-1]) for lexeme in asked[:-1]]
             else:
-                pairs = list(dict.fromkeys(zip(asked[::2], asked[1::2], strict=True)))
+                note, pairs = self.tracker.note_rest, list(dict.fromkeys(zip(asked[::2], asked[1::2], strict=True)))
             for lexeme, ended in pairs:
                 self.spend(_NOTE_WORK)
                 with self._changing():
-                    if status == statuses.NEED_VALUE:
-                        self.tracker.note_value(lexeme, ended)
-                    else:
-                        self.tracker.note_rest(lexeme, ended)
+                    note(lexeme, ended)
 
     def counters(self) -> dict[str, int]:
         """What the engine has done so far: counts, since the arena was made."""

@@ -36,7 +36,8 @@ PYTHON = Lark(_python.complete(_shipped("python").grammar))
 SMILES = _shipped("smiles")
 """SMILES (OpenSMILES 1.0) by its syntax: that ring closures come in pairs and valences add up is not checked."""
 
-SQL = _sql.common(_shipped("sql").grammar)
+_SQL = _shipped("sql").grammar
+SQL = _sql.common(_SQL)
 """One statement of SQL: queries, changes, definitions. Any names; :func:`sql` takes lists of them."""
 
 
@@ -62,4 +63,4 @@ def sql(
     >>> "users" in sql({"users": ["id", "name"]}).grammar
     True
     """
-    return _sql.restricted(_shipped("sql").grammar, tables, aliases, functions)
+    return _sql.restricted(_SQL, tables, aliases, functions)

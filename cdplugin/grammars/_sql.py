@@ -64,11 +64,12 @@ def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable
 def _with_functions(text: str, functions: Iterable[str]) -> tuple[str, list[str]]:
     """The rules with calls of the given functions only, and how those may be written whose arguments no rule counts."""
     functions = _listed(functions, "/functions")
-    spelled = dict(zip(functions, _names(functions, "/functions", frozenset()), strict=True))
     given = {name.lower() for name in functions}
     counted: set[str] = set()
     for kind, terminal in (("one", "OF_ONE"), ("ranking", "RANKING"), ("trim", "TRIM")):
-        names = next(re.finditer(rf"^{terminal}: /\(\?i-u:([\w|]+)\)/$", text, re.MULTILINE))[1].split("|")
+        listed = re.search(rf"^{terminal}: /\(\?i-u:([\w|]+)\)/$", text, re.MULTILINE)
+        assert listed is not None
+        names = listed[1].split("|")
         counted.update(names)
         kept = [name for name in names if name in given]
         if kept:
@@ -77,7 +78,7 @@ def _with_functions(text: str, functions: Iterable[str]) -> tuple[str, list[str]
             text = _without(kind, text)
     if "count" not in given:
         text = _without("count", text)
-    others = [how for name, how in spelled.items() if name.lower() not in counted]
+    others = [_spelled(name, frozenset()) for name in functions if name.lower() not in counted]
     return text if others else _without("plain", text), others
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from functools import cached_property
 
 from cdplugin import expr
 from cdplugin.errors import LimitExceeded
@@ -22,14 +23,11 @@ class Search:
     """What expressions match, as far as that is soon found. They share parts, whose derivatives are taken once."""
 
     def __init__(self) -> None:
-        self._made: Languages | None = None
         self._sizes: dict[Expr, tuple[int, int | None]] = {}
 
-    @property
+    @cached_property
     def _languages(self) -> Languages:
-        if self._made is None:
-            self._made = Languages()
-        return self._made
+        return Languages()
 
     def is_endless(self, expression: Expr) -> bool:
         """Whether no bound on the length of its matches is seen."""
