@@ -155,6 +155,7 @@ class Arena(OwnedTables):
             layout.TRIE_BELOW: vocab.trie.below,
             layout.TRIE_RANK: vocab.trie.rank,
             layout.TRIE_LISTED: vocab.trie.listed,
+            layout.TRIE_REACH: vocab.trie.reach,
             layout.TRIE_CHARS: vocab.max_chars,
             layout.SLICE_MASKS: vocab.slice_masks.reshape(-1),
             layout.TOKEN_OFFSETS: vocab.token_offsets,

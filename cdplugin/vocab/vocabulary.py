@@ -41,7 +41,7 @@ _CACHED_SIZE = 8192
 """Smaller vocabularies are built in a few milliseconds and not cached on disk."""
 
 _MAGIC = b"cdplugin vocabulary 1\n"
-_TRIE_ARRAYS = ("byte", "depth", "skip", "token", "children", "first_child", "below", "rank", "listed")
+_TRIE_ARRAYS = ("byte", "depth", "skip", "token", "children", "first_child", "below", "rank", "listed", "reach")
 _ARRAYS = (*_TRIE_ARRAYS, "max_chars", "slice_masks", "sizes")
 _OUTSIDE_SLICE = np.zeros(256, bool)
 _OUTSIDE_SLICE[[*range(0x20), 0x22, 0x5C, 0x7F]] = True
@@ -65,6 +65,7 @@ class Trie:
     below : int32[n], bit k set where a byte of kind k (:data:`cdplugin.kernels.masks.trie.BYTE_KIND`) lies below the node.
     listed : int32[...], the tokens in the order of their nodes.
     rank : int32[n + 1], how many tokens end before a node: those of its subtree are ``listed[rank[i]:rank[i + skip[i]]]``.
+    reach : uint8[n], how many bytes the deepest node below is deeper, at most 255.
     slice_end : nodes ``[0, slice_end)`` are the trie of the slice tokens, the others that of all other text tokens.
     """
 
@@ -77,6 +78,7 @@ class Trie:
     below: np.ndarray
     rank: np.ndarray
     listed: np.ndarray
+    reach: np.ndarray
     slice_end: int
 
     def __len__(self) -> int:
@@ -329,7 +331,8 @@ class Vocabulary:
         below = kernels.kinds_below(byte, depth)
         rank = _cumulative(token >= 0).astype(np.int32)
         listed = token[token >= 0]
-        return dict(zip(_ARRAYS, (byte, depth, skip, token, *children, below, rank, listed, max_chars, masks, sizes)))
+        reach = kernels.reaches(depth)
+        return dict(zip(_ARRAYS, (byte, depth, skip, token, *children, below, rank, listed, reach, max_chars, masks, sizes)))
 
 
 def _restored(source: tuple[Any, ...]) -> Vocabulary:

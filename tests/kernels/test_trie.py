@@ -17,6 +17,7 @@ from cdplugin.kernels.masks.trie import (
     common_prefixes,
     cumulative_masks,
     kinds_below,
+    reaches,
     subtree_ends,
     subtree_maximum,
 )
@@ -128,6 +129,16 @@ def test_kinds_below(tokens: list[bytes]) -> None:
     for node in range(len(byte)):
         inside = byte[node + 1 : node + skip[node]]
         assert {k for k in range(31) if below[node] >> k & 1} == set(BYTE_KIND[inside].tolist())
+
+
+@given(st.lists(st.one_of(TOKEN, st.binary(min_size=250, max_size=260)), max_size=40))
+@settings(max_examples=100, deadline=None)
+def test_reaches(tokens: list[bytes]) -> None:
+    _, depth, skip, _ = flat(tokens)
+    reach = reaches(depth)
+    assert reach.dtype == np.uint8
+    for node in range(len(depth)):
+        assert reach[node] == min(max(depth[node : node + skip[node]]) - depth[node], 255)
 
 
 def test_duplicates_follow_the_subtree() -> None:

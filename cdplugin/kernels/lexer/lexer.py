@@ -36,6 +36,8 @@ from cdplugin.kernels.store.arena import (
     i32,
     i64,
     length_of,
+    memo_get,
+    memo_put,
     pack,
     sort_range,
     sort_unique,
@@ -46,6 +48,7 @@ from cdplugin.kernels.store.byte_sets import add_byte, fill_bytes, has_byte
 from cdplugin.kernels.store.stack import push
 
 _WORTH = 64  # nodes looked at to find a class of bytes, for each derivative that other bytes would take
+_REACHES = (4, 8, 16, 32, 64)  # bytes to which counts are cut inside a walk
 _CLASSED = 3  # entries of a row from which on bytes that share a transition are looked for
 
 
@@ -262,6 +265,45 @@ def saturated(h, state, longest):
     known = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_SATURATED]
     if known > 0:
         return known
+    result = _cut(h, state, longest)
+    if result > 0:
+        i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_SATURATED] = result
+    return result
+
+
+@kernel
+def saturated_within(h, state, reach):
+    """The lexer state that goes on and ends as ``state`` does for ``reach`` bytes (1 to 255), with counts cut that are farther
+    away; or a status.
+
+    Inside a walk of the trie the longest token does not matter, but how far the trie goes on below a node, and that is mostly a
+    few bytes: so a walk meets few of the states that differ in a count. ``reach`` is rounded up to one of ``_REACHES``, or
+    each count of bytes would make states of its own; beyond the last of these the state is left as it is. Memoised.
+    """
+    if i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_COUNTED] == 0:
+        return np.int64(state)
+    return _counted_within(h, state, reach)
+
+
+@kernel
+def _counted_within(h, state, reach):
+    """:func:`saturated_within` of a state with counts."""
+    if reach > _REACHES[-1]:
+        return np.int64(state)
+    longest = np.int64(0)
+    for some in _REACHES:
+        if longest < reach:
+            longest = np.int64(some)
+    known = memo_get(h, layout.M_WITHIN, state, longest)
+    if known > 0:
+        return known
+    result = _cut(h, state, longest)
+    return result if result < 0 else memo_put(h, layout.M_WITHIN, state, longest, result)
+
+
+@kernel
+def _cut(h, state, longest):
+    """The state with counts cut to ``longest`` bytes (:func:`saturate`) and no tokens counted; or a status."""
     head = header(h)
     value = value_of(h, state)
     count = length_of(h, value)
@@ -280,9 +322,6 @@ def saturated(h, state, longest):
     if changed:
         result = lexer_state(h, base, sort_unique(i64(h, layout.STACK), base, count))
     head[layout.STACK_TOP] = base
-    if result < 0:
-        return result
-    i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_SATURATED] = result
     return result
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import begun_of, rest_of, value_of
-from cdplugin.kernels.lexer.lexer import plain_run_of, transition
+from cdplugin.kernels.lexer.lexer import plain_run_of, saturated_within, transition
 from cdplugin.kernels.lexer.rows import known_transition
 from cdplugin.kernels.lexer.states import lexer_state
 from cdplugin.kernels.regex.expressions import make_cat, make_repeat
@@ -37,6 +37,7 @@ MOST_SEARCHED = 48  # lexer states whose successors one search may compute
 MOST_STATES = 1024  # lexer states that one search may meet
 LOWER, UPPER, DIGITS, HIGH = 1, 2, 4, 8  # letters: a set of these, of ASCII, and plain characters beyond ASCII
 _LETTER_BITS = 4
+_SOME_CHARS = (4, 8, 16)  # of at most four bytes each, as far as counts are cut
 _FEWEST_LETTERS = 2  # that are searched for; then 4, 8 …
 
 
@@ -131,9 +132,29 @@ def plain_chars(h, state):
     The structure answers first (:func:`plain_run_of`). Otherwise levels are counted: the stack holds all states met so far,
     ``STACK[level:end]`` those of the last level; a character that kills one of them ends the count. A level without a new
     state is a cycle, so any number of characters will do. MAX_CHARS, the longest slice token, is as far as anybody asks.
+
+    Where counts end the search early, it is made for a few characters first, from the state without the counts that so many do
+    not reach: a text of words under a length has a state for each number of words and of characters, but not for the next four.
     """
     by_structure = plain_run_of(h, state)
-    return by_structure if by_structure != 0 else _search(h, state, np.int64(0), header(h)[layout.MAX_CHARS])
+    if by_structure != 0:
+        return by_structure
+    best = np.int64(0)
+    for chars in _SOME_CHARS:
+        cut = saturated_within(h, state, 4 * chars)
+        if cut < 0:
+            return cut
+        if cut == state:  # no count is out of reach; if one was for fewer characters, to look farther may take long
+            return best if best else _search(h, state, np.int64(0), header(h)[layout.MAX_CHARS])
+        found = plain_run_of(h, cut)
+        if found == 0:
+            found = _search(h, cut, np.int64(0), np.int64(chars))
+        if found < 0:
+            return found
+        best = max(best, min(found & ~np.int64(1), np.int64(2 * chars)))
+        if found >> 1 < chars:
+            break
+    return best
 
 
 @kernel

@@ -29,9 +29,20 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import begun_of, ending_of, fence_of, role_of, symbol_of
-from cdplugin.kernels.regex.expressions import EPSILON, nullable
+from cdplugin.kernels.regex.expressions import COUNTED, EPSILON, nullable
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import aux_of, has_room, header, i64, intern, length_of, set_aux, sort_unique, word_of
+from cdplugin.kernels.store.arena import (
+    aux_of,
+    flags_of,
+    has_room,
+    header,
+    i64,
+    intern,
+    length_of,
+    set_aux,
+    sort_unique,
+    word_of,
+)
 
 
 @kernel
@@ -58,10 +69,20 @@ def _new_lexer_state(h, value, accepted, rest):
     records[record + lexer_layout.L_N_HEADS] = -1
     records[record + lexer_layout.L_LOOPS] = -1
     records[record + lexer_layout.L_ROW] = -1
+    records[record + lexer_layout.L_COUNTED] = _is_counted(h, value)
     records[record + lexer_layout.L_ROLES] = _roles(h, value) if head[layout.HAS_TRACKED] else 0
     set_aux(h, value, number)
     head[layout.N_LEXER_STATES] = number + 1
     return number
+
+
+@kernel
+def _is_counted(h, value):
+    """Whether some expression of a ``K_LEXER`` has counts."""
+    for i in range(length_of(h, value)):
+        if flags_of(h, word_of(h, value, i) & layout.LOW_32) & COUNTED:
+            return True
+    return False
 
 
 @kernel

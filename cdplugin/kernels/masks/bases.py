@@ -42,7 +42,7 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import accepted_of, ending_of, longest_of, mask_base_of, rest_of, value_of
 from cdplugin.kernels.lexer.heads import MOST_HEADS, head_from, head_place
-from cdplugin.kernels.lexer.lexer import transition
+from cdplugin.kernels.lexer.lexer import saturated_within, transition
 from cdplugin.kernels.lexer.plain_text import plain_chars
 from cdplugin.kernels.lexer.rows import has_long_row, is_beside, known_transition, row_of
 from cdplugin.kernels.lexer.simplified import simplified_state
@@ -350,6 +350,7 @@ def _walk(h, state, node, begun, first_node, skip_chars):
     skips = i32(h, layout.TRIE_SKIP)
     tokens = i32(h, layout.TRIE_TOKEN)
     chars = i32(h, layout.TRIE_CHARS)
+    reaches = u8(h, layout.TRIE_REACH)
     ranks = i32(h, layout.TRIE_RANK)
     listed = i32(h, layout.TRIE_LISTED)
     transitions = i32(h, layout.TRANSITIONS)
@@ -437,7 +438,8 @@ def _walk(h, state, node, begun, first_node, skip_chars):
             if after == 0:
                 at += skips[at]
                 continue
-        row = _row_shape(h, after)
+        after = saturated_within(h, after, reaches[at])
+        row = _row_shape(h, after) if after > 0 else after
         if row < 0:
             return row
         whole = takes_all_below(h, before, after, at)
@@ -490,6 +492,7 @@ def _walk_beside(h, state, other, node, begun):
     depths = i32(h, layout.TRIE_DEPTH)
     skips = i32(h, layout.TRIE_SKIP)
     tokens = i32(h, layout.TRIE_TOKEN)
+    reaches = u8(h, layout.TRIE_REACH)
     top, base, levels, end = begin_walk(h, node, 4)
     row = row_of(h, state) if top >= 0 else top
     if row < 0:
@@ -563,6 +566,11 @@ def _walk_beside(h, state, other, node, begun):
             place = add_end(h, at, scanned, 0)
             if place < 0:
                 return np.int64(statuses.GROW)
+        if reaches[at] > 0:
+            after = saturated_within(h, after, reaches[at]) if after else after
+            beside = saturated_within(h, beside, reaches[at]) if beside else beside
+            if after < 0 or beside < 0:
+                return min(after, beside)
         if after == beside:
             at += skips[at]
             continue

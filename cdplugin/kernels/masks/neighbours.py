@@ -11,8 +11,9 @@ made from that of a neighbour instead, by a walk where the two differ::
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import ending_of, value_of
-from cdplugin.kernels.lexer.lexer import transition
+from cdplugin.kernels.lexer.lexer import saturated_within, transition
 from cdplugin.kernels.store import layout
 from cdplugin.kernels.store.arena import header, i32, length_of, pack, u8, word_of
 
@@ -62,6 +63,15 @@ def _ending_of(h, state):
 
 
 @kernel
+def _after_within(h, state, byte, reach):
+    """A transition, whose counts are cut to ``reach`` bytes where no lexeme ends; or a status."""
+    after = transition(h, state, byte)
+    if after <= 0 or after >= lexer_layout.ENDS_BIT or reach == 0:
+        return after
+    return saturated_within(h, after, reach)
+
+
+@kernel
 def _is_near(h, state, other, most):
     """Whether at most ``most`` nodes of the trie lie below bytes that lead two states to different ones: 1, 0, or a status."""
     head = header(h)
@@ -71,7 +81,8 @@ def _is_near(h, state, other, most):
     for i in range(starts[nodes], starts[nodes + 2]):  # the children of the root, in the slice tokens' trie and in the others'
         child = i32(h, layout.TRIE_CHILDREN)[i]
         byte = np.int64(u8(h, layout.TRIE_BYTE)[child])
-        after, beside = transition(h, state, byte), transition(h, other, byte)
+        reach = np.int64(u8(h, layout.TRIE_REACH)[child])
+        after, beside = _after_within(h, state, byte, reach), _after_within(h, other, byte, reach)
         if after < 0 or beside < 0:
             return min(after, beside)
         if after != beside:

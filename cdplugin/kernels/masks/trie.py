@@ -171,6 +171,11 @@ def subtree_maximum(depth: np.ndarray, values: np.ndarray) -> np.ndarray:
     return best
 
 
+def reaches(depth: np.ndarray) -> np.ndarray:
+    """How many bytes the deepest node below each node is deeper than it, at most 255: uint8[n]; 0 for leaves."""
+    return np.minimum(subtree_maximum(depth, depth) - depth, 255).astype(np.uint8)
+
+
 def cumulative_masks(ids: np.ndarray, keys: np.ndarray, rows: int, size: int) -> np.ndarray:
     """Bit masks of token sets that grow from row to row: row ``k`` holds the ids whose key is at most ``k``.
 

@@ -24,7 +24,7 @@ kind            words                   matches
 
 Flags are computed from the parts' flags when a node is made, so each question that they answer costs one load:
 
-- ``NULLABLE`` is exact. ``PURE``, ``FINITE``, ``THIN`` are certain where set, unknown where not.
+- ``NULLABLE`` is exact. ``PURE``, ``FINITE``, ``THIN`` are certain where set, unknown where not; ``COUNTED`` the other way round.
 - ``PURE``: without ``&`` and ``~`` the constructors leave no dead part, so what is not ``EMPTY`` matches something.
 - ``NONEMPTY`` and ``IS_EMPTY`` are what searches have found out, and are added later.
 - ``SEEN`` and ``MEASURED`` are marks of a search under way, and are taken off before it returns.
@@ -59,6 +59,8 @@ IS_EMPTY = 16  # known to be empty
 SEEN = 32  # on the list of the emptiness search that is running
 THIN = 64  # spelled out: at most FEW bytes go on from anywhere, but for where literals branch
 MEASURED = 128  # a node of the graph that is being measured (cdplugin.kernels.regex.lengths)
+COUNTED = 256  # it begins with what has a count that may be cut (cdplugin.kernels.regex.saturate)
+COUNTED_LATER = 512  # or a later part of it has one
 KNOWN_NONEMPTY = NONEMPTY | PURE | NULLABLE  # any of these on an expression other than EMPTY
 
 FEW = 8
@@ -164,6 +166,9 @@ def make_repeat(h, a, low, high):
     if kind_of(h, a) == layout.K_REPEAT and word_of(h, a, 1) == 0 and word_of(h, a, 2) == -1:
         return a
     out = flags & (PURE | THIN)
+    if low > 1 or high > 1:
+        # behind something else the count of a single byte stays
+        out |= COUNTED if kind_of(h, a) == layout.K_BYTES else COUNTED | COUNTED_LATER
     if flags & KNOWN_NONEMPTY:
         out |= NONEMPTY
     if low == 0:
@@ -195,6 +200,9 @@ def _cat_pair(h, a, b):
                 return joined
             a, b = joined, tail
     flags = flags_of(h, a) & flags_of(h, b) & (NULLABLE | PURE | FINITE | THIN)
+    flags |= flags_of(h, a) & (COUNTED | COUNTED_LATER)
+    if flags_of(h, b) & COUNTED_LATER:
+        flags |= COUNTED | COUNTED_LATER
     if flags_of(h, a) & KNOWN_NONEMPTY and flags_of(h, b) & KNOWN_NONEMPTY:
         flags |= NONEMPTY
     return _finish(h, intern_words(h, layout.K_CAT, 2, a, b, 0, 0), flags)
@@ -300,7 +308,7 @@ def make_alt(h, start, count):
         for i in range(base, base + n):
             part = flags_of(h, words[i])
             flags &= part
-            gained |= part & (NULLABLE | NONEMPTY)
+            gained |= part & (NULLABLE | NONEMPTY | COUNTED)
         result = _finish(h, intern(h, layout.K_ALT, base, n), flags | gained)
     head[layout.STACK_TOP] = saved
     return result
@@ -413,11 +421,11 @@ def make_and(h, start, count):
         flags = NULLABLE
         positive = 0  # parts that are no complement of a finite language
         infinite = False  # such a part that is certainly infinite
-        finite = 0
+        gained = 0
         for i in range(base, base + n):
             part = flags_of(h, words[i])
             flags &= part
-            finite |= part & FINITE
+            gained |= part & (FINITE | COUNTED)
             if kind_of(h, words[i]) == layout.K_NOT and flags_of(h, word_of(h, words[i], 0)) & FINITE:
                 continue
             positive += 1
@@ -425,7 +433,7 @@ def make_and(h, start, count):
             infinite = part & PURE != 0 and part & FINITE == 0
         if positive == 0 or (positive == 1 and infinite):
             flags |= NONEMPTY  # an infinite language less finitely many words
-        result = _finish(h, intern(h, layout.K_AND, base, n), flags | finite)
+        result = _finish(h, intern(h, layout.K_AND, base, n), flags | gained)
     head[layout.STACK_TOP] = saved
     return result
 

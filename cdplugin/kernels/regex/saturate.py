@@ -1,13 +1,14 @@
 """Which counts of bounded repetition no token can tell apart.
 
 A mask looks at most as many bytes ahead as the longest token has. An upper bound that is farther away might as well not be
-there, and a lower one that is farther away might as well be just out of reach: so ``{0,100000}`` has as many distinct masks
-as ``{0,128}``.
+there, and a lower one that is farther away might as well never be reached: so ``{0,100000}`` has as many distinct masks
+as ``{0,128}``. Inside a walk of the token trie only what is below a node is looked at, which is less (:func:`saturate` with
+fewer bytes).
 
 With a longest token of 8 bytes::
 
     .{0,100000}"    ->  .{0,}"        the bound cannot be met within a token
-    .{50,60}"       ->  .{9,}"        neither can: all that shows is that 8 characters are not enough
+    .{50,60}"       ->  .{∞,}"        neither can: all that shows is that 8 characters are not enough
     .{3,5}"         ->  .{3,5}"       both show
     (..){0,5}"      ->  (..){0,}"     a token has room for four turns
 
@@ -20,6 +21,7 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.jit.views import byte_set
 from cdplugin.kernels.regex.derive import cover_class, derive
 from cdplugin.kernels.regex.expressions import (
+    COUNTED,
     EMPTY,
     EPSILON,
     PURE,
@@ -37,6 +39,7 @@ from cdplugin.kernels.store.byte_sets import fill_bytes, has_byte
 from cdplugin.kernels.store.stack import has_pair, push, push_pair
 
 FAR = (1 << 20) - 1  # a length of at least so many bytes
+_ENDLESS = 1 << 24  # turns of which no token reaches the last: one number for all, whatever the least number was
 _MOST_PAIRS = 64  # pairs of derivatives that one containment search may meet
 _MOST_PARTS = 4  # of a sequence whose counts are cut: later ones do not change while these are read
 _MOST_ALTERNATIVES = 16
@@ -45,13 +48,16 @@ _TOO_LARGE = 2  # what is memoised of a part that would take more pairs
 
 @kernel
 def saturate(h, e, longest):
-    """``e`` with the counts that it may come to soon cut to ``longest``, the bytes of the longest token; or a status.
+    """``e`` with the counts that it may come to soon cut to ``longest`` bytes, those of the longest token or of what is left of
+    one; or a status. It has the same words of at most ``longest`` bytes as ``e``, and they begin the same.
 
     ``(R{0,n} & P) T``: if every word of ``P`` is one of ``R*``, and whatever was read of ``P`` it can be ended within ``n -
     longest`` bytes, then the count decides nothing, and ``P T`` is left. Everywhere else inside ``&`` and ``~`` counts stay.
-    Memoised by ``e``: ``longest`` is the same for all calls of an arena.
+    Memoised by ``e`` and ``longest``.
     """
-    known = memo_get(h, layout.M_SATURATE, e, 0)
+    if flags_of(h, e) & COUNTED == 0:
+        return np.int64(e)
+    known = memo_get(h, layout.M_SATURATE, e, longest)
     if known >= 0:
         return known
     body, tail = split(h, e)
@@ -68,7 +74,7 @@ def saturate(h, e, longest):
         result = result if result < 0 else make_cat(h, result, tail)
     else:
         result = _sequence_cut(h, e, longest)
-    return memo_put(h, layout.M_SATURATE, e, 0, result)
+    return memo_put(h, layout.M_SATURATE, e, longest, result)
 
 
 @kernel
@@ -136,9 +142,9 @@ def _count_cut(h, e, longest):
         if least < 0:
             return least
         turns = longest // max(least >> 20, 1)
-    if high <= turns and low <= turns + 1:
+    if high <= turns and low <= turns:
         return np.int64(e)
-    return make_repeat(h, body, min(low, turns + 1), -1 if high > turns else high)
+    return make_repeat(h, body, low if low <= turns else _ENDLESS, -1)
 
 
 @kernel

@@ -60,9 +60,10 @@ a record are read through ``i64``, ``i32`` and ``u8`` of :mod:`cdplugin.kernels.
     TRIE_BELOW,  # int32 per node: bit k: a byte of kind k is below it. masks.trie
     TRIE_RANK,  # int32 per node and one more: tokens that end before it. masks.trie
     TRIE_LISTED,  # int32; the tokens in the order of their nodes. masks.trie
+    TRIE_REACH,  # uint8 per node: bytes from it to the deepest node below, at most 255. masks.trie
     TOKEN_RANGES,  # int64; inclusive (first, last) pairs of token ids, of token terminals. compiler
     N_TABLES,
-) = range(40)
+) = range(41)
 
 INT32_TABLES = (
     INDEX,
@@ -80,7 +81,7 @@ INT32_TABLES = (
     TRIE_RANK,
     TRIE_LISTED,
 )
-UINT8_TABLES = (LITERAL_BYTES, TRIE_BYTE, TOKEN_BYTES)
+UINT8_TABLES = (LITERAL_BYTES, TRIE_BYTE, TRIE_REACH, TOKEN_BYTES)
 
 END_OF_RULE = -1  # in DOT_SYMBOL after the last symbol; in a list: no next entry
 NOT_EXPANDED = -2  # in RULE_HEADS: the nonterminal's rules are made when it is first predicted
@@ -217,7 +218,7 @@ EXACT, LONGEST, LAZY = range(3)  # X_KIND
 # --- kinds of memo entries: function of two ids ----------------------------------------------------------------------------
 M_DERIVATIVE, M_PLAIN_RUN, M_ONE_CHAR, M_SATURATE, M_AFTER_CHAR, M_CORNERS, M_FIRST, M_START = range(1, 9)
 M_RESTRICT, M_COMPLETE, M_ADVANCE, M_STEP, M_MASK, M_SHORTEST, M_CONTAINED, M_VALUE, M_REST, M_NEXT, M_CHARS = range(9, 20)
-M_SHARED, M_CLASSES, M_LETTERS = 20, 21, 22
+M_SHARED, M_CLASSES, M_LETTERS, M_WITHIN = 20, 21, 22, 23
 
 NEW_VALUE_WORK, FIND_VALUE_WORK = 12, 2  # units of work of an interned value, besides its words
 SORT_WORK = 3  # units of work of a word of the stack that is sorted
