@@ -217,6 +217,24 @@ def test_installations_of_one_version_share_it(tmp_path: Path) -> None:
     assert [hits for _, hits in answers] == ["0", "1"]
 
 
+def test_nothing_is_kept_of_a_process_whose_sources_change(tmp_path: Path) -> None:
+    """An upgrade while a process starts: kernels of two versions under the name of one crashed whoever loaded them."""
+    shutil.copytree(ROOT / "cdplugin", tmp_path / "cdplugin", ignore=shutil.ignore_patterns("__pycache__"))
+    env = {**os.environ, "CDPLUGIN_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
+    upgrade = (
+        "import os, cdplugin.kernels.jit.machine_code as machine_code;"
+        "os.utime(os.path.dirname(machine_code.__file__) + '/../store/layout.py', (1, 1));"
+    )
+    kept = []
+    for code in (upgrade + CALL, CALL, upgrade.replace("(1, 1)", "(2, 2)") + CALL):
+        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        assert ("sources have changed" in done.stderr) == ("utime" in code)
+        hits = int(done.stdout.split()[-1])
+        kept.append((hits, len([*(tmp_path / "cache").rglob("*.code")])))
+    assert kept == [(0, 0), (0, 1), (0, 1)]
+
+
 def test_the_key_covers_folders_of_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels may lie in folders; a file's place is part of the key, the place of the installation is not."""
 

@@ -78,7 +78,7 @@ def cache_folders() -> Folders:
             fault = "it cannot be written"
         refused.append(f"{folder}: {fault}")
         if is_named:
-            _warn(f"CDPLUGIN_CACHE_DIR={folder}: {fault}")
+            warn(f"CDPLUGIN_CACHE_DIR={folder}: {fault}")
     temporary = _temporary_folder(refused)
     return Folders((*readable, temporary) if temporary else tuple(readable), temporary, tuple(refused))
 
@@ -124,7 +124,7 @@ def write(name: str, parts: Iterable[bytes]) -> bool:
     """Keep a file, given in parts, under a relative ``name``; whether that succeeded. A failure is warned of once a process."""
     root = cache_root()
     if root is None:
-        _warn("no folder can be written")
+        warn("no folder can be written")
         return False
     path = root / name
     temporary = path.with_name(_WRITING + uuid.uuid4().hex)
@@ -143,7 +143,7 @@ def write(name: str, parts: Iterable[bytes]) -> bool:
         _unlink(temporary)
         if not isinstance(error, OSError):
             raise
-        _warn(f"{path}: {error.strerror or error}")
+        warn(f"{path}: {error.strerror or error}")
         return False
     return True
 
@@ -331,7 +331,7 @@ def _remove_abandoned(folder: Path) -> None:
 _has_warned = False
 
 
-def _warn(why: str) -> None:
+def warn(why: str) -> None:
     """Say that something cannot be kept, the first time in this process."""
     global _has_warned
     if not _has_warned:

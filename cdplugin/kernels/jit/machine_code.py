@@ -67,6 +67,18 @@ def host_targets() -> tuple[str, ...]:
     return tuple(name for name, target in TARGETS.items() if machine in target.machines and target.features <= features)
 
 
+_SOURCES = [*Path(__file__).parents[1].rglob("*.py")]
+
+
+def _stamps() -> list[tuple[int, int]]:
+    """When each kernel source was written, in nanoseconds, and its bytes."""
+    found = [os.stat(path) for path in _SOURCES]
+    return [(of.st_mtime_ns, of.st_size) for of in found]
+
+
+_imported = _stamps()  # before any kernel is: their modules import this one
+
+
 @lru_cache(maxsize=1)
 def sources_hash() -> bytes:
     """A hash of all kernel sources, with their places."""
@@ -75,6 +87,21 @@ def sources_hash() -> bytes:
     for path in sorted(root.rglob("*.py")):
         digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.digest()
+
+
+def are_sources_imported() -> bool:
+    """Whether :func:`sources_hash` is that of the kernels that this process has, and not of others that were installed since.
+
+    Kernels of two versions, imported one after the other, would be kept under the name of one of them, and crash every process
+    that loads them. So where sources have changed, nothing is read and nothing kept, which is warned of once.
+    """
+    try:
+        same = _stamps() == _imported
+    except OSError:  # one is gone
+        same = False
+    if not same:
+        cache_files.warn("kernel sources have changed since this process began, which compiles them for itself")
+    return same
 
 
 def source_key(target: str | None = None) -> str:
@@ -126,6 +153,8 @@ class KernelCache(NullCache):
         """The compiled kernel for a signature; None if it has to be compiled."""
         target_context.refresh()
         name = self._file(sig)
+        if not are_sources_imported():
+            return None
         content = cache_files.read(name)
         if content is not None:
             try:
@@ -149,7 +178,8 @@ class KernelCache(NullCache):
             content = dumps(data._reduce())
         except ValueError:  # no object code: the signal that ended Numba's call was taken as it was handed over
             return
-        if cache_files.write(self._file(sig), [content]):
+        name = self._file(sig)
+        if are_sources_imported() and cache_files.write(name, [content]):
             parent, _, own = self._folder().partition("/")
             cache_files.prune(parent, own)
 

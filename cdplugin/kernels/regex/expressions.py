@@ -24,7 +24,8 @@ kind            words                   matches
 
 Flags are computed from the parts' flags when a node is made, so each question that they answer costs one load:
 
-- ``NULLABLE`` is exact. ``PURE``, ``FINITE``, ``THIN`` are certain where set, unknown where not; ``COUNTED`` the other way round.
+- ``NULLABLE`` is exact. ``PURE``, ``FINITE``, ``THIN`` are certain where set, unknown where not; ``COUNTED`` is the other way
+  round.
 - ``PURE``: without ``&`` and ``~`` the constructors leave no dead part, so what is not ``EMPTY`` matches something.
 - ``NONEMPTY`` and ``IS_EMPTY`` are what searches have found out, and are added later.
 - ``SEEN`` and ``MEASURED`` are marks of a search under way, and are taken off before it returns.
