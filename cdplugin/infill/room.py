@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _STATE_WORK = 2000  # units of work of a state in which lexemes may end: some sets of bytes
+_LEXEME_WORK = 200  # and of a lexeme that may start after it
 MOST_SETS = 256  # sets of competing lexemes that are looked at
 _PREFERRED = np.array(sorted(range(256), key=lambda byte: (byte != 32, byte != 10, byte < 32, byte)))
 """Bytes in the order in which separators are made of them."""
@@ -163,6 +164,9 @@ class _Room:
         self._skips = sum(1 << i for i in np.flatnonzero(records[:, layout.X_IS_SKIP]).tolist())
         self._skip_of = records[:, layout.X_SKIP].tolist()
         self._firsts: dict[int, int] = {}
+        self._rows: dict[int, np.ndarray] = {}
+        self._separating: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+        self._crowding: dict[tuple[int, int, int], tuple[bool, int]] = {}
 
     def begins_apart(self, separating: set[int]) -> bool:
         """Whether what a text begins with can be kept apart from what follows by a separator, given their first bytes, or
@@ -266,18 +270,36 @@ class _Room:
         """
         row = self._row(state)
         longer = _goes_on(row)
+        are_apart, skips = self._crowds(longer, starting, awaited)
+        if not are_apart or not skips:
+            return are_apart
+        begun = self._row(self._tables.start_state(np.array(members(starting & ~self._exact))))
+        firsts = _union(self._first_bytes(other) for other in members(starting & ~self._skips))
+        conflict = _union(self._first_bytes(skip) for skip in members(skips)) & longer
+        return all(self._absorbs(int(row[byte]), int(begun[byte]), matched, firsts) for byte in members(conflict))
+
+    def _crowds(self, longer: int, starting: int, awaited: int) -> tuple[bool, int]:
+        """Whether lexemes that go on with some bytes can be kept apart from all that may start after them; and the skips of
+        which that is true only if they go on with these to the same end.
+
+        States differ more than the bytes that they go on with (300 keywords beside names: 500,000 questions, 30 s), so this is
+        asked once for each set of these.
+        """
+        key = longer, starting, awaited
+        if key in self._crowding:
+            return self._crowding[key]
+        self._arena.spend(_LEXEME_WORK * starting.bit_count())
+        skips = 0
+        are_apart = True
         for lexeme in members(starting):
             conflict = self._first_bytes(lexeme) & longer
-            if not conflict:
-                continue
-            if self._skips >> lexeme & 1 and not awaited & ~self._skipped[lexeme]:
-                begun = self._row(self._tables.start_state(np.array(members(starting & ~self._exact))))
-                firsts = _union(self._first_bytes(other) for other in members(starting & ~self._skips))
-                if all(self._absorbs(int(row[byte]), int(begun[byte]), matched, firsts) for byte in members(conflict)):
-                    continue
-            if not self._has_separator(longer, starting, awaited, lexeme, conflict):
-                return False
-        return True
+            if conflict and not self._has_separator(longer, starting, awaited, lexeme, conflict):
+                if not self._skips >> lexeme & 1 or awaited & ~self._skipped[lexeme]:
+                    are_apart = False
+                    break
+                skips |= 1 << lexeme
+        self._crowding[key] = are_apart, skips
+        return are_apart, skips
 
     def _absorbs(self, longer: int, skip: int, matched: int, firsts: int) -> bool:
         """Whether what goes on with lexemes ends wherever a skip after them would, with the same lexemes; given transitions.
@@ -305,32 +327,48 @@ class _Room:
 
     def _row(self, state: int) -> np.ndarray:
         """The transitions of a lexer state, by byte."""
-        self._work.call(kernels.OP_CLOSURE, state)
-        return self._arena.transitions(np.array([state]))[0]
+        row = self._rows.get(state)
+        if row is None:
+            self._work.call(kernels.OP_CLOSURE, state)
+            row = self._rows[state] = self._arena.transitions(np.array([state]))[0]
+        return row
 
     def _has_separator(self, longer: int, starting: int, awaited: int, lexeme: int, firsts: int) -> bool:
         """Whether one byte is a skip between what some bytes would go on with and a lexeme (or skip) with these first bytes."""
+        return any(
+            not longer >> byte & 1 and following >> lexeme & 1 and not further & firsts
+            for byte, following, further in self._one_byte_skips(starting, awaited)
+        )
+
+    def _one_byte_skips(self, starting: int, awaited: int) -> list[tuple[int, int, int]]:
+        """The bytes that are a skip by themselves where some lexemes may start; for each what may come after it, and the bytes
+        that it goes on with.
+        """
+        key = starting, awaited
+        known = self._separating.get(key)
+        if known is not None:
+            return known
+        found = self._separating[key] = []
         competing = starting & ~self._exact
         if not competing & self._skips:
-            return False
-        start = self._row(self._tables.start_state(np.array(members(competing)))).copy()
+            return found
+        start = self._row(self._tables.start_state(np.array(members(competing))))
         records = records_of(self._arena.tables[layout.LEXER_STATES], lexer_layout.LEXER_WORDS)
-        for byte in b" \n\t" + bytes(range(256)):
-            after = int(start[byte])
-            if longer >> byte & 1 or after == lexer_layout.BEFORE or after <= 0:
+        of_target: dict[int, tuple[int, int]] = {}
+        for byte, after in enumerate(start.tolist()):
+            if after == lexer_layout.BEFORE or after <= 0:
                 continue
-            state = after & lexer_layout.STATE_MASK
-            matched = self._set_of(
-                int(records[state, lexer_layout.L_ACCEPTED if after & lexer_layout.ENDS_BIT else lexer_layout.L_LONGEST])
-            )
-            if not matched & self._skips:
-                continue
-            following = self._after(awaited, matched)
-            if not (following | self._skips_before(following)) >> lexeme & 1:
-                continue
-            if after & lexer_layout.ENDS_BIT or not _goes_on(self._row(state)) & firsts:
-                return True
-        return False
+            if after not in of_target:
+                state = after & lexer_layout.STATE_MASK
+                ends = after & lexer_layout.ENDS_BIT
+                matched = self._set_of(int(records[state, lexer_layout.L_ACCEPTED if ends else lexer_layout.L_LONGEST]))
+                following = self._after(awaited, matched) if matched & self._skips else 0
+                further = 0 if ends or not following else _goes_on(self._row(state))
+                of_target[after] = following | self._skips_before(following), further
+            following, further = of_target[after]
+            if following:
+                found.append((byte, following, further))
+        return found
 
     def _first_bytes(self, lexeme: int) -> int:
         known = self._firsts.get(lexeme)

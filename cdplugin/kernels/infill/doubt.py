@@ -110,7 +110,7 @@ def may_go_on(h, w, state):
 @kernel
 def _goes_on_with(h, w, state, byte):
     """Whether a byte may come in a lexer state, or after a lexeme that ends there; 1, 0 or a status."""
-    charge(w, 2)
+    charge(w, ws.NODE_WORK)
     after = transition(h, state, byte)
     if after == lexer_layout.BEFORE:
         return _begins(h, w, byte)
@@ -137,7 +137,7 @@ def _begins(h, w, byte):
     if known == 0:
         known = np.int64(1)
         for i in range(whead(w)[ws.W_N_STARTS]):
-            charge(w, 2)
+            charge(w, ws.NODE_WORK)
             after = transition(h, tab(w, ws.STARTS)[i], byte)
             if after < 0:
                 return after

@@ -19,12 +19,13 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.boundaries import has_skip
-from cdplugin.kernels.infill.workspace import charge, room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, charge_sort, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import accepted_of, is_skip, longest_of, rest_of, symbol_of, value_of
 from cdplugin.kernels.lexer.lexer import transition
 from cdplugin.kernels.lexer.rows import end_of_run, live_from, row_of
+from cdplugin.kernels.masks.walk import loops_below
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
     equal_words,
@@ -161,15 +162,17 @@ def _note_crossings(h, w, accepted, token_class, stamp, count):
         lexeme = word_of(h, accepted, i)
         if skips and not is_skip(h, lexeme):
             continue
-        charge(w, 2)
-        if not _may_follow(h, w, lexeme, token_class):
-            continue
         key = token_class * n_lexemes + lexeme
+        charge(w, 2)
         if not room(w, ws.CROSS_MARK, key + 1) or not room(w, ws.QUEUE, count + 1):
             return np.int64(statuses.W_GROW)
+        # mostly it was asked before
         mark = tab(w, ws.CROSS_MARK)
-        if mark[key] != stamp:
-            mark[key] = stamp
+        if mark[key] == stamp:
+            continue
+        mark[key] = stamp
+        charge(w, 4 + whead(w)[ws.W_SET])
+        if _may_follow(h, w, lexeme, token_class):
             tab(w, ws.QUEUE)[count] = (lexeme << 32) | token_class
             count += 1
     return np.int64(count)
@@ -210,7 +213,7 @@ def _classes_below(h, w, node, behind):
     depth = np.int64(i32(h, layout.TRIE_DEPTH)[node]) - 1 + behind
     base = head[ws.W_BELOW_USED]
     count = np.int64(0)
-    charge(w, np.int64(i32(h, layout.TRIE_SKIP)[node]))
+    charge(w, ws.NODE_WORK * np.int64(i32(h, layout.TRIE_SKIP)[node]))
     for below in range(node + behind, node + i32(h, layout.TRIE_SKIP)[node]):
         if tokens[below] < 0:
             continue
@@ -331,6 +334,7 @@ def _walk_effect(h, w, state, base):
     depths = i32(h, layout.TRIE_DEPTH)
     skips = i32(h, layout.TRIE_SKIP)
     tokens = i32(h, layout.TRIE_TOKEN)
+    below = i32(h, layout.TRIE_BELOW)
     if not room(w, ws.WORK_B, header(h)[layout.MAX_DEPTH] + 2) or not room(w, ws.QUEUE, 2):
         return np.int64(statuses.W_GROW)
     if not room(w, ws.POOL, base + ws.E_FIRST):
@@ -343,9 +347,9 @@ def _walk_effect(h, w, state, base):
     n_ends = np.int64(0)
     n_crossings = np.int64(0)
     node = np.int64(0)
-    visited = 0
     while node < n_trie:
-        visited += 1
+        if not charge(w, ws.NODE_WORK):
+            return np.int64(statuses.W_GROW)
         depth = np.int64(depths[node])
         before = path[depth - 1]
         after = transition(h, before, np.int64(bytes_[node]))
@@ -379,16 +383,23 @@ def _walk_effect(h, w, state, base):
                 node += skips[node]
                 continue
         if token >= 0:
-            if not room(w, ws.MARK, after + 1) or not room(w, ws.POOL, states + n_states + 1):
-                return np.int64(statuses.W_GROW)
-            mark = tab(w, ws.MARK)
-            if mark[after] != stamp:
-                mark[after] = stamp
-                tab(w, ws.POOL)[states + n_states] = after
-                n_states += 1
+            known = _note_state(w, after, stamp, states, n_states)
+            if known < 0:
+                return known
+            n_states = known
+        loops = loops_below(h, after, skips[node]) if skips[node] > 1 else np.int64(0)
+        if loops < 0:
+            return loops
+        if loops and below[node] & ~loops == 0:  # as in a comment: all bytes below lead back
+            known = _note_state(w, after, stamp, states, n_states)
+            if known < 0:
+                return known
+            n_states = known
+            node += skips[node]
+            continue
         path[depth] = after
         node += 1
-    charge(w, visited + 8 * (n_states + n_ends + n_crossings))
+    charge(w, 8 * (n_states + n_ends + n_crossings))
     pool = tab(w, ws.POOL)
     pool[base + ws.E_STATES] = n_states
     pool[base + ws.E_ENDS] = n_ends
@@ -397,11 +408,24 @@ def _walk_effect(h, w, state, base):
 
 
 @kernel
+def _note_state(w, state, stamp, states, count):
+    """Append a state to those at ``states`` in ``POOL`` if it is not marked yet; the new count, or ``W_GROW``."""
+    if not room(w, ws.MARK, state + 1) or not room(w, ws.POOL, states + count + 1):
+        return np.int64(statuses.W_GROW)
+    mark = tab(w, ws.MARK)
+    if mark[state] != stamp:
+        mark[state] = stamp
+        tab(w, ws.POOL)[states + count] = state
+        count += 1
+    return np.int64(count)
+
+
+@kernel
 def _put_crossings(w, at, count):
     """Sort the first ``count`` pairs of ``QUEUE``, and write them to ``POOL`` at ``at``, where there is room."""
     queue = tab(w, ws.QUEUE)
     pool = tab(w, ws.POOL)
-    sort_crossings(queue, 0, count)
+    sort_crossings(w, queue, 0, count)
     for i in range(count):
         pool[at + i] = queue[i]
 
@@ -412,12 +436,19 @@ def classify(h, w, first, last):
 
     Suffixes with the same effect, from every lexer state in which lexemes start, are one class, so that a slot is crossed by
     classes and not by tokens. A token's suffixes are taken from the shortest on: what is left after a lexeme has its class
-    already, and classes lead to smaller ones only. Work: bytes of all suffixes, times start states; most die at once.
+    already, and classes lead to smaller ones only. Work: bytes of all suffixes, times the start states that go on with their
+    first byte (``BYTE_STARTS``).
     """
+    if not room(w, ws.BYTE_STARTS, 258):
+        return np.int64(statuses.W_GROW)
+    if not tab(w, ws.BYTE_STARTS)[0]:
+        status = _find_byte_starts(h, w)
+        if status < 0:
+            return status
     offsets = i64(h, layout.TOKEN_OFFSETS)
     text = u8(h, layout.TOKEN_BYTES)
     head = whead(w)
-    starts = tab(w, ws.STARTS)
+    starts = tab(w, ws.BYTE_STARTS)
     class_of = tab(w, ws.CLASS_OF)
     for token in range(first, last):
         for begin in range(offsets[token + 1] - 1, offsets[token] - 1, -1):
@@ -428,13 +459,16 @@ def classify(h, w, first, last):
             n_ends = np.int64(0)
             n_states = 0
             n_crossings = np.int64(0)
-            charge(w, 8 + 2 * head[ws.W_N_STARTS])
-            if not room(w, ws.WORK_B, 8 + head[ws.W_N_STARTS]):
+            byte = np.int64(text[begin])
+            first_start, last_start = starts[1 + byte], starts[2 + byte]
+            charge(w, 8)
+            if not room(w, ws.WORK_B, 8 + last_start - first_start):
                 return np.int64(statuses.W_GROW)
             states = tab(w, ws.WORK_B)
-            for s in range(head[ws.W_N_STARTS]):
+            for s in range(first_start, last_start):
                 state = starts[s]
                 for i in range(begin, end):
+                    charge(w, ws.NODE_WORK)
                     after = transition(h, state, np.int64(text[i]))
                     if after < 0:
                         return after
@@ -469,6 +503,30 @@ def classify(h, w, first, last):
             if found < 0:
                 return found
             class_of[begin] = found
+    return np.int64(0)
+
+
+@kernel
+def _find_byte_starts(h, w):
+    """Fill ``BYTE_STARTS``; 0 or a status. Of a hundred lexemes each in a state of its own, few go on with a byte."""
+    starts = tab(w, ws.STARTS)
+    count = whead(w)[ws.W_N_STARTS]
+    total = np.int64(258)
+    for byte in range(256):
+        charge(w, ws.NODE_WORK * count)
+        if not room(w, ws.BYTE_STARTS, total + count):
+            return np.int64(statuses.W_GROW)
+        table = tab(w, ws.BYTE_STARTS)
+        table[1 + byte] = total
+        for s in range(count):
+            after = transition(h, starts[s], np.int64(byte))
+            if after < 0:
+                return after
+            if after:
+                table[total] = starts[s]
+                total += 1
+        table[2 + byte] = total
+    tab(w, ws.BYTE_STARTS)[0] = 1
     return np.int64(0)
 
 
@@ -515,8 +573,9 @@ def _intern_class(h, w, n_states, n_ends, n_crossings):
 
 
 @kernel
-def sort_crossings(pairs, start, count):
+def sort_crossings(w, pairs, start, count):
     """Sort the (lexeme << 32 | class) pairs ``pairs[start:start + count]`` by class."""
+    charge_sort(w, count)
     for i in range(start, start + count):
         pairs[i] = ((pairs[i] & 0xFFFFFFFF) << 32) | (pairs[i] >> 32)
     sort_range(pairs, start, count)

@@ -255,7 +255,7 @@ def _walk(h, w, column, state, out):
     visited = 0
     while node < n_trie:
         visited += 1
-        if visited & 255 == 0 and not charge(w, 256):
+        if visited & 255 == 0 and not charge(w, 256 * ws.NODE_WORK):
             return np.int64(statuses.W_GROW)
         if is_counted and in_doubt[ranks[node + skips[node]]] == in_doubt[ranks[node]]:
             node += skips[node]
@@ -337,7 +337,7 @@ def _follow(h, w, entry, byte, bottom, top):
     walk = tab(w, ws.WALK)
     column = walk[PAIR_WORDS * entry]
     state = walk[PAIR_WORDS * entry + 1]
-    charge(w, 4)
+    charge(w, ws.NODE_WORK)
     if state != BOUNDARY:
         after = transition(h, state, byte)
         if after < 0:
@@ -347,7 +347,7 @@ def _follow(h, w, entry, byte, bottom, top):
         column = scanned(h, w, column, longest_of(h, state))
         if column <= 0:
             return column if column < 0 else top
-    charge(w, 4 * n_starts(w, column))
+    charge(w, ws.NODE_WORK * n_starts(w, column))
     for i in range(n_starts(w, column)):
         state = start_at(w, column, i)
         if state > 0:

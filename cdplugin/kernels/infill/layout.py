@@ -177,8 +177,10 @@ of the search under way. An index by open addressing is a power of two large and
     IN_DOUBT,  # rank of a token -> how many tokens before it a mask does not have yet (kernels/infill/doubt.py)
     DOUBT_FIRSTS,  # set of the first bytes of the tokens that it does not have
     BEGINNING,  # byte -> 1 if no lexeme begins with it, 2 if one does; 0 unknown
+    BYTE_STARTS,  # 1 if it is known; byte -> where in this table those of STARTS begin that go on with it, and end; then these
+    STATE_BITS,  # lexer states of a set under construction, from the least on
     N_WORKSPACE,
-) = range(161)
+) = range(163)
 
 _S = 2 * N_WORKSPACE
 (
@@ -278,6 +280,8 @@ _S = 2 * N_WORKSPACE
 W_COUNTERS = W_N_FACTS  # the counters: of facts, ways to facts, edges, places and measures
 
 GAP, SLOT = -1, -2  # in ELEMENTS
+
+NODE_WORK = 6  # quarters of a unit of work of a node of the trie that a walk visits, its transition included
 
 # --- records ---------------------------------------------------------------------------------------------------------------
 C_STATES, C_LEXEMES, C_FIRST = range(3)

@@ -51,9 +51,9 @@ def profile_of(h, w, state):
     n_outcomes = np.int64(0)
     n_pairs = np.int64(0)  # QUEUE: (outcome << 32 | token)
     node = np.int64(0)
-    visited = 0
     while node < n_trie:
-        visited += 1
+        if not charge(w, ws.NODE_WORK):
+            return np.int64(statuses.W_GROW)
         depth = np.int64(depths[node])
         after = transition(h, path[depth - 1], np.int64(bytes_[node]))
         if after < 0:
@@ -66,7 +66,7 @@ def profile_of(h, w, state):
             after &= lexer_layout.STATE_MASK
             ended = accepted_of(h, after)
             after = rest_of(h, after)
-            charge(w, 2 * np.int64(skips[node]))
+            charge(w, ws.NODE_WORK * np.int64(skips[node]))
             for below in range(node, node + skips[node]):
                 other = np.int64(tokens[below])
                 if other < 0:
@@ -98,7 +98,7 @@ def profile_of(h, w, state):
             n_pairs += 1
         path[depth] = after
         node += 1
-    charge(w, visited + 2 * n_pairs)
+    charge(w, 4 * n_pairs)
     return _write_profile(h, w, state, n_outcomes, n_pairs)
 
 

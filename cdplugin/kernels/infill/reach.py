@@ -196,6 +196,8 @@ def _note_crossings(w, rows, k, begin, n_crossings, cap):
     stamp = fresh_stamp(w)
     nodes = tab(w, ws.CLASS_NODE)
     first = tab(w, ws.SLOT_CLASSES)[2 * k]
+    if not charge(w, 4 * tab(w, ws.SLOT_CLASSES)[2 * k + 1]):
+        return np.int64(statuses.W_GROW)
     for i in range(first, first + tab(w, ws.SLOT_CLASSES)[2 * k + 1]):
         nodes[tab(w, ws.CLASS_LIST)[2 * i]] = (stamp << 32) | tab(w, ws.CLASS_LIST)[2 * i + 1]
     steps = tab(w, ws.STEPS)
@@ -203,6 +205,7 @@ def _note_crossings(w, rows, k, begin, n_crossings, cap):
         token_class = steps[i] & 0xFFFFFFFF
         if token_class > cap or nodes.shape[0] <= token_class:
             break
+        charge(w, 6)
         if nodes[token_class] >> 32 == stamp:
             status = _note_end(w, rows + (steps[i] >> 32), nodes[token_class] & 0xFFFFFFFF)
             if status < 0:

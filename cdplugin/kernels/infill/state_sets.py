@@ -9,8 +9,8 @@ construction, made as it is needed.
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
-from cdplugin.kernels.infill.workspace import charge, live_row, or_row, room, tab, whead
-from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.infill.workspace import charge, charge_sort, live_row, or_row, room, set_bit, tab, whead
+from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.lexer.fields import ending_of, value_of
 from cdplugin.kernels.lexer.states import lexer_state
 from cdplugin.kernels.store import layout, statuses
@@ -23,7 +23,7 @@ from cdplugin.kernels.store.arena import (
     i64,
     length_of,
     mix,
-    sort_unique,
+    sort_range,
     word_of,
 )
 
@@ -110,6 +110,45 @@ def add_parts(h, w, count, state, stamp):
 
 
 @kernel
+def _sort_states(w, states, first, count):
+    """Sort distinct states; whether there was room.
+
+    What a gap leads to has numbers close to each other, since it was made at one time: a set of bits is written and read.
+    States that lie far apart are compared.
+    """
+    low = high = states[first]
+    ascending = True
+    for i in range(first + 1, first + count):
+        ascending = ascending and states[i - 1] < states[i]
+        low = min(low, states[i])
+        high = max(high, states[i])
+    if ascending:
+        return True
+    words = ((high - low) >> 6) + 1
+    if words > 4 * count:
+        if not charge_sort(w, count):
+            return False
+        sort_range(states, first, count)
+        return True
+    charge(w, 2 * words)
+    if not room(w, ws.STATE_BITS, words):
+        return False
+    bits = tab(w, ws.STATE_BITS)
+    for i in range(words):
+        bits[i] = 0
+    for i in range(first, first + count):
+        set_bit(bits, 0, states[i] - low)
+    at = first
+    for i in range(words):
+        word = bits[i]
+        while word:
+            states[at] = low + 64 * i + low_bit(word)
+            word &= word - 1
+            at += 1
+    return True
+
+
+@kernel
 def end_set(w, count):
     """The number of the set with the states that were appended, in any order; 0 for none; or ``W_GROW``.
 
@@ -122,7 +161,8 @@ def end_set(w, count):
     states = tab(w, ws.SET_STATES)
     first = tab(w, ws.SET_HEADS)[number]
     charge(w, 16 + 4 * count)
-    count = sort_unique(states, first, count)
+    if not _sort_states(w, states, first, count):
+        return np.int64(statuses.W_GROW)
     hash_ = mix(layout.HASH_SEED, count)
     hash_ = hash_words(hash_, states, first, count)
     index = tab(w, ws.SET_HASH)

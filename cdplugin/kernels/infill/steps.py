@@ -259,19 +259,18 @@ def _by_slot(h, w, set_, record, cap):
     for i in range(first, last):
         effect = effect_of(h, w, tab(w, ws.SET_STATES)[i])
         pool = tab(w, ws.POOL)
-        charge(w, pool[effect + ws.E_CROSSINGS])
         at = effect + ws.E_FIRST + pool[effect + ws.E_STATES] + pool[effect + ws.E_ENDS]
         for j in range(at, at + pool[effect + ws.E_CROSSINGS]):
             token_class = pool[j] & 0xFFFFFFFF
             if token_class > rounded:
                 break
+            charge(w, 3)
             key = token_class * n_lexemes + (pool[j] >> 32)
             if tab(w, ws.CROSS_MARK)[key] != stamp:
                 tab(w, ws.CROSS_MARK)[key] = stamp
                 if _note(w, record, pool[j], ws.S_CROSSINGS) < 0:
                     return np.int64(statuses.W_GROW)
     steps = tab(w, ws.STEPS)
-    charge(w, 16 * steps[record + ws.S_CROSSINGS])
-    sort_crossings(steps, begin, steps[record + ws.S_CROSSINGS])
+    sort_crossings(w, steps, begin, steps[record + ws.S_CROSSINGS])
     steps[record + ws.S_CAP] = rounded
     return _set_next(w, record, count)

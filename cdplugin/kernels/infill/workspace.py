@@ -60,6 +60,15 @@ def charge(w, work):
 
 
 @kernel
+def charge_sort(w, count):
+    """:func:`charge` for sorting so many words by heapsort: a unit of work for each comparison of a word."""
+    turns = np.int64(1)
+    while count >> turns:
+        turns += 1
+    return charge(w, 8 + 4 * count * turns)
+
+
+@kernel
 def _row_behind(w, table, word_of_used, word_of_clean):
     """The offset of a row of zeros behind what is used of a table of rows; or ``W_GROW``.
 
