@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import cdplugin as cd
+from cdplugin.frontends.lark import write
 
 VOCAB = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"aaaa", b"((((", b"</s>"], eos_token_ids=258)
 
@@ -61,3 +62,29 @@ def test_a_result(grammar: str, text: str) -> None:
 def test_a_limit(grammar: str, text: str, limit: str) -> None:
     with pytest.raises(cd.LimitExceeded, match=limit):
         taken(grammar, text)
+
+
+@pytest.mark.parametrize(
+    "alternatives",
+    [
+        "".join(f' | "a" p::incr([0:64]) %if lt([0:64], {10**12 + i})\n' for i in range(30)),
+        "".join(f' | "a" p::set_bit({i})\n' for i in range(60)),
+        ' | "a" ' + "p::incr([0:64]) " * 60 + "\n",
+    ],
+)
+@pytest.mark.parametrize("where", ["start: p::0\n", 'start: "x" p::0 | "y"\n'])
+def test_alternatives_count_where_values_are_looked_at(monkeypatch: pytest.MonkeyPatch, where: str, alternatives: str) -> None:
+    """A question about parameters has a budget of work, however many alternatives each value has (before, 100,000 times 30)."""
+    looked_at = 0
+
+    def counted(production: write.Production, parameter: int | None) -> bool:
+        nonlocal looked_at
+        looked_at += len(production.parts)
+        return applies(production, parameter)
+
+    applies = write.applies
+    monkeypatch.setattr(write, "applies", counted)
+    grammar = where + 'p::_: "" %if eq([0:64], 18446744073709551614)\n' + alternatives
+    with pytest.raises(cd.LimitExceeded, match="'p': too many parameter values"):
+        taken(grammar, "x")
+    assert looked_at < 1_000_000

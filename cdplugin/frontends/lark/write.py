@@ -7,12 +7,13 @@ the first lexeme bare. ``first`` of ``x y z`` is ``first(x) y z``, and if ``x`` 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from cdplugin import ir as grammar
 from cdplugin.expr import Expr, nullable, repeat
-from cdplugin.frontends.lark.draft import Draft, Part, applies
+from cdplugin.frontends.lark.draft import Draft, Part, Production, applies
 from cdplugin.frontends.lark.indent import Layout
 from cdplugin.frontends.lark.options import GrammarOptions
 from cdplugin.frontends.lark.parameters import apply
@@ -21,11 +22,15 @@ from cdplugin.frontends.lark.terminals import without_empty
 from cdplugin.ir import LONGEST, Captured, Family, GrammarIR, Productive, Symbol, TokenSet
 
 _FUEL = 100_000
-_SIDE_WORK = 300  # units of work (Limits.max_step_work) of looking at a rule under some parameter
 _MOST_FUEL = 400_000
 """Rules, with their parameters, that are looked at to decide one question about one, and all questions until a grammar is
 compiled.
 """
+_MEMBER_WORK, _SIDE_WORK, _PART_WORK, _CONDITION_WORK = 450, 300, 150, 50
+"""Units of work (``Limits.max_step_work``) of looking at a rule under some parameter, at each of its alternatives, at each part
+of one and of its condition."""
+_MOST_WORK = 100_000_000
+"""Units that the questions about one rule may take; twice as many are for all questions until a grammar is compiled."""
 
 
 class RuleAt(NamedTuple):
@@ -44,6 +49,9 @@ class Writer:
         self._ir = ir
         self._options = options
         self.work = 0  # units of work that right sides have taken
+        self.is_settled = False  # whether the grammar is compiled
+        self._most = sys.maxsize  # what work may come to before the question that is open has no answer
+        self._costs: dict[int, list[tuple[Production, int]]] = {}
         ignored = draft.ignored()
         self.skip: Symbol | None = None
         if ignored is not None:
@@ -232,10 +240,7 @@ class Writer:
 
     def sides(self, member: RuleAt) -> Iterator[list[Symbol | RuleAt]]:
         """The right sides of a member, as symbols of the IR and members."""
-        for production in self._draft.rules[member.rule].productions:
-            self.work += _SIDE_WORK
-            if not applies(production, member.parameter):
-                continue
+        for production in self._applying(member):
             parts = production.parts
             if not member.first:
                 yield [self._part(part, member.parameter, False) for part in parts]
@@ -247,6 +252,20 @@ class Writer:
                 ]
                 if part.kind != "rule" or not self.may_be_empty(self._member(part, member.parameter, False)):
                     break
+
+    def _applying(self, member: RuleAt) -> Iterator[Production]:
+        """The productions of a member's rule that count for its parameter. Raises :class:`OutOfFuel` inside :meth:`decide`."""
+        costs = self._costs.get(member.rule)
+        if costs is None:
+            productions = self._draft.rules[member.rule].productions
+            costs = self._costs[member.rule] = [(production, _work_of(production)) for production in productions]
+        self.work += _MEMBER_WORK
+        for production, cost in costs:
+            self.work += cost
+            if self.work > self._most:
+                raise OutOfFuel
+            if applies(production, member.parameter):
+                yield production
 
     def _part(self, part: Part, parameter: int | None, first: bool) -> Symbol | RuleAt:
         if part.kind == "rule":
@@ -264,14 +283,23 @@ class Writer:
         """Whether a rule derives no lexeme at all. (A lexeme that matches the empty text is a lexeme.)"""
         return self.decide(self._empty, member._replace(first=False))
 
-    def decide(self, search: Search, member: RuleAt, part: Symbol | RuleAt | None = None) -> bool:
-        """An answer of ``search`` about a member, or a part of it; ``LimitExceeded`` with the rule's name."""
+    def decide(self, search: Search, member: RuleAt, part: Symbol | RuleAt | None = None, begun: int | None = None) -> bool:
+        """An answer of ``search`` about a member, or a part of it; ``LimitExceeded`` with the rule's name.
+
+        ``begun``: what ``work`` was before the first of several questions that belong together.
+        """
+        before = self._most
+        most = (self.work if begun is None else begun) + _MOST_WORK
+        self._most = min(before, most if self.is_settled else min(most, 2 * _MOST_WORK))
         try:
             return search.holds(member if part is None else part)
         except OutOfFuel:
             owner = self._draft.rules[member.rule].owner
             message = f"the rule {owner.name!r}: too many parameter values to decide which alternatives can be completed"
-            self._draft.scope.source.exceed(message, owner.at, expected=f"at most {_FUEL}")
+            expected = f"at most {_FUEL} of them, and {_MOST_WORK} units of work"
+            self._draft.scope.source.exceed(message, owner.at, expected=expected)
+        finally:
+            self._most = before
 
     def could_be_empty(self, part: Symbol | RuleAt) -> bool:
         """False only if a part surely derives no empty text: conditions are taken for true."""
@@ -284,10 +312,20 @@ class Writer:
 
     def _empty_sides(self, member: Hashable) -> Iterable[Sequence[Hashable]]:
         assert isinstance(member, RuleAt)
-        for production in self._draft.rules[member.rule].productions:
-            possible = all(part.kind == "rule" and self._maybe_empty[part.value] for part in production.parts)
-            if possible and applies(production, member.parameter):
+        for production in self._applying(member):
+            if all(part.kind == "rule" and self._maybe_empty[part.value] for part in production.parts):
                 yield [self._member(part, member.parameter, False) for part in production.parts]
+
+
+def _work_of(production: Production) -> int:
+    """Units of work of looking at an alternative under some parameter."""
+    work, conditions = _SIDE_WORK + _PART_WORK * len(production.parts), [production.condition]
+    for condition in conditions:  # grows
+        if condition is not None:
+            work += _CONDITION_WORK
+            if condition[0] in ("and", "or", "not"):
+                conditions += condition[1]
+    return work
 
 
 def _members_of(side: Sequence[Symbol | RuleAt]) -> list[RuleAt]:
@@ -304,7 +342,6 @@ class Parametric(Family[RuleAt]):
         self._writer = writer
         self._uses: dict[Symbol, None] = {}
         self._productive: Productive = lambda symbol: True
-        self._is_settled = False
         self._satisfiable = Search(self._satisfiable_sides, _FUEL, _MOST_FUEL)
         self._possible = Search(self._satisfiable_sides, _FUEL)
         self._nullable = Search(self._nullable_sides, _FUEL)
@@ -331,13 +368,14 @@ class Parametric(Family[RuleAt]):
         return self._writer.decide(self._satisfiable, value)
 
     def expand(self, value: RuleAt, productive: Productive) -> Iterable[Sequence[grammar.Part]]:
-        if not self._is_settled:  # rules are made when it is settled what is productive
-            self._is_settled = True
+        if not self._writer.is_settled:  # rules are made when it is settled what is productive
+            self._writer.is_settled = True
             self._productive = productive
             self._satisfiable.forget_failures()
             self._satisfiable.left = None
+        begun = self._writer.work
         for side in self._writer.sides(value):
-            can_end = all(self._writer.decide(self._satisfiable, member) for member in _members_of(side))
+            can_end = all(self._writer.decide(self._satisfiable, member, begun=begun) for member in _members_of(side))
             if can_end and all(map(productive, self._others(side))):
                 yield [self._writer.part(part) if isinstance(part, RuleAt) else part for part in side]
 
@@ -359,15 +397,16 @@ class Parametric(Family[RuleAt]):
         """The members that texts of ``member`` may begin with, and the others in it; ``is_checked``: those that can end."""
         leading: list[RuleAt] = []
         following: list[RuleAt] = []
+        begun = self._writer.work
         for side in self._writer.sides(member):
-            if is_checked and not all(self._writer.decide(self._possible, one) for one in _members_of(side)):
+            if is_checked and not all(self._writer.decide(self._possible, one, begun=begun) for one in _members_of(side)):
                 continue
             at_start = True
             for part in side:
                 if isinstance(part, RuleAt) and part.parameter is not None:
                     (leading if at_start else following).append(part)
                 at_start = at_start and self._writer.could_be_empty(part)
-                at_start = at_start and self._writer.decide(self._nullable, member, part)
+                at_start = at_start and self._writer.decide(self._nullable, member, part, begun)
         return leading, following
 
     # --- the empty text ---------------------------------------------------------------------------------------------------
