@@ -29,6 +29,7 @@ from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits, at_most
 from cdplugin.matcher import Grammar
 from cdplugin.memory import ByteLru, short_key, size_of
+from cdplugin.specs import popular
 from cdplugin.specs.base import JsonObject, JsonSchema, Spec
 from cdplugin.tally import too_many_nodes
 from cdplugin.vocab.vocabulary import Vocabulary
@@ -114,7 +115,9 @@ class Compiler:
             return Grammar(_build(ir, base, arena, self.limits), base.arena, arena, ir.relaxed)
 
     def _base_arena(self) -> BaseArena:
-        self._base = self._base or base_arena_of(self.vocab, self.limits, _shared_lexemes(), _characters())
+        if self._base is None:
+            popular.meet()
+            self._base = base_arena_of(self.vocab, self.limits, _shared_lexemes(), _characters())
         return self._base
 
     def save_learned(self, path: str | PathLike[str]) -> int:

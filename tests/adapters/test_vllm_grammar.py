@@ -18,6 +18,7 @@ import cdplugin as cd
 from cdplugin.adapters.serving.requests import MAX_CACHE_BYTES, ServerOptions, grammar_kind, spec_of
 from cdplugin.adapters.vllm import grammar as vllm_grammar
 from cdplugin.adapters.vllm.grammar import Engine, GrammarState, engine_for
+from cdplugin.specs import popular
 
 
 def state_of(text: str = CHOICE, kind: str = "CHOICE", stops: Iterable[int] | None = None, **limits: int) -> GrammarState:
@@ -387,3 +388,4 @@ def test_an_engine_belongs_to_a_tokenizer_and_a_width() -> None:
     compact = engine_for(tokenizer, 96, compact=True)
     assert compact is not engine and compact.options.whitespace == "compact"
     engine.warm()
+    assert popular.meet_all.cache_info().currsize == 1

@@ -199,7 +199,8 @@ class Engine:
         """Called with the grammar of a request that was just admitted; must not raise."""
 
     def warm(self) -> None:
-        """Load the kernels, and make what the first request would make: a second, or a minute where kernels are compiled."""
+        """Load the kernels, and make what first requests would make: two seconds, or a minute where kernels are compiled."""
+        from cdplugin.specs import popular
         from cdplugin.warmup import is_warm, warm_kernels
 
         if not is_warm():
@@ -207,6 +208,7 @@ class Engine:
                 "cdplugin: compiling kernels, once for this version (up to a minute; `cdplugin warmup` does it ahead)"
             )
         warm_kernels()
+        popular.meet_all()
         spec = spec_of("JSON", '{"type":"object","properties":{"a":{"type":"string"}}}', self.options)
         matcher = self.compiler.compile(spec).matcher()
         row = np.zeros((1, bitmask_words(self.vocab.size)), np.int32)
