@@ -12,7 +12,8 @@ from cdplugin.limits import Limits
 from cdplugin.specs.base import PlainSpec, Spec
 
 _SYNTAXES = {"gbnf": "gbnf", "xgrammar": "xgrammar", "ebnf": "xgrammar", "lark": "lark", "auto": "auto"}
-_RULE = re.compile(r"^[ \t]*[?!]?[A-Za-z_][\w.-]*(?:\[[^\]\n]*\])?[^\n\"'/#:=]*(::=|:|=)", re.MULTILINE)
+_OPTIONS = r'\[(?:"(?:\\.|[^"\\\n])*"|[^]"\n])*\]|\[[^]\n]*\]'  # with texts in quotes, which may hold brackets; or anything
+_RULE = re.compile(rf"^[ \t]*[?!]?[A-Za-z_][\w.-]*(?:{_OPTIONS})?[^\n\"'/#:=]*(::=|:|=)", re.MULTILINE)
 
 
 class Gbnf(PlainSpec):

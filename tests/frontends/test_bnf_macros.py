@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 
 import pytest
 
@@ -110,6 +111,32 @@ def test_options_constrain_as_in_xgrammar(grammar: str) -> None:
     assert ours == [word for word in words if peer_takes(grammar, word)] and ours
 
 
+EXCLUDES = {
+    'root ::= "<" r ">"\nr[excludes=("ab")] ::= [ab]*': (r"<[ab]*>", ["ab"]),
+    'root ::= r ("!" r)*\nr[excludes=("ab", "bb")] ::= [ab]+': (r"[ab]+(![ab]+)*", ["ab", "bb"]),
+    'root[max_chars=3, excludes=("aa")] ::= [ab!]*': (r"[ab!]{0,3}", ["aa"]),
+    'root ::= a "!" b\na[excludes=("a")] ::= [ab]*\nb[excludes=("bb")] ::= [ab]*': (r"b*!(?!.*bb)[ab]*", []),
+    'root[excludes=("aa")] ::= in*\nin[excludes=("b")] ::= [ab!]': (r"[a!]*", ["aa"]),
+    'root[excludes=("\\"", "é", "\\u0061b")] ::= [ab!"é]*': (r"[ab!\"é]*", ['"', "é", "ab"]),
+}
+
+
+@pytest.mark.parametrize("grammar", EXCLUDES)
+def test_excluded_texts_do_not_occur_in_a_rule(grammar: str) -> None:
+    """As later versions of xgrammar than 0.2.8 have it (their ``tests/python/test_rule_excludes.py``)."""
+    pattern, texts = EXCLUDES[grammar]
+    words = ["".join(word) for n in range(5) for word in itertools.product("ab!", repeat=n)] + ["é", 'a"', "bé"]
+    words += [f"<{word}>" for word in words]
+    expected = [word for word in words if re.fullmatch(pattern, word) and not any(text in word for text in texts)]
+    assert [word for word in words if takes(grammar, word)] == expected and expected
+
+
+def test_an_excluded_text_may_begin_in_a_rule_and_end_behind_it() -> None:
+    grammar = 'root ::= "\\"" body "\\"" tail\nbody[excludes=("<|open|>", "ab")] ::= [^"]*\ntail ::= "<|open|>" | ""\n'
+    assert takes(grammar, '"x<|ope"<|open|>') and takes(grammar, '"axb"')
+    assert not takes(grammar, '"x<|open|>"') and not takes(grammar, '"xaby"')
+
+
 def test_a_lazy_rule_ends_at_its_shortest_match() -> None:
     grammar = 'root ::= r [a-z!]*\nr[lazy, capture="r"] ::= [a-z]* "!"'
     matcher = COMPILER.compile(cd.Ebnf(grammar)).matcher()
@@ -155,6 +182,10 @@ def test_max_tokens_end_a_rule() -> None:
         ('root[lazy, lazy] ::= "a"', "an option twice: expected each option once, found 'lazy'"),
         ('root[lazy=1] ::= "a"', "expected lazy without a value"),
         ('root[temperature=-1] ::= "a"', "bad temperature: expected a number, not negative"),
+        ('root[excludes="a"] ::= "a"', r'bad excludes: expected texts \("…", …\), found .* - at line 1, column 15'),
+        ('root[excludes=("a", "")] ::= "b"', 'bad excludes: expected texts of at least one .*, column 21'),
+        ('root[excludes=("a" "b")] ::= "b"', r"unclosed excludes: expected , or \)"),
+        ('root[excludes=("b")] ::= "(" root ")" | "a"', "excludes of a rule that is not regular, 'root'"),
         ('root[lazy] ::= "(" root ")" | "a"', "lazy of a rule that is not regular, 'root', .* at line 1, column 6"),
         ('root[max_tokens=3] ::= a a\na[capture="a"] ::= "a"', "max_tokens of a rule that is not regular"),
         ('root[capture="a", capture_hidden_marker_rule_id=7] ::= "a"', "expected the number of a rule that is regular"),
@@ -167,6 +198,7 @@ def test_wrong_macros_and_options(grammar: str, message: str) -> None:
 
 def test_options_do_not_hide_the_notation() -> None:
     assert cd.Ebnf('root[capture="x", max_chars=3] ::= [a-z]*', syntax="auto").resolved_syntax() == "xgrammar"
+    assert cd.Ebnf('root[excludes=("]", "a")] ::= [a-z]*', syntax="auto").resolved_syntax() == "xgrammar"
     assert cd.Ebnf('start[capture="x", max_tokens=3]: /[a-z]*/', syntax="auto").resolved_syntax() == "lark"
 
 

@@ -1,6 +1,6 @@
 """What may stand in brackets after the name of a rule in xgrammar's notation: ``name[lazy, max_tokens=3, capture="x"] ::= …``.
 
-Source: xgrammar 0.2.8, ``str(grammar)`` of grammars that were made from Lark, and its tests.
+Source: xgrammar 0.2.8, ``str(grammar)`` of grammars that were made from Lark, and its tests; ``excludes``: its tests of later.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 
 from cdplugin.expr import ALL_BYTES, ANY_CHAR, EMPTY, Expr, both, byte_mask, cat, complement, repeat
 from cdplugin.frontends.bnf.scan import Scanner
+from cdplugin.frontends.free_text import without
 from cdplugin.frontends.source import suggestion
 from cdplugin.limits import BEYOND_TEXT
 
 _COUNTS = ("max_tokens", "max_chars", "capture_hidden_suffix_bytes", "capture_hidden_stop_bytes")
 _RULES = ("capture_hidden_body_rule_id", "capture_hidden_marker_rule_id")
 _NAMES = ("capture", "stop_capture")
-KNOWN = ("lazy", "temperature", *_NAMES, *_COUNTS, *_RULES)
-_SOME = ("lazy", "max_tokens", "max_chars", "capture", "temperature")
+KNOWN = ("lazy", "excludes", "temperature", *_NAMES, *_COUNTS, *_RULES)
+_SOME = ("lazy", "max_tokens", "max_chars", "excludes", "capture", "temperature")
 _REST = cat(byte_mask(ALL_BYTES), complement(EMPTY))
 
 
@@ -29,6 +30,7 @@ class RuleOptions:
     lazy: bool = False
     max_tokens: int | None = None
     max_chars: int | None = None
+    excludes: tuple[str, ...] = ()
     capture: str | None = None
     stop_capture: str | None = None
     hidden: int = 0
@@ -38,7 +40,7 @@ class RuleOptions:
     @property
     def needs_regular(self) -> str:
         """The first option that only a rule without recursion can have, or ``""``."""
-        return next((key for key in ("lazy", "max_chars", "max_tokens") if key in self.at), "")
+        return next((key for key in ("lazy", "max_chars", "excludes", "max_tokens") if key in self.at), "")
 
     @property
     def stands_alone(self) -> bool:
@@ -46,7 +48,10 @@ class RuleOptions:
         return self.max_tokens is not None or self.capture is not None or self.stop_capture is not None
 
     def shaped(self, expression: Expr) -> Expr:
-        """The texts that ``max_chars`` and ``lazy`` leave: short ones, and those no beginning of which matches."""
+        """The texts that ``excludes``, ``max_chars`` and ``lazy`` leave: those without some texts in them, short ones, and those
+        no beginning of which matches."""
+        if self.excludes:
+            expression = both(expression, without(self.excludes))
         if self.max_chars is not None and self.max_chars <= BEYOND_TEXT:
             expression = both(expression, repeat(ANY_CHAR, 0, self.max_chars))
         return both(expression, complement(cat(expression, _REST))) if self.lazy else expression
@@ -95,6 +100,8 @@ def _value(scanner: Scanner, out: RuleOptions, key: str) -> None:
         if not name:
             scanner.fail(f"bad {key}", at, expected="a name of at least one character", found='""')
         setattr(out, key, name)
+    elif key == "excludes":
+        out.excludes = _texts(scanner)
     elif key == "temperature":
         scanner.decimal()
     else:
@@ -105,3 +112,27 @@ def _value(scanner: Scanner, out: RuleOptions, key: str) -> None:
             setattr(out, key, number)
         else:
             out.hidden = number
+
+
+def _texts(scanner: Scanner) -> tuple[str, ...]:
+    """The texts of ``("a", "b")``."""
+    out: list[str] = []
+    opening = scanner.pos
+    expected = 'texts ("…", …)'
+    if scanner.peek() != "(":
+        scanner.fail("bad excludes", expected=expected)
+    while True:
+        scanner.pos += 1
+        scanner.skip(newlines=False)
+        if scanner.peek() != '"':
+            scanner.fail("bad excludes", expected=expected)
+        at = scanner.pos
+        out.append(scanner.literal())
+        if not out[-1]:
+            scanner.fail("bad excludes", at, expected="texts of at least one character", found='""')
+        scanner.skip(newlines=False)
+        if scanner.peek() == ")":
+            scanner.pos += 1
+            return tuple(out)
+        if scanner.peek() != ",":
+            scanner.fail("unclosed excludes", opening, expected=", or )", found=scanner.found())
