@@ -48,7 +48,7 @@ class RuleOptions:
         return self.max_tokens is not None or self.capture is not None or self.stop_capture is not None
 
     def shaped(self, expression: Expr) -> Expr:
-        """The texts that ``excludes``, ``max_chars`` and ``lazy`` leave: those without some texts in them, short ones, and those
+        """The texts that ``excludes``, ``max_chars`` and ``lazy`` leave: those without some texts, short ones, and those
         no beginning of which matches."""
         if self.excludes:
             expression = both(expression, without(self.excludes))
