@@ -15,9 +15,9 @@ def bit_flags(row: np.ndarray, size: int | None = None) -> np.ndarray:
     return np.unpackbits(row.view(np.uint8).reshape(-1), bitorder="little", count=size).view(np.bool_)
 
 
-def packed_bits(flags: np.ndarray, word: type = np.int32) -> np.ndarray:
-    """The row of integers with these bits: the reverse of :func:`bit_flags`, for a whole number of words."""
-    return np.packbits(flags, bitorder="little").view(word)
+def packed_bits(flags: np.ndarray) -> np.ndarray:
+    """The mask row (int32) with these bits: the reverse of :func:`bit_flags`, for a whole number of words."""
+    return np.packbits(flags, bitorder="little").view(np.int32)
 
 
 def bit_members(row: np.ndarray, size: int | None = None) -> np.ndarray:

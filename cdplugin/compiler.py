@@ -23,7 +23,6 @@ from cdplugin.engine.rules import SEARCH_BYTES, Lexemes, RuleSet, build_rules, p
 from cdplugin.engine.tracked import count_words
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
 from cdplugin.ir import EXACT, LAZY, GrammarIR, Symbol
-from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits, at_most
@@ -342,12 +341,11 @@ def _matches_text(arena: Arena, expression: int, nullable: bool) -> bool:
     is not empty.
     """
     try:
-        if not arena.call(kernels.OP_STATUS, expression) & kernels.MATCHES_SOMETHING:
+        if not arena.is_nonempty(expression):
             return False
     except LimitExceeded as error:
         message = "deciding whether an expression with '&' or '~' matches anything takes too much"
         raise LimitExceeded(message, expected=error.expected) from None
     if not nullable:
         return True
-    after = arena.derivatives(expression)
-    return any(arena.call(kernels.OP_STATUS, e) & kernels.MATCHES_SOMETHING for _, e in after)
+    return any(arena.is_nonempty(after) for _, after in arena.derivatives(expression))

@@ -149,12 +149,15 @@ class VocabularyError(CdpluginError, ValueError):
     """A tokenizer whose tokens cannot be mapped to bytes without guessing."""
 
 
-def caret_context(source: str, position: int, width: int = 70) -> str:
-    """The line of ``source`` around ``position`` (a code point index), at most ``width`` characters, with a caret under it."""
+_CONTEXT = 70  # characters of a line that an error shows
+
+
+def caret_context(source: str, position: int) -> str:
+    """The line of ``source`` around ``position`` (a code point index), at most 70 characters, with a caret under it."""
     position = max(0, min(position, len(source)))
     start = source.rfind("\n", 0, position) + 1
     end = source.find("\n", position)
     end = len(source) if end < 0 else end
-    left = max(start, position - width // 2)
-    right = min(end, left + width)
+    left = max(start, position - _CONTEXT // 2)
+    right = min(end, left + _CONTEXT)
     return "    " + source[left:right].replace("\t", " ") + "\n    " + " " * (position - left) + "^"

@@ -284,6 +284,10 @@ class Arena(OwnedTables):
                 self.set_table(layout.STACK, before)
                 pages.release(freed)
 
+    def is_nonempty(self, expression: int) -> bool:
+        """Whether an expression matches any text."""
+        return self.call(kernels.OP_STATUS, expression) & kernels.MATCHES_SOMETHING != 0
+
     def transitions(self, states: np.ndarray) -> np.ndarray:
         """What each byte leads to from lexer states (int64), int32 ``(states, 256)``: each as from :meth:`transition`."""
         states = np.ascontiguousarray(states, np.int64)

@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from cdplugin import expr, forking
+from cdplugin.bits import members
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.programs import Program, characters_code, known_words
 from cdplugin.engine.shared_bases import LEAST_BYTES, SharedBases
@@ -45,12 +46,12 @@ class BaseArena:
 
 def spellable_bytes(vocab: Vocabulary) -> bytes:
     """The bytes that some token brings."""
-    return _members(~vocab.absent_bytes & expr.ALL_BYTES)
+    return _spellable(vocab.absent_bytes)
 
 
 @fixed_cache(64, entry_bytes=700)
-def _members(mask: int) -> bytes:
-    return bytes(byte for byte in range(256) if mask >> byte & 1)
+def _spellable(absent: int) -> bytes:
+    return bytes(members(~absent & expr.ALL_BYTES))
 
 
 _lock = threading.Lock()

@@ -12,20 +12,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cdplugin import expr
 from cdplugin.engine.arena import Arena
-from cdplugin.engine.programs import KINDS, bytes_words
+from cdplugin.engine.programs import Program, bytes_words, known_words
 from cdplugin.expr import Expr
 from cdplugin.ir import MOST_COUNTED, GrammarIR, Part, Texts, TrackedLexeme
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.regex.expressions import EMPTY
-from cdplugin.kernels.regex.programs import CONSTANT, KEEP, LOAD
+from cdplugin.kernels.regex.programs import CONSTANT, KEEP
 from cdplugin.kernels.store import layout
 
 _MOST_LEVELS, _MOST_STATES = 80, 300  # bytes of a text, and derivatives, up to which values are counted
 _ID_SHIFT = 32
-_VALUE_BYTES, _NODE_BYTES = 700, 120
-"""A value or a place, and a node of an expression, with what is known of them."""
+_VALUE_BYTES, _NODE_BYTES, _EDGE_BYTES = 700, 120, 150
+"""A value or a place, a node of an expression, an edge or a node of a tree of texts, with what is known of them."""
 
 
 class _Place(NamedTuple):
@@ -70,7 +69,7 @@ class ValueTracker:
         return _VALUE_BYTES * (len(self._value) + len(self._places)) + self._build.nbytes + remaining
 
     def lexeme(self, tracked: TrackedLexeme, nonterminal: int) -> int | None:
-        """The number of a lexeme for ``kept`` in a rule of ``nonterminal``; None if all its texts are excluded.
+        """The number of a lexeme for ``tracked`` in a rule of ``nonterminal``; None if all its texts are excluded.
 
         Raises :class:`LimitExceeded` where that cannot be decided.
         """
@@ -107,7 +106,7 @@ class ValueTracker:
         last, result = self._last.get(number, (None, EMPTY))
         if last is not excluded:  # else it stands beside one that has changed
             result = self._build.without(expression, excluded)
-            if not self._arena.call(kernels.OP_STATUS, result) & kernels.MATCHES_SOMETHING:
+            if not self._arena.is_nonempty(result):
                 result = EMPTY
             self._last[number] = excluded, result
         return result
@@ -166,7 +165,7 @@ class Builder:
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
-        self._known: dict[int, int] = {}
+        self._known: dict[int, tuple[int, ...]] = {}  # :func:`known_words`
         self._alive: list[Expr] = []  # so that the ids of nodes stay their own
 
     @property
@@ -177,50 +176,23 @@ class Builder:
     def without(self, expression: int, excluded: Expr) -> int:
         """``expression & ~excluded``."""
         self._alive.append(excluded)
-        words: list[int] = [CONSTANT, expression]
-        fresh: dict[int, int] = {}
-        pending: list[tuple[Expr, bool]] = [(excluded, False)]
-        while pending:
-            node, visited = pending.pop()
-            op, args, key = node.op, node.args, id(node)
-            if key in self._known:
-                words += (CONSTANT, self._known[key])
-            elif key in fresh:
-                words += (LOAD, fresh[key])
-            elif op in (expr.EMPTY_OP, expr.EPSILON_OP):
-                words.append(layout.K_EPSILON if op == expr.EPSILON_OP else layout.K_EMPTY)
-            elif op == expr.BYTES_OP:
-                words += bytes_words(args[0])
-            elif op == expr.LITERALS_OP or visited:
-                if op == expr.LITERALS_OP:
-                    _emit_literals(args, words)
-                elif op == expr.NOT_OP:
-                    words.append(layout.K_NOT)
-                elif op == expr.REPEAT_OP:
-                    words += (layout.K_REPEAT, args[1], -1 if args[2] is None else args[2])
-                else:
-                    words += (KINDS[op], len(args))
-                fresh[key] = len(fresh)
-                words += (KEEP, fresh[key])
-            else:
-                pending.append((node, True))
-                pending += [(child, False) for child in reversed(args) if isinstance(child, Expr)]
-        words += (layout.K_NOT, layout.K_AND, 2)
-        result, made = self._arena.evaluate(words, len(fresh))
-        self._known.update(zip(fresh, made, strict=True))
+        program = _Further(self._arena.limits, known=self._known)
+        program.add(excluded)
+        words = [CONSTANT, expression, *program.words, layout.K_NOT, layout.K_AND, 2]
+        result, made = self._arena.evaluate(words, program.n_results)
+        self._known |= known_words({node: made[number] for node, number in program.results().items()})
         return result
 
 
-def _emit_literals(texts: Sequence[bytes], words: list[int]) -> None:
-    """A set of texts without the arena's table of literals, which does not grow."""
-    for text in texts:
-        if not text:
-            words.append(layout.K_EPSILON)
-            continue
-        for byte in text:
-            words += bytes_words(1 << byte)
-        words += (layout.K_CAT, len(text))
-    words += (layout.K_ALT, len(texts))
+class _Further(Program):
+    """A program for an arena that is used: without its table of literals, which does not grow any more."""
+
+    def _literals_words(self, texts: tuple[bytes, ...], positive: bool) -> tuple[int, ...]:
+        words: list[int] = []
+        for text in texts:
+            parts = [word for byte in text for word in bytes_words(1 << byte)]
+            words += (*parts, layout.K_CAT, len(text)) if text else (layout.K_EPSILON,)
+        return (*words, layout.K_ALT, len(texts))
 
 
 def count_words(arena: Arena, expression: int) -> int:
@@ -243,9 +215,6 @@ def count_words(arena: Arena, expression: int) -> int:
         if total >= MOST_COUNTED or not level:
             break
     return min(total, MOST_COUNTED)
-
-
-_NODE_BYTES = 150
 
 
 class _Node:
@@ -314,12 +283,12 @@ class Remaining:
             _alternatives([expression for byte, (expression, _) in path[above][1].items() if byte != text[above]], 1, words)
         expression, kept = self._arena.evaluate(words, depth)
         new = _Node(node.low, node.high, node.count - 1, expression if not depth else EMPTY, edges)
-        self.nbytes += _NODE_BYTES + getsizeof(edges)
+        self.nbytes += _EDGE_BYTES + getsizeof(edges)
         for above in range(depth - 1, -1, -1):
             node, edges = path[above]
             edges = {**edges, text[above]: (kept[above], new)}
             new = _Node(node.low, node.high, node.count - 1, EMPTY if above else expression, edges)
-            self.nbytes += _NODE_BYTES + getsizeof(edges)
+            self.nbytes += _EDGE_BYTES + getsizeof(edges)
         return new
 
     def _edges(self, node: _Node, begun: bytes) -> dict[int, tuple[int, _Node]]:
@@ -341,7 +310,7 @@ class Remaining:
             _, kept = self._arena.evaluate([*words, layout.K_ALT, len(edges)], len(edges))
             edges = {byte: (expression, after) for expression, (byte, (_, after)) in zip(kept, edges.items(), strict=True)}
         node.edges = edges
-        self.nbytes += getsizeof(edges) + 2 * _NODE_BYTES * len(edges)
+        self.nbytes += getsizeof(edges) + 2 * _EDGE_BYTES * len(edges)
         return edges
 
 

@@ -136,7 +136,7 @@ class Budgets:
     """
 
     def __init__(self, arena: Arena, endings: completion.Endings, stops: np.ndarray) -> None:
-        self.arena = self._arena = arena
+        self.arena = arena
         self._endings = endings
         self._stops = stops
         self._stop_list = stops[1:].tolist()
@@ -195,7 +195,7 @@ class Budgets:
                 levels = growth.few_levels(cursor, budget - self.last)
                 if 2 * self._left_after(cursor, growth, levels) + 1 + self.last <= budget:
                     return budget, len(tokens), seen
-        if self._bounds_known or self._arena.header[layout.HAS_CLOCKS]:
+        if self._bounds_known or self.arena.header[layout.HAS_CLOCKS]:
             return *ALWAYS, None
         is_far = _ROOM * self._left_after(cursor, None, -1) + _LEAST_ROOM <= budget
         return (budget, len(tokens), seen) if is_far else (*ALWAYS, None)
@@ -211,8 +211,8 @@ class Budgets:
             if len(self._most_after) > _MOST_CURSORS:
                 self._most_after.clear()
             try:
-                with self._arena.one_budget(self._arena.limits.max_step_work):
-                    row = self._arena.mask(cursor, self._stops)
+                with self.arena.one_budget(self.arena.limits.max_step_work):
+                    row = self.arena.mask(cursor, self._stops)
                     if growth is not None:
                         growth.leave_deep(cursor, row, levels)
                     leave_out(row, self._stop_list)
@@ -233,8 +233,8 @@ class Budgets:
             if unit is None:
                 continue
             try:
-                with self._arena.one_budget(GRANT):
-                    growth = Growth(self._arena, self._endings.costs.measures, unit)
+                with self.arena.one_budget(GRANT):
+                    growth = Growth(self.arena, self._endings.costs.measures, unit)
             except LimitExceeded:
                 continue
             if not growth.is_known:
@@ -245,7 +245,7 @@ class Budgets:
 
     def _bytes(self) -> Unit | None:
         """Costs in bytes, where each is a token of its own."""
-        arena = self._arena
+        arena = self.arena
         texts = arena.vocab.tokens
         if not self._endings.spells_bytes or any(len(texts[token] or b"") == 1 for token in self._stop_list):
             return None
@@ -262,7 +262,7 @@ class Budgets:
 
     def _tokens(self) -> Unit | None:
         """Costs in tokens, which are known of endings of the fewest bytes."""
-        return token_costs(self._arena, self._endings, self._stops) if self._arena.is_exact else None
+        return token_costs(self.arena, self._endings, self._stops) if self.arena.is_exact else None
 
     def knows(self, cursor: int) -> bool:
         """Whether the tokens of a place were looked at before."""
@@ -325,7 +325,7 @@ class Budgets:
 
     def _profile(self, cursor: int, text: list[int]) -> tuple[Profile, bool]:
         """:meth:`profile`, and whether all endings were looked for."""
-        arena = self._arena
+        arena = self.arena
         if len(self._left) > _MOST_CURSORS:
             self._left.clear()
             self._next.clear()
@@ -356,7 +356,7 @@ class Budgets:
 
     def _known_after(self, cursor: int, text: list[int]) -> np.ndarray:
         """What must come after each token at most, int64, the stop token included; :data:`FAR` where that is not known."""
-        out = np.full(32 * self._arena.header[layout.WORDS], FAR, np.int64)
+        out = np.full(32 * self.arena.header[layout.WORDS], FAR, np.int64)
         for growth in self._growths():
             found = growth.after_tokens(cursor, text)
             if found is not None:
@@ -367,7 +367,7 @@ class Budgets:
         """Where the tokens of a place lead that do not end the text. The last answer is kept."""
         known = self._last_places
         if known is None or known.cursor != cursor:
-            row = self._arena.mask(cursor, self._stops)
+            row = self.arena.mask(cursor, self._stops)
             rest = row.copy()
             leave_out(rest, self._stop_list)
             known = self._last_places = _Places(cursor, row, *self._successors(cursor, rest))
@@ -379,11 +379,11 @@ class Budgets:
         The last value: whether it is after all.
         """
         if not self._is_tracked:
-            return *successors(self._arena, cursor, row), True
+            return *successors(self.arena, cursor, row), True
         allowed = np.flatnonzero(bit_flags(row)).tolist()
         some = allowed[:: -(-len(allowed) // _SOME)] if allowed else []
         if 2 * len({self._follow(cursor, token) for token in some}) <= len(some) or len(allowed) <= MOST_PLACES:
-            found = few_successors(self._arena, cursor, row, MOST_PLACES)
+            found = few_successors(self.arena, cursor, row, MOST_PLACES)
             if found is not None:
                 return *found, True
         tokens = allowed[:LOOKED_AT]
@@ -391,7 +391,7 @@ class Budgets:
             tokens.insert(0, self._next[cursor])
         numbers = np.full(32 * len(row), -1, np.int32)
         after: dict[int, int] = {}
-        head = self._arena.header
+        head = self.arena.header
         enough = int(head[layout.WORK_LEFT]) - PLACES_WORK
         for token in tokens:
             place = self._follow(cursor, token)
@@ -412,7 +412,7 @@ class Budgets:
         known = self._left.get(cursor)
         if known is not None:
             return known
-        arena = self._arena
+        arena = self.arena
         if arena.header[layout.WORK_LEFT] < 0:
             return FAR  # not for ever: the next place's tokens have a grant of their own
         try:
@@ -432,7 +432,7 @@ class Budgets:
 
         Cursors that differ in their texts only mostly end alike: what was found from another one is tried first.
         """
-        alike = tuple(self._arena.pairs(cursor)) if self._is_tracked else ()
+        alike = tuple(self.arena.pairs(cursor)) if self._is_tracked else ()
         tokens = self._ways.get(alike)
         path = None if tokens is None else self._path(cursor, tokens)
         if tokens is None or path is None:
@@ -488,20 +488,20 @@ class Budgets:
                         self._drop(before)
 
     def _accepts(self, cursor: int) -> bool:
-        return bool(self._arena.call(kernels.OP_ACCEPTS, cursor))
+        return bool(self.arena.call(kernels.OP_ACCEPTS, cursor))
 
     def _may_stop(self, cursor: int) -> bool:
         """Whether a stop token may come: after an ending, or because the rules name it."""
         if self._accepts(cursor):
             return True
-        named = self._stop_list if self._arena.header[layout.HAS_TERMINALS] else ()
+        named = self._stop_list if self.arena.header[layout.HAS_TERMINALS] else ()
         return any(self._follow(cursor, token) == TERMINATED for token in named)
 
     def _follow(self, cursor: int, token: int) -> int:
         """The cursor after a token; :data:`TERMINATED` after one that ends the text."""
         if token in self._stop_list:
-            return after_stop(self._arena, cursor, token)
-        return self._arena.call(kernels.OP_ACCEPT, cursor, token, 1)
+            return after_stop(self.arena, cursor, token)
+        return self.arena.call(kernels.OP_ACCEPT, cursor, token, 1)
 
     # --- fewer tokens ---------------------------------------------------------------------------------------------------------
 
@@ -514,7 +514,7 @@ class Budgets:
         found = False
         self._search_left = SEARCH_WORK
         if length >= 0:
-            with self._arena.one_budget(GRANT):
+            with self.arena.one_budget(GRANT):
                 for after in self._cursors_after(cursor):
                     left = self._left.get(after, FAR)
                     if length < left <= length + SEARCH_GAP and length > self._tried.get(after, -1):
@@ -537,7 +537,7 @@ class Budgets:
         """Whether an ending of at most ``length`` tokens is found from a cursor: A* over tokens (Hart, Nilsson and Raphael,
         1968), the shortest text's bytes over a longest token's as what is left at least.
         """
-        head = self._arena.header
+        head = self.arena.header
         order = count()
         pending = [(self._least(start), next(order), 0, start)]
         best = {start: 0}

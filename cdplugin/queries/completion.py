@@ -149,7 +149,7 @@ class Endings:
     """Short endings in one arena. The caller holds the arena's lock."""
 
     def __init__(self, arena: Arena) -> None:
-        self.arena = self._arena = arena
+        self.arena = arena
         self.costs = Costs(arena, Measures(arena))  # estimates in bytes
         self._next: dict[int, Edge] = {}  # on a way that was found
         self._length: dict[int, int] = {}  # in bytes, to the end of that way
@@ -174,10 +174,10 @@ class Endings:
         if cursor in self._next:
             return _flat(self._follow(cursor))
         try:
-            return _flat(self._find(cursor, self._arena.limits.max_completion_steps if most is None else most))
+            return _flat(self._find(cursor, self.arena.limits.max_completion_steps if most is None else most))
         finally:
-            if self._arena.account is not None:
-                self._arena.account.note("endings", self.nbytes)
+            if self.arena.account is not None:
+                self.arena.account.note("endings", self.nbytes)
 
     def followed(self, cursor: int, stops: np.ndarray, follow: Callable[[list[int]], T | None]) -> T | None:
         """What ``follow`` makes of an ending: of the fewest tokens that spell it; where that is None, of one token for each
@@ -193,18 +193,18 @@ class Endings:
     def spelled(self, text: bytes, stops: np.ndarray) -> int:
         """How few tokens spell a text, which are left on the stack; or ``NOT_SPELT`` plus a place."""
         data = np.frombuffer(text, np.uint8)
-        return self._arena.call(kernels.OP_SPELL, data.ctypes.data, len(data), stops.ctypes.data)
+        return self.arena.call(kernels.OP_SPELL, data.ctypes.data, len(data), stops.ctypes.data)
 
     def _fewest(self, text: bytes, stops: np.ndarray) -> list[int]:
         """The fewest tokens that spell a text. Raises :class:`EngineError` where none do."""
         found = self.spelled(text, stops)
         if found >= mask_layout.NOT_SPELT:
             raise EngineError(f"no tokens spell {text[found - mask_layout.NOT_SPELT :][:40]!r}")
-        return self._arena.tables[layout.STACK][:found].tolist()
+        return self.arena.tables[layout.STACK][:found].tolist()
 
     def _singly(self, text: bytes, banned: set[int]) -> list[int]:
         """One token for each byte of a text. Raises :class:`EngineError` where some byte has none."""
-        single = self._arena.vocab.token_of[0]
+        single = self.arena.vocab.token_of[0]
         found = [single.get(text[i : i + 1], -1) for i in range(len(text))]
         if -1 in found or not banned.isdisjoint(found):
             raise EngineError(f"no tokens spell the bytes of {text[:40]!r}")
@@ -213,12 +213,12 @@ class Endings:
     @property
     def spells_bytes(self) -> bool:
         """Whether each byte that expressions have is a token of its own."""
-        return len(self._single) >= _ALL_BYTES - self._arena.vocab.absent_bytes.bit_count()
+        return len(self._single) >= _ALL_BYTES - self.arena.vocab.absent_bytes.bit_count()
 
     def bytes_left(self, cursor: int) -> int:
         """A lower bound of an ending's bytes, as far as the rules made so far say; :data:`FAR` where they say nothing."""
         left = self.costs.of_cursor(cursor, demand=False)
-        if left < FAR and self._arena.header[layout.HAS_TRACKED]:
+        if left < FAR and self.arena.header[layout.HAS_TRACKED]:
             return min(left, 1)  # of names the longest are counted
         return left
 
@@ -232,7 +232,7 @@ class Endings:
 
         The bytes are read off the rules, which takes less than a search, above all where the ending is long.
         """
-        arena, head = self._arena, self._arena.header
+        arena, head = self.arena, self.arena.header
         if arena.expand is not None or head[layout.HAS_CLOCKS] or head[layout.HAS_TRACKED] or not self.spells_bytes:
             return None
         if not arena.is_exact or arena.lexemes[:, layout.X_FENCE].any():
@@ -294,11 +294,11 @@ class Endings:
                         frontier.push(taken, left, False, cursor)
                         continue
                 closed.add(cursor)
-                if cursor in self._next or (self._estimate(cursor) == 0 and self._arena.call(kernels.OP_ACCEPTS, cursor)):
+                if cursor in self._next or (self._estimate(cursor) == 0 and self.arena.call(kernels.OP_ACCEPTS, cursor)):
                     return self._remember(start, cursor, came)
             budget.take()
             edges = self._looked_at(cursor, estimate, by_tokens)
-            self._arena.spend(_EDGE_WORK * len(edges))
+            self.arena.spend(_EDGE_WORK * len(edges))
             frontier.follow(cursor, taken, estimate, edges, shown)
         return None
 
@@ -307,7 +307,7 @@ class Endings:
         is not known comes after it: rules would be made to find an ending that is no shorter.
         """
         words = None if by_tokens else self._words_at(cursor)
-        if not self._arena.header[layout.HAS_TERMINALS] and words is not None and len(words) > _MANY_EDGES:
+        if not self.arena.header[layout.HAS_TERMINALS] and words is not None and len(words) > _MANY_EDGES:
             return [
                 (text, _Way(cursor, text, row, symbol), len(text), max(estimate - len(text), 0), True)
                 for text, row, symbol in words
@@ -339,7 +339,7 @@ class Endings:
         """The bytes that an edge stands for."""
         if isinstance(edge, bytes):
             return edge
-        return self._arena.vocab.tokens[~edge] or b"?"
+        return self.arena.vocab.tokens[~edge] or b"?"
 
     def _remember(self, start: int, end: int, came: dict[int, tuple[int, bytes | int]]) -> list[bytes | int]:
         """Note the way to ``end`` for every cursor on it; returns its edges, with those that were known from ``end`` on."""
@@ -373,7 +373,7 @@ class Endings:
 
     def _edges(self, cursor: int, words: list[tuple[bytes, int, int]] | None) -> list[Edge]:
         """The cursors that ``words`` (:meth:`_words_at`), or single bytes, and token terminals lead to, each once."""
-        arena = self._arena
+        arena = self.arena
         found = self._word_edges(words)
         if found is None:
             places = arena.call(kernels.OP_EDGES, cursor, self._byte_tokens.ctypes.data, len(self._byte_tokens))
@@ -399,16 +399,16 @@ class Endings:
 
     def _after_word(self, row: int, symbol: int) -> int:
         """The cursor after a lexeme alone, where others may end with it: what it allows is legal."""
-        return self._arena.call(kernels.OP_START_OF, self._arena.call(kernels.OP_SCAN, row, symbol))
+        return self.arena.call(kernels.OP_START_OF, self.arena.call(kernels.OP_SCAN, row, symbol))
 
     def _words_at(self, cursor: int) -> list[tuple[bytes, int, int]] | None:
         """A shortest word of each lexeme of a cursor, the row before it, and its symbol; None where edges have to be bytes."""
-        arena = self._arena
+        arena = self.arena
         if arena.header[layout.HAS_CLOCKS] or arena.header[layout.HAS_TRACKED]:
             return None
         lexemes = arena.tables[layout.LEXEMES]
         found: list[tuple[int, int, int]] = []
-        for row, state in self._arena.pairs(cursor):
+        for row, state in self.arena.pairs(cursor):
             for word in arena.open_words(state):
                 record = (word >> 32) * layout.LEXEME_WORDS
                 if lexemes[record + layout.X_N_RANGES]:
@@ -430,7 +430,7 @@ class Endings:
         """Whether an expression has no ``&`` and ``~``, and a shortest word that is not very long."""
         if root in self._words:
             return self._words[root] is not None
-        return self._arena.is_pure(root) and self.costs.matches.of(root) <= _LONGEST_WORD
+        return self.arena.is_pure(root) and self.costs.matches.of(root) <= _LONGEST_WORD
 
     def word(self, root: int) -> bytes | None:
         """A shortest word of an expression without ``&`` and ``~``; None of others, long ones, and bytes without tokens."""
@@ -445,7 +445,7 @@ class Endings:
 
     def _spell(self, root: int) -> bytes | None:
         """:meth:`word`, written from left to right. What is pending: expressions, and ``(text so far, times)`` to repeat."""
-        arena = self._arena
+        arena = self.arena
         out = bytearray()
         pending: list[int | tuple[int, int]] = [root]
         written = 0
@@ -478,32 +478,32 @@ class Endings:
 
     def _shortest_literal(self, low: int, high: int, depth: int) -> bytes:
         """The shortest of some literals, less their first bytes."""
-        offsets = self._arena.tables[layout.LITERAL_OFFSETS][low : high + 1]
+        offsets = self.arena.tables[layout.LITERAL_OFFSETS][low : high + 1]
         shortest = int(np.diff(offsets).argmin())
-        return self._arena.tables[layout.LITERAL_BYTES][int(offsets[shortest]) + depth : int(offsets[shortest + 1])].tobytes()
+        return self.arena.tables[layout.LITERAL_BYTES][int(offsets[shortest]) + depth : int(offsets[shortest + 1])].tobytes()
 
     def only_byte(self, cursor: int) -> int | None:
         """The byte that every legal continuation begins with; None if there are several, or none."""
-        found = self._arena.call(kernels.OP_ONLY_BYTE, cursor)
+        found = self.arena.call(kernels.OP_ONLY_BYTE, cursor)
         return found - 1 if found else None
 
     def _token_edges(self, cursor: int) -> list[Edge]:
         """The cursors that allowed tokens lead to, each once."""
-        row = self._arena.mask(cursor)
+        row = self.arena.mask(cursor)
         leave_out(row, self._stops)
-        cursors, numbers = successors(self._arena, cursor, row)
+        cursors, numbers = successors(self.arena, cursor, row)
         tokens = np.flatnonzero(numbers >= 0)
-        self._arena.spend(_TOKEN_WORK * len(tokens))
-        offsets = self._arena.vocab.token_offsets
+        self.arena.spend(_TOKEN_WORK * len(tokens))
+        offsets = self.arena.vocab.token_offsets
         tokens = tokens[np.argsort(offsets[tokens + 1] - offsets[tokens], kind="stable")]  # the shortest first
         _, first = np.unique(numbers[tokens], return_index=True)
         return [(~token, after) for token, after in zip(tokens[first].tolist(), cursors, strict=True)]
 
     def terminals(self, cursor: int) -> dict[int, int]:
         """Token terminals that may come at a cursor: a token of each, and the terminal's number."""
-        arena = self._arena
+        arena = self.arena
         out: dict[int, int] = {}
-        for row, state in self._arena.pairs(cursor):
+        for row, state in self.arena.pairs(cursor):
             states = [state]
             for lexeme in arena.longest(state):
                 after = arena.call(kernels.OP_SCAN, row, lexeme)
@@ -518,7 +518,7 @@ class Endings:
     def _token_of(self, lexeme: int) -> int | None:
         """A token that a terminal stands for, rather one that does not end texts; None if the lexeme is no terminal."""
         record = lexeme * layout.LEXEME_WORDS
-        lexemes, ranges = self._arena.tables[layout.LEXEMES], self._arena.tables[layout.TOKEN_RANGES]
+        lexemes, ranges = self.arena.tables[layout.LEXEMES], self.arena.tables[layout.TOKEN_RANGES]
         first, n = int(lexemes[record + layout.X_RANGES]), int(lexemes[record + layout.X_N_RANGES])
         for i in range(first, first + n):
             low, high = int(ranges[2 * i]), int(ranges[2 * i + 1])

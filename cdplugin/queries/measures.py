@@ -96,7 +96,6 @@ class Measures:
 
 
 _MADE_OF_PARTS = (layout.K_CAT, layout.K_ALT, layout.K_AND, layout.K_NOT, layout.K_REPEAT)
-_NODE_WORK = 300  # units of work (Limits.max_step_work) of a node of an expression
 _BESIDE = 4  # bytes by which a text gets out of the way of what is forbidden, once that is over
 
 

@@ -18,6 +18,8 @@ common with a competing lexeme?
 
 from __future__ import annotations
 
+from functools import reduce
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -266,24 +268,17 @@ class _Separators:
         """Whether nothing that may begin in a row goes on with a word by one of some bytes."""
         if self._fenced_after(word, row) & first:
             return False
-        rest = self._union(row)
-        for byte in word:
-            rest = self._derive(rest, byte)
+        rest = reduce(self._derive, word, self._union(row))
         return not any(self._derive(rest, byte) != expressions.EMPTY for byte in members(self._first_bytes(rest) & first))
 
     def _matches(self, expression: int, word: bytes) -> bool:
-        for byte in word:
-            expression = self._derive(expression, byte)
-        return self._arena.has_flag(expression, expressions.NULLABLE)
+        return self._arena.has_flag(reduce(self._derive, word, expression), expressions.NULLABLE)
 
     def _has_lazy(self, word: bytes) -> bool:
         """Whether a lexeme that ends at its first match has ended in a word, or at its end."""
-        rest = self._lazy
-        for byte in word:
-            rest = self._derive(rest, byte)
-            if self._arena.has_flag(rest, expressions.NULLABLE):
-                return True
-        return False
+        ended = accumulate(word, self._derive, initial=self._lazy)
+        next(ended)  # before the word
+        return any(self._arena.has_flag(rest, expressions.NULLABLE) for rest in ended)
 
     def _first_bytes(self, expression: int) -> int:
         """Bytes that a match may begin with, and maybe others."""
@@ -339,18 +334,14 @@ class _Separators:
 
     def _meet(self, one: int, other: int) -> bool:
         """Whether two expressions have a text in common."""
-        both, _ = self._arena.evaluate([CONSTANT, one, CONSTANT, other, layout.K_AND, 2], 0)
-        return self._is_nonempty(both)
-
-    def _is_nonempty(self, expression: int) -> bool:
-        return self._arena.call(kernels.OP_STATUS, expression) & kernels.MATCHES_SOMETHING != 0
+        return self._arena.is_nonempty(self._arena.evaluate([CONSTANT, one, CONSTANT, other, layout.K_AND, 2], 0)[0])
 
     def _derive(self, expression: int, byte: int) -> int:
         """A derivative, ``EMPTY`` where nothing goes on."""
         if expression == expressions.EMPTY:
             return expressions.EMPTY
         child = self._arena.call(kernels.OP_DERIVE, expression, byte)
-        return child if self._is_nonempty(child) else expressions.EMPTY
+        return child if self._arena.is_nonempty(child) else expressions.EMPTY
 
 
 class _Followers(NamedTuple):
