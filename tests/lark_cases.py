@@ -434,6 +434,12 @@ DIFFERENCES: dict[str, tuple[str, str, set[str], set[str]]] = {
         set(),
         {" ", "  ", "    ", " 1"},
     ),
+    "a lazy lexeme drops what was open beside it, also where its first byte ended the lexeme before": (
+        'start: /x+/ (a "!" | "abc")\na[lazy]: "a".."f"\n',
+        "x",
+        set(),
+        {"ab", "abc"},
+    ),
     "a lazy lexeme ends at its shortest match, also where its first byte ended what is ignored": (
         "start: T a\nT: /[a-c]{1,3}/\na[lazy]: /[a-c]+/\n%ignore / +/",
         "abc b",
