@@ -54,5 +54,7 @@ longest_of = field(layout.LEXER_STATES, lexer_layout.LEXER_WORDS, lexer_layout.L
 """The LONGEST lexemes that match in it, a ``K_ACCEPTED`` value; 0: none."""
 roles_of = field(layout.LEXER_STATES, lexer_layout.LEXER_WORDS, lexer_layout.L_ROLES)
 """The roles of its lexemes, bit r for role r."""
+far_of = field(layout.LEXER_STATES, lexer_layout.LEXER_WORDS, lexer_layout.L_FAR)
+"""The state without words that no token reads to their end, 0: not looked for."""
 mask_base_of = field(layout.LEXER_STATES, lexer_layout.LEXER_WORDS, lexer_layout.L_BASE)
 """Its mask base in the whole trie, -1: not computed."""

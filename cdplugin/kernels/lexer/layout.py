@@ -5,7 +5,7 @@ TRANSITIONS (:mod:`cdplugin.kernels.lexer.rows`).
 """
 
 L_VALUE, L_ACCEPTED, L_REST, L_PLAIN_RUN, L_SATURATED, L_BASE, L_LONGEST, L_SIMPLIFIED, L_ROLES, L_OWN = range(10)
-L_N_HEADS, L_HEADS, L_LOOPS, L_ROW, L_COUNTED, LEXER_WORDS = 13, 14, 17, 18, 19, 20
+L_N_HEADS, L_HEADS, L_LOOPS, L_ROW, L_COUNTED, L_FAR, LEXER_WORDS = 13, 14, 17, 18, 19, 20, 21
 """A lexer state in LEXER_STATES. What is found only when it is asked for begins as the value in brackets.
 
 | field | what | unit | written by | read by |
@@ -24,6 +24,7 @@ L_N_HEADS, L_HEADS, L_LOOPS, L_ROW, L_COUNTED, LEXER_WORDS = 13, 14, 17, 18, 19,
 | L_HEADS | these bytes, ascending | 3 words, 8 bytes in each | heads | heads, rows |
 | L_LOOPS | bit k: each byte of kind k (or character) leads back [-1] | trie.BYTE_KIND as bits | masks.walk | bases._walk |
 | L_ROW | its transition row [-1] | index in TRANSITIONS | rows | rows, lexer, bases._walk |
+| L_FAR | the state without words that no token ends [0] | lexer state | masks.far_words | masks.far_words |
 | L_COUNTED | whether some expression has counts that may be cut | 0, 1 | lexer | saturated_within |
 """
 

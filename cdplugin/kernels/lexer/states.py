@@ -66,6 +66,7 @@ def _new_lexer_state(h, value, accepted, rest):
     records[record + lexer_layout.L_BASE] = -1
     records[record + lexer_layout.L_LONGEST] = 0
     records[record + lexer_layout.L_SIMPLIFIED] = 0
+    records[record + lexer_layout.L_FAR] = 0
     records[record + lexer_layout.L_N_HEADS] = -1
     records[record + lexer_layout.L_LOOPS] = -1
     records[record + lexer_layout.L_ROW] = -1

@@ -48,6 +48,7 @@ from cdplugin.kernels.lexer.rows import has_long_row, is_beside, known_transitio
 from cdplugin.kernels.lexer.simplified import simplified_state
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.masks.ends import add_end, group_ends
+from cdplugin.kernels.masks.far_words import is_spelled, spell_far_words
 from cdplugin.kernels.masks.fields import groups_of, n_groups_of, parent_of, record_base
 from cdplugin.kernels.masks.neighbours import neighbour_of, note_walked
 from cdplugin.kernels.masks.shared import LEAST_NODES, is_shareable, shared_base
@@ -92,7 +93,7 @@ def base_of(h, state, ends):
         # its base was made while it was a state like any other; two levels are not written
         if parent_of(h, parent) >= 0:
             other, parent = state, np.int64(-1)
-    if parent < 0 and ends == 0:
+    if parent < 0 and ends == 0 and not is_spelled(h, state):
         shared = shared_base(h, state)
         if shared != statuses.UNKNOWN:
             return shared
@@ -227,6 +228,9 @@ def _walk_root(h, state):
     """The walk of :func:`_new_base` of the whole trie, less what a slice mask holds: ``2 r + b``, ``r`` the row of that mask
     (0: no tokens), ``b`` = 1 if the list of tokens is a bitmask; or a status.
     """
+    spelled = spell_far_words(h, state)
+    if spelled:
+        return min(spelled, np.int64(0))
     head = header(h)
     slice_row = np.int64(0)
     first_node = np.int64(0)

@@ -47,6 +47,7 @@ from cdplugin.kernels.lexer.lexer import saturated
 from cdplugin.kernels.lexer.tracked import has_role, lexer_state_of
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.masks.bases import base_of
+from cdplugin.kernels.masks.far_words import without_far_words
 from cdplugin.kernels.masks.fields import groups_of, n_groups_of, n_tokens_of, parent_of, tokens_of
 from cdplugin.kernels.masks.group_walk import walk_group
 from cdplugin.kernels.masks.token_lists import add_list, close_list, fold
@@ -71,13 +72,15 @@ def mask_of(h, row, state):
     """Record number of the mask of the pair ``(row, state)``, computed now if it is new; or a status.
 
     ``state`` is saturated first: counts beyond the longest token are cut, so that states that no token tells apart share a
-    mask. Memoised by (row, base). A mask that fails gives back what it wrote to ``TOKEN_LISTS``.
+    mask; and so are words that no token ends (:func:`without_far_words`). Memoised by (row, base). A mask that fails gives
+    back what it wrote to ``TOKEN_LISTS``.
     """
     head = header(h)
     state = saturated(h, state, head[layout.MAX_DEPTH])
     if state < 0:
         return state
-    base = base_of(h, state, np.int64(0))
+    near = without_far_words(h, state)
+    base = base_of(h, near, np.int64(0)) if near > 0 else near
     if base < 0:
         return base
     known = memo_get(h, layout.M_MASK, row, base)

@@ -11,6 +11,7 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import after_tick, n_ranges_of, ranges_of, symbol_of, value_of
 from cdplugin.kernels.lexer.plain_text import advance_plain_run
+from cdplugin.kernels.lexer.spelled_run import advance_spelled_run
 from cdplugin.kernels.lexer.states import lexer_state
 from cdplugin.kernels.lexer.tracked import has_role, lexer_state_of, text_in
 from cdplugin.kernels.parser import layout as parser_layout
@@ -36,7 +37,8 @@ def accept(h, cursor, token, as_text):
     """The cursor after ``token``, by its bytes (if ``as_text``) and as a token terminal; 0 if neither is legal; or a status.
 
     If both are legal, the cursor holds the pairs of both. Lexemes that count tokens (``[max_tokens]``) count this one at its
-    end. Plain text inside bounded text is taken at once (:func:`advance_plain_run`).
+    end. Plain text inside bounded text is taken at once (:func:`advance_plain_run`), and so are parts of names
+    (:func:`advance_spelled_run`).
     """
     head = header(h)
     after = np.int64(0)
@@ -46,6 +48,8 @@ def accept(h, cursor, token, as_text):
             text = u8(h, layout.TOKEN_BYTES)
             if cursor >> 32:
                 after = advance_plain_run(h, cursor & lexer_layout.STATE_MASK, text, offsets[token], offsets[token + 1])
+                if after == 0:
+                    after = advance_spelled_run(h, cursor & lexer_layout.STATE_MASK, text, offsets[token], offsets[token + 1])
             if after > 0:
                 after = single((cursor >> 32) - 1, after, 0)
             elif after == 0:

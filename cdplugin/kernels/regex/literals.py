@@ -55,6 +55,25 @@ def literals_with(h, e, byte):
 
 
 @kernel
+def literals_after(h, e, text, start, end):
+    """``(low, high, ended)``: range of the literals of ``e`` that begin with the bytes ``text[start:end]``, and whether one of
+    them ends before the last of these.
+    """
+    low, high, depth = word_of(h, e, 0), word_of(h, e, 1), word_of(h, e, 2)
+    offsets = i64(h, layout.LITERAL_OFFSETS)
+    ended = False
+    for i in range(start, end):
+        if low < high and offsets[low + 1] - offsets[low] == depth:  # they are sorted: only the first can end here
+            ended = True
+            low += 1
+        byte = np.int64(text[i])
+        low = _first_above(h, low, high, depth, byte - 1)
+        high = _first_above(h, low, high, depth, byte)
+        depth += 1
+    return low, high, ended
+
+
+@kernel
 def add_literal_heads(h, e, found, most):
     """Add the first bytes of the literals of ``e`` to the set ``found`` (4 words): all, or ``most`` of them. Whether those are
     all. Each byte is found by a bisection from the one before it.

@@ -154,7 +154,7 @@ def plain_run_bound(h, e):
     kind = kind_of(h, body) if alive else np.int64(layout.K_EMPTY)
     if kind == layout.K_REPEAT:
         answer = _plain_run_of_repeat(h, body)
-        if answer > 0 and answer & 1 and (tail == EPSILON or not _never_starts_plain(h, tail)):
+        if answer > 0 and answer & 1 and (tail == EPSILON or not never_starts_plain(h, tail)):
             answer -= 1  # where the lexeme may end, a longer token may go on in the next one
     elif kind == layout.K_ALT:
         for i in range(length_of(h, body)):
@@ -217,7 +217,7 @@ def _plain_run_less_finite(h, e):
 
 
 @kernel
-def _never_starts_plain(h, e):
+def never_starts_plain(h, e):
     """Whether ``e`` is seen at once not to start with a slice character (its head is a byte set disjoint from them)."""
     e, _ = split(h, e)
     if kind_of(h, e) != layout.K_BYTES:

@@ -1,0 +1,137 @@
+"""Names that no token reads to their end (:mod:`cdplugin.kernels.masks.far_words`), and tokens inside names, taken at once
+(:mod:`cdplugin.kernels.lexer.spelled_run`): masks and cursors equal those of another grammar that is stepped byte by byte.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import pytest
+from engine_tools import at_least, cases, describe, ir_of, mask, vocabulary
+
+import cdplugin as cd
+from cdplugin import expr
+
+NAMES = [
+    "id",
+    "ids",
+    "name",
+    "nameSpace",
+    "names",
+    "default",
+    "description",
+    "declaration",
+    "x-a",
+    "x-able",
+    "é",
+    "éa",
+    "n",
+    "",
+]
+TOKENS = [
+    *(name.encode()[i:j] for name in NAMES for i in range(3) for j in range(i + 1, len(name.encode()) + 1)),
+    *(name.encode()[-3:] + end for name in NAMES for end in (b'"', b'":', b'": ')),
+    *(b'"' + name.encode()[:k] for name in NAMES for k in (1, 3)),
+    *(b'"id":', b'{"', b'{"n', b'"id"', b'", "', b'": ', b"\\", b"\\u", b"\\u00", b"\\u006", b"\\u0069", b"d\\u", b"u0064"),
+    *(b"escription", b"pace", b"nam", b"other", b"na\\", b'\\"', b"x-", b" ", b"  ", b"1", b"12", b", ", b"}", b"1}", b"  \n"),
+    *(name.encode()[1:] + end for name in NAMES[:6] for end in (b"1", b"id", b"names", b", n", b"i")),
+]
+VOCAB = vocabulary(list(dict.fromkeys(t for t in TOKENS if len(t) > 1)))
+COMPILER = cd.Compiler(VOCAB)
+
+
+def random_schema(rng: random.Random) -> dict[str, Any]:
+    """An object with some names, open or closed, beside patterns, in any order or that of the schema, perhaps one of two."""
+    names = rng.sample(NAMES, rng.randrange(1, 6))
+    schema: dict[str, Any] = {"type": "object", "properties": {name: {"type": "integer"} for name in names}}
+    schema["required"] = rng.sample(names, rng.randrange(len(names) + 1))
+    schema["additionalProperties"] = rng.choice([False, True, {"type": "integer"}, {"type": "integer"}])
+    if rng.random() < 0.3:
+        schema["patternProperties"] = {rng.choice(["^x-", "^[a-m]+$", "s$"]): {"type": "integer"}}
+    if rng.random() < 0.2:
+        return {"anyOf": [schema, {"type": "object", "properties": {rng.choice(NAMES): {"enum": [1, "names"]}}}]}
+    return schema if rng.random() < 0.7 else {"enum": [*NAMES, *rng.sample(NAMES, 2), 12]}
+
+
+def random_spec(rng: random.Random) -> cd.Spec:
+    """Such a schema, or names in front of others, of which some begin like others."""
+    if rng.random() < 0.7:
+        return cd.JsonSchema(random_schema(rng), property_order=rng.choice(["any", "schema"]))
+    names = "|".join(rng.sample(NAMES[:-1], rng.randrange(2, 7)))
+    return cd.Regex(
+        rng.choice([f"({names})[0-9]*", f"({names})(, ({names}))*", f"({names}|[a-z]+-)1?", f"({names})(s2|S3|ble4)?"])
+    )
+
+
+def stepped(matcher: cd.Matcher) -> set[int]:
+    """The mask by following the bytes of each token, one by one."""
+    allowed = {token for token in VOCAB.eos_token_ids if matcher.is_accepting()}
+    for token, text in enumerate(VOCAB.tokens):
+        if text:
+            fork = matcher.fork()
+            if all(fork.accept_token(byte) for byte in text):
+                allowed.add(token)
+    return allowed
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_masks_and_cursors_are_what_bytes_say(seed: int) -> None:
+    rng = random.Random(seed)
+    compared = 0
+    for _ in range(cases(30, 2)):
+        spec = random_spec(rng)
+        grammars = [COMPILER.compile(spec), cd.Compiler(VOCAB).compile(spec)]
+        for _ in range(cases(3, 1)):
+            whole, bytewise = (grammar.matcher() for grammar in grammars)
+            for _ in range(cases(12, 5)):
+                # not at each place: a token is taken at once only where no mask has followed its bytes
+                allowed = mask(whole) if rng.random() < 0.7 else None
+                expected = stepped(bytewise)
+                if allowed is not None:
+                    assert allowed == expected, describe(VOCAB, VOCAB.decode(whole.tokens), allowed, expected)
+                compared += 1
+                choices = sorted(expected - set(VOCAB.eos_token_ids))
+                if not choices:
+                    break
+                long = [token for token in choices if len(VOCAB.tokens[token] or b"") > 1]
+                token = rng.choice(long if long and rng.random() < 0.8 else choices)
+                assert whole.accept_token(token)
+                assert all(bytewise.accept_token(byte) for byte in VOCAB.tokens[token] or b"")
+                assert whole.is_accepting() == bytewise.is_accepting()
+    assert compared > at_least(300, 5)
+
+
+@pytest.mark.parametrize("text", [b"ids2", b"idss2", b"names2", b"namess2", b"id", b"names", b"description2", b"names3"])
+def test_a_name_that_another_begins_with(text: bytes) -> None:
+    """A token reads the longer name, or the shorter one and what may follow it: both ways are kept."""
+    pattern = "(id|ids|name|names|description)(s2|3)"
+    names = expr.literals([b"id", b"ids", b"name", b"names", b"description"])
+    ir = ir_of({"S": [[expr.cat(names, expr.alt(expr.literal(b"s2"), expr.literal(b"3")))]]})
+    for token in (b"ids", b"names", b"descr", b"des", b"id", text):
+        if text.startswith(token) and token in VOCAB.tokens:
+            matcher = cd.Compiler(VOCAB).compile_ir(ir).matcher()
+            assert matcher.accept_token(VOCAB.tokens.index(token))
+            followed = matcher.accept_tokens(text[len(token) :]) == len(text) - len(token)
+            assert (followed and matcher.is_accepting()) == bool(re.fullmatch(pattern, text.decode()))
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_the_middle_of_a_name_makes_one_state(is_open: bool) -> None:
+    """A mask in the middle of names walks no state of theirs, and a token of several bytes makes one."""
+    schema = {"type": "object", "properties": {"description": {"type": "integer"}, "default": {"type": "integer"}}}
+    grammar = COMPILER.compile(cd.JsonSchema({**schema, "additionalProperties": is_open}))
+    if is_open:  # what any text needs is found before
+        other = grammar.matcher()
+        assert other.accept_tokens(b'{"other') == len(b'{"other')
+        mask(other)
+    matcher = grammar.matcher()
+    assert matcher.accept_tokens(b'{"') == 2
+    before = grammar.counters()
+    assert matcher.accept_token(256 + list(VOCAB.tokens[256:]).index(b"des"))
+    mask(matcher)
+    after = grammar.counters()
+    assert after["lexer_states"] - before["lexer_states"] == 1
+    assert after["lexer_transitions"] - before["lexer_transitions"] == 0
+    assert after["bases"] - before["bases"] <= (0 if is_open else 1)
