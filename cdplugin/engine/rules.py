@@ -186,6 +186,28 @@ def _is_productive(symbol: Symbol, lexemes: Lexemes, known: np.ndarray) -> bool:
     return all(known[part] if part >= 0 else part not in lexemes.barren for part in lexemes.rewrite.get(symbol, (symbol,)))
 
 
+def _fault(ir: GrammarIR, lexemes: Lexemes, known: np.ndarray) -> str:
+    """Where the spec has what the start symbol needs and what no text matches; ``""``: the spec has no places.
+
+    What all alternatives need comes first, else what the first one needs. Of several places of one lexeme the first is named.
+    """
+    rights: dict[Symbol, list[tuple[Symbol, ...]]] = {}
+    for left, right in chain(lexemes.rules, ir.rules):
+        rights.setdefault(left, []).append(lexemes.rewritten(right))
+    symbol, seen = lexemes.rewritten((ir.start,))[0], set[Symbol]()
+    places: tuple[str, ...] = ()
+    while symbol not in seen:
+        seen.add(symbol)
+        places = ir.places.get(symbol, places)
+        missing = [
+            dict.fromkeys(part for part in right if part not in seen and not _is_productive(part, lexemes, known))
+            for right in rights.get(symbol, [()])
+        ]
+        needed = set(missing[0]).intersection(*missing[1:])
+        symbol = next(chain((part for part in missing[0] if part in needed), *missing), symbol)
+    return places[0] if places else ""
+
+
 def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
     """Clean and number the rules of ``ir``. Raises :class:`GrammarError` if the grammar matches nothing.
 
@@ -195,7 +217,7 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
     known, missing = _productive(ir, lefts, offsets, symbols, lexemes)
     start = lexemes.rewritten((ir.start,))[0]
     if not known[start]:
-        raise GrammarError("the grammar matches nothing: it is unsatisfiable")
+        raise GrammarError("the grammar matches nothing: it is unsatisfiable", location=_fault(ir, lexemes, known))
     family_of = np.full(len(ir.names), -1, np.int64)
     nullable = np.zeros(len(ir.names), np.int64)
     uses_at: list[int] = [0]
@@ -252,8 +274,8 @@ def prepare_rules(ir: GrammarIR, lexemes: Lexemes, arena: Arena, results: Sequen
         return None
     if len(out) == kernels.UNUSUAL:
         return None
-    if len(out) == kernels.NO_TEXT:
-        raise GrammarError("the grammar matches nothing: it is unsatisfiable")
+    if len(out) == kernels.NO_TEXT:  # who asks pass by pass is told where
+        return None
     n_reached, n_used, n_dots, n_rules, n_corners = out[: parser_layout.OUT_WORDS].tolist()
     sizes = (n_dots, n_dots, n_dots, 2 * n_rules, 2 * n_corners, n_reached, n_reached, n_reached)
     end = parser_layout.OUT_WORDS + sum(sizes)

@@ -446,3 +446,26 @@ def test_a_limit_that_dynamic_references_lower_says_so() -> None:
     with pytest.raises(LimitExceeded) as raised:
         compile_schema({**schema, **nested}, limits=Limits(max_rules=40))
     assert raised.value.expected == "at most 5, 1 / 8 of Limits.max_rules with $dynamicRef"
+
+
+NEVER: dict[str, Any] = {"type": "string", "pattern": "foo", "maxLength": 2}
+
+
+@pytest.mark.parametrize(
+    ("schema", "location"),
+    [
+        ({"type": "object", "properties": {"x": {}, "a": NEVER}, "required": ["a"]}, "/properties/a"),
+        ({"type": "object", "properties": {"x": {**NEVER, "maxLength": 1}, "a": NEVER}, "required": ["a"]}, "/properties/a"),
+        ({"type": "array", "items": NEVER, "minItems": 1}, "/items"),
+        ({"type": "array", "prefixItems": [{}, NEVER], "minItems": 2}, "/prefixItems/1"),
+        ({"type": "object", "properties": {"a": {"$ref": "#/$defs/x"}}, "required": ["a"], "$defs": {"x": NEVER}}, "/$defs/x"),
+        ({"type": "array", "minItems": 1, "items": {"type": "array", "minItems": 1, "items": NEVER}}, "/items/items"),
+        (NEVER, ""),
+    ],
+)
+def test_what_the_engine_finds_out_to_be_unsatisfiable_is_located(schema: Any, location: str) -> None:
+    """The message said nothing of where."""
+    vocab = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"</s>"], eos_token_ids=256)
+    with pytest.raises(GrammarError, match="unsatisfiable") as raised:
+        cd.Compiler(vocab).compile(cd.JsonSchema(schema))
+    assert raised.value.location == location
