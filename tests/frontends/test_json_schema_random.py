@@ -126,6 +126,17 @@ def test_equal_parts_are_shared() -> None:
     assert [type(part["minimum"]) for part in shared["anyOf"]] == [float, bool, int]
     assert shared["deep"]["properties"]["a"] is shared["deep"]["properties"]["b"]
     assert share_equal_parts(True) is True
+    spelt = share_equal_parts({"enum": [0.0, -0.0], "const": 0.0})
+    assert list(map(str, [*spelt["enum"], spelt["const"]])) == ["0.0", "-0.0", "0.0"]
+
+
+@pytest.mark.parametrize("keyword", ["examples", "default"])
+def test_a_reference_may_lead_into_an_annotation(keyword: str) -> None:
+    """Also in a large schema, whose equal parts are shared at once."""
+    parts = {name: {"type": "null", keyword: [{"type": kind}]} for name, kind in (("x", "string"), ("y", "integer"))}
+    for text in ("", "x" * 5_000):
+        ir = compile_schema({"anyOf": [{"$ref": f"#/$defs/y/{keyword}/0"}], "$defs": parts, "description": text})
+        assert Naive(ir).accepts(dumps(1)) and not Naive(ir).accepts(dumps("a"))
 
 
 def test_branches_that_repeat_each_other() -> None:

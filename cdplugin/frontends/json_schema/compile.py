@@ -32,6 +32,9 @@ from cdplugin.tally import apart
 
 WITH_SHORTCUT = True
 """Whether usual schemas are written by :func:`write_usual`: the rules are the same without it."""
+_ALTERNATIVES = frozenset(("oneOf", "anyOf"))
+_SHARED_AT_ONCE = 4_000
+"""Bytes of a schema with alternatives from which it is read once, with care: reading it twice would take longer."""
 _MOST_AT_FIRST = 1_000
 """Rules or lexemes, more than what :func:`_first_writer` writes."""
 
@@ -69,6 +72,8 @@ def compile_schema(
         first.spent = spent
     effort = Effort(limits, size, first.spent)
     n_rules = len(first.rules)
+    if size >= _SHARED_AT_ONCE and not _ALTERNATIVES.isdisjoint(names):
+        return _compile(share_equal_parts(document), options, limits, first, effort.again())
     try:
         return _compile(document, options, limits, first, effort)
     except MultipliesError:

@@ -1,13 +1,15 @@
 """Schemas whose alternatives multiply: the work of merging them is counted, and what takes too much is written once more.
 
-Then it is a schema in which equal parts are one object. The reader takes the same object, at the same base, for the same
-subschema. Only then is it plain that a property cannot be valid under one branch of a ``oneOf`` and invalid under what another
-branch says of it in the same words.
+Then it is a schema in which equal parts are one object; a large one that has alternatives is so at once. The reader takes the
+same object, at the same base, for the same subschema. Only then is it plain that a property cannot be valid under one branch of
+a ``oneOf`` and invalid under what another branch says of it in the same words.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
+from urllib.parse import unquote
 
 from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.frontends.json_schema.matching import Search
@@ -16,6 +18,7 @@ from cdplugin.ir import Spent
 from cdplugin.limits import Limits
 
 _ANNOTATIONS = frozenset(("title", "description", "examples", "default", "$comment", "readOnly", "writeOnly", "deprecated"))
+_INTO_ANNOTATIONS = re.compile("/(?:" + "|".join(map(re.escape, sorted(_ANNOTATIONS))) + ")/")
 _DATA = frozenset(("enum", "const"))
 _SCHEMA, _MAP, _VALUE = range(3)
 """What stands in a place: a schema (or a list of them), schemas by name, instance data."""
@@ -27,35 +30,49 @@ _Part = tuple[Any, int]
 
 def share_equal_parts(document: dict | bool) -> Any:
     """A copy of a schema without its annotations, in which equal parts are the same object. Linear in the size of the schema,
-    parts that are shared already counted once; nothing recurses.
+    parts that are shared already counted once; nothing recurses. Annotations that a ``$ref`` may lead into are left.
     """
     if isinstance(document, bool):
         return document
+    dropped = _ANNOTATIONS
+    order, leads_there = _inner_first(document, dropped)
+    if leads_there:
+        dropped = frozenset()
+        order, _ = _inner_first(document, dropped)
     copies: dict[tuple, Any] = {}
     shared: tuple[dict[int, Any], ...] = ({}, {}, {})  # by what a part stands for: its id -> its copy
     schemas, maps, values = shared
     share = copies.setdefault
-    for part, place in _inner_first(document):
+    for part, place in order:
         if isinstance(part, list):
             below = shared[place]
-            members = [below[id(m)] if isinstance(m, (dict, list)) else share((type(m), m), m) for m in part]
+            members = [below[id(m)] if isinstance(m, (dict, list)) else share(_scalar_key(m), m) for m in part]
             shared[place][id(part)] = share((list, *map(id, members)), members)
             continue
         copy: dict[str, Any] = {}
         below = schemas if place == _MAP else values
         for name, m in part.items():
             if place == _SCHEMA:
-                if name in _ANNOTATIONS and not isinstance(m, dict):
+                if name in dropped and not isinstance(m, dict):
                     continue
                 below = values if name in _DATA else maps if name in SCHEMA_MAPS else schemas
-            copy[name] = below[id(m)] if isinstance(m, (dict, list)) else share((type(m), m), m)
+            copy[name] = below[id(m)] if isinstance(m, (dict, list)) else share(_scalar_key(m), m)
         shared[place][id(part)] = share((dict, *copy, *map(id, copy.values())), copy)
     return schemas[id(document)]
 
 
-def _inner_first(document: dict) -> list[_Part]:
-    """The objects and lists that matter, each once for what it stands for, those that it has before it."""
+def _scalar_key(value: Any) -> tuple[type, Any]:
+    """What equal values have in common that are spelt alike: ``0.0`` and ``-0.0`` are not."""
+    kind = type(value)
+    return kind, repr(value) if kind is float else value
+
+
+def _inner_first(document: dict, dropped: frozenset[str]) -> tuple[list[_Part], bool]:
+    """The objects and lists that matter, each once for what it stands for, those that it has before it; and whether a ``$ref``
+    may lead into an annotation. ``dropped``: names of keywords whose lists do not matter.
+    """
     order: list[_Part] = []
+    leads_there = False
     done: tuple[set[int], ...] = (set(), set(), set())
     pending: list[tuple[Any, int, bool]] = [(document, _SCHEMA, False)]
     while pending:
@@ -73,12 +90,14 @@ def _inner_first(document: dict) -> list[_Part]:
             below = _SCHEMA if place == _MAP else _VALUE
             pending += [(member, below, False) for member in part.values() if isinstance(member, (dict, list))]
         else:
+            reference = part.get("$ref")
+            leads_there |= isinstance(reference, str) and _INTO_ANNOTATIONS.search(unquote(reference)) is not None
             pending += [
                 (member, _VALUE if name in _DATA else _MAP if name in SCHEMA_MAPS else _SCHEMA, False)
                 for name, member in part.items()
-                if isinstance(member, dict) or (isinstance(member, list) and name not in _ANNOTATIONS)
+                if isinstance(member, dict) or (isinstance(member, list) and name not in dropped)
             ]
-    return order
+    return order, leads_there
 
 
 _STEP_COST = 6
