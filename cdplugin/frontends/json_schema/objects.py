@@ -71,7 +71,7 @@ class Objects(Writing):
         entries = self._entries(names, parts, conditions, pointer)
         if entries is None:
             return None
-        low = max((part.low for part in parts), default=0)
+        low, high = bounds_of(parts)
         further = self._undeclared(names, parts, conditions, open_)
         counted = self._unique_names or low > max(1, sum(names.values()))
         if counted or are_several(open_.bit_count(), further, self._is_endless, self._may_be):
@@ -83,8 +83,7 @@ class Objects(Writing):
                 entries = self._entries(names, parts, conditions, pointer) or []
                 further = self._undeclared(names, parts, conditions, open_)
             location = next((s.pointer for s in alternative if s.object is not None and s.object.low == low), pointer)
-            most = min((part.high for part in parts if part.high is not None), default=MOST_COUNTED)
-            further = [self._told_apart(more, low, most, location, parts) for more in further]
+            further = [self._told_apart(more, low, MOST_COUNTED if high is None else high, location, parts) for more in further]
         low, high = self._member_counts(parts, entries, further)
         is_told_apart = any(more.distinct is not None for more in further)
         if conditions or low or high is not None or is_told_apart or (self._any_order and len(entries) + len(further) > 1):

@@ -286,12 +286,7 @@ class Shaper:
 
     def _split_types(self, place: Place, alternative: Alternative, scalars: _Scalars) -> None:
         """Add what an alternative allows."""
-        types = ALL_TYPES
-        finite: list[Any] | None = None
-        for sub in alternative:
-            types &= sub.types
-            if sub.values is not None and (finite is None or len(sub.values) < len(finite)):
-                finite = sub.values
+        types, finite = types_of(alternative), shortest_values(alternative)
         if finite is not None:
             self._split_values(place, alternative, finite, scalars)
             return

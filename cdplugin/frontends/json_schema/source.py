@@ -43,18 +43,10 @@ def survey(root: Any) -> Survey | None:
     level: list[Any] = [root]
     while level:
         levels += 1
-        keys: list[Any] = []
-        members: list[Any] = []
-        for value in level:
+        keys, members, others = _opened(level)
+        for value in others:
             kind = type(value)
-            if kind is dict:
-                keys += value
-                members += value.values()
-            elif kind is list:
-                members += value
-            elif value is None or (kind is int and -_FAR < value < _FAR) or (kind is float and math.isfinite(value)):
-                size += 6
-            else:
+            if not (value is None or (kind is int and -_FAR < value < _FAR) or (kind is float and math.isfinite(value))):
                 return None
         n_values += len(members)
         if len(level) > _MOST_ON_A_LEVEL or n_values > _MOST_WRITTEN or levels > _MOST_LEVELS:
@@ -62,10 +54,33 @@ def survey(root: Any) -> Survey | None:
         if not _ONLY_STR.issuperset(map(type, keys)):
             return None
         names.update(keys)
-        texts = [member for member in members if type(member) is str]
-        size += 2 * (len(level) + len(keys) + len(members) + len(texts)) + sum(map(len, keys)) + sum(map(len, texts))
+        size += _text_size(level, keys, members, others)
         level = [member for member in members if type(member) not in _SMALL]
     return Survey(size, levels, names)
+
+
+def _opened(level: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Of values side by side: the names in objects, the members of objects and arrays, and the values that are neither."""
+    keys: list[Any] = []
+    members: list[Any] = []
+    others: list[Any] = []
+    for value in level:
+        kind = type(value)
+        if kind is dict:
+            keys += value
+            members += value.values()
+        elif kind is list:
+            members += value
+        else:
+            others.append(value)
+    return keys, members, others
+
+
+def _text_size(level: list[Any], keys: list[str], members: list[Any], others: list[Any]) -> int:
+    """About how many bytes a level has as text, of which :func:`_opened` gave the rest."""
+    texts = [member for member in members if type(member) is str]
+    n_marks = len(level) + len(keys) + len(members) + len(texts)
+    return 6 * len(others) + 2 * n_marks + sum(map(len, keys)) + sum(map(len, texts))
 
 
 def load_schema(schema: Any, limits: Limits, names: set[str] | None = None) -> tuple[dict | bool, int]:
@@ -157,25 +172,15 @@ def check_value(root: Any, limits: Limits, names: set[str] | None = None) -> int
         if depth > limits.max_spec_depth:
             raise _too_deep(limits)
         depth += 1
-        keys: list[Any] = []
-        members: list[Any] = []
+        keys, members, others = _opened(level)
         converted: list[Any] = []
-        for value in level:
-            kind = type(value)
-            if kind is dict:
-                keys += value
-                members += value.values()
-            elif kind is list:
-                members += value
-            else:
-                budget -= 6
-                _check_scalar(value, converted)
+        for value in others:
+            _check_scalar(value, converted)
         if not _ONLY_STR.issuperset(map(type, keys)) and not all(isinstance(key, str) for key in keys):
             found = next(key for key in keys if not isinstance(key, str))
             raise GrammarError("the schema is not JSON", expected="keys of type str", found=shown(found))
         met.update(keys)
-        texts = [member for member in members if type(member) is str]
-        budget -= 2 * (len(level) + len(keys) + len(members) + len(texts)) + sum(map(len, keys)) + sum(map(len, texts))
+        budget -= _text_size(level, keys, members, others)
         if budget < 0:
             raise LimitExceeded("schema too large", expected=at_most(limits, "max_spec_bytes"), found="more")
         members += converted

@@ -52,8 +52,8 @@ from cdplugin.kernels.store.arena import (
     spend,
     word_of,
 )
-from cdplugin.kernels.store.byte_sets import add_bytes, fill_bytes, has_byte
-from cdplugin.kernels.store.heap import heap_pop, heap_push
+from cdplugin.kernels.store.byte_sets import add_bytes, has_byte
+from cdplugin.kernels.store.heap import heap_pop, heap_push, with_room
 from cdplugin.kernels.store.stack import push, push_pair
 
 _IN_BREADTH = 200  # derivatives taken before the order is chosen with care
@@ -235,8 +235,6 @@ def _search(h, e, fuel):
     head = header(h)
     base = head[layout.STACK_TOP]
     nowhere = np.int64(-1)
-    byte_class = byte_set(0)
-    covered = byte_set(0)
     heap = np.empty(0, np.int64)
     n_heap = nowhere  # in breadth so far
     next_in_breadth = base
@@ -263,11 +261,11 @@ def _search(h, e, fuel):
             entry = -heap_pop(heap, n_heap + 1) & 0xFFFFFFFF
         first_new = head[layout.STACK_TOP]
         e = i64(h, layout.STACK)[entry]
-        fill_bytes(covered, np.int64(0))
+        covered = byte_set(0)
         for byte in range(256):  # one byte of each class
             if has_byte(covered, byte):
                 continue
-            fill_bytes(byte_class, np.int64(-1))
+            byte_class = byte_set(-1)
             visits = refine_class(h, e, byte, byte_class, _MOST_VISITS)
             if visits < 0:
                 return statuses.GROW, nowhere
@@ -285,10 +283,7 @@ def _search(h, e, fuel):
                 return status, (entry if status > 0 else nowhere)
         if n_heap >= 0:
             count = n_heap + ((head[layout.STACK_TOP] - first_new) >> 1)
-            if count > heap.shape[0]:
-                longer = np.empty(2 * count, np.int64)
-                longer[:n_heap] = heap[:n_heap]
-                heap = longer
+            heap = with_room(heap, n_heap, count)
             if _push_entries(h, heap, n_heap, first_new, head[layout.STACK_TOP]) < 0:
                 return statuses.GROW, nowhere
             n_heap = count

@@ -49,7 +49,7 @@ from cdplugin.kernels.store.arena import (
     spend,
     word_of,
 )
-from cdplugin.kernels.store.byte_sets import fill_bytes, has_byte
+from cdplugin.kernels.store.byte_sets import has_byte
 from cdplugin.kernels.store.stack import has_pair, intern_set, keep_firsts, push, push_pair
 
 UNDECIDED = 2
@@ -206,7 +206,6 @@ def _next(h, node, body):
     # the stack holds pairs from base on: what is left of the node, and of the word (EPSILON: it has ended)
     if push_pair(h, node, body) < 0:
         return np.int64(statuses.GROW)
-    covered = byte_set(0)
     at = base
     while at < head[layout.STACK_TOP]:
         left = i64(h, layout.STACK)[at]
@@ -214,7 +213,7 @@ def _next(h, node, body):
         at += 2
         if word == EPSILON:
             continue
-        fill_bytes(covered, np.int64(0))
+        covered = byte_set(0)
         for byte in range(256):
             if has_byte(covered, byte):
                 continue

@@ -35,7 +35,7 @@ from cdplugin.kernels.regex.expressions import (
 )
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_of, memo_get, memo_put, spend, word_of
-from cdplugin.kernels.store.byte_sets import fill_bytes, has_byte
+from cdplugin.kernels.store.byte_sets import has_byte
 from cdplugin.kernels.store.stack import has_pair, push, push_pair
 
 FAR = (1 << 20) - 1  # a length of at least so many bytes
@@ -305,7 +305,6 @@ def _is_contained_small(h, e, r):
     base = head[layout.STACK_TOP]
     if push_pair(h, e, r) < 0:
         return statuses.GROW
-    covered = byte_set(0)
     at = base
     answer = np.int64(1)
     while at < head[layout.STACK_TOP] and answer == 1:
@@ -315,7 +314,7 @@ def _is_contained_small(h, e, r):
         if nullable(h, left) and not nullable(h, right):
             answer = np.int64(0)
             break
-        fill_bytes(covered, np.int64(0))
+        covered = byte_set(0)
         for byte in range(256):
             if has_byte(covered, byte):
                 continue

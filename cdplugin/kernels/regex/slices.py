@@ -26,7 +26,7 @@ from cdplugin.kernels.regex.emptiness import is_plainly_nonempty
 from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, FINITE, PURE, UNBOUNDED, nullable, split
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_of, memo_get, memo_put, word_of
-from cdplugin.kernels.store.byte_sets import add_byte, fill_bytes, has_byte
+from cdplugin.kernels.store.byte_sets import add_byte, has_byte
 from cdplugin.kernels.store.stack import push_pair
 
 PLAIN_STATES = 10
@@ -94,22 +94,20 @@ def one_char(h, e):
     base = head[layout.STACK_TOP]
     if push_pair(h, e, 0) < 0:
         return statuses.GROW
-    byte_class = byte_set(0)
-    covered = byte_set(0)
     answer = np.int64(2)
     steps = 0
     while head[layout.STACK_TOP] > base and answer > 0:
         head[layout.STACK_TOP] -= 2
         part = i64(h, layout.STACK)[head[layout.STACK_TOP]]
         state = i64(h, layout.STACK)[head[layout.STACK_TOP] + 1]
-        fill_bytes(covered, np.int64(0))
+        covered = byte_set(0)
         for byte in range(0x20, 0xF5):
             if has_byte(covered, byte):
                 continue
             after = slice_step(state, byte)
             if after < 0:
                 continue
-            fill_bytes(byte_class, np.int64(-1))
+            byte_class = byte_set(-1)
             if refine_class(h, part, byte, byte_class, FEW_VISITS) < 0:
                 return statuses.GROW
             for other in range(0x20, 0xF5):  # same derivative and same step of the slice automaton

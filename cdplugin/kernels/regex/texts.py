@@ -10,6 +10,7 @@ from cdplugin.kernels.regex.expressions import EMPTY, nullable
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import has_room, header, i64, spend
 from cdplugin.kernels.store.byte_sets import add_bytes, has_byte
+from cdplugin.kernels.store.heap import with_room
 from cdplugin.kernels.store.stack import push_pair
 
 MANY = 1 << 40
@@ -49,12 +50,10 @@ def list_texts(h, e, most, fuel):
         e, depth = i64(h, layout.STACK)[top], i64(h, layout.STACK)[top + 1] >> 8
         if depth > 0:
             path[depth - 1] = i64(h, layout.STACK)[top + 1] & 255
-        if depth == path.shape[0]:
-            path = _doubled(path, depth)
+        path = with_room(path, depth, depth + 1)
         if nullable(h, e):
             n_texts += 1
-            while n_found + depth + 1 > found.shape[0]:
-                found = _doubled(found, n_found)
+            found = with_room(found, n_found, n_found + depth + 1)
             found[n_found] = depth
             found[n_found + 1 : n_found + 1 + depth] = path[:depth]
             n_found += 1 + depth
@@ -95,11 +94,3 @@ def _push_alive(h, e, place):
     if status > 0 and push_pair(h, e, place) < 0:
         return np.int64(statuses.GROW)
     return status
-
-
-@kernel
-def _doubled(words, count):
-    """The first ``count`` of the words, with twice the room."""
-    longer = np.empty(2 * words.shape[0], np.int64)
-    longer[:count] = words[:count]
-    return longer

@@ -9,6 +9,16 @@ from cdplugin.kernels.jit.decorators import kernel
 
 
 @kernel
+def with_room(words, count, needed):
+    """An array for ``needed`` words that begins with ``words[:count]``: this one, or a longer one if there is no room."""
+    if needed <= words.shape[0]:
+        return words
+    longer = np.empty(2 * needed, np.int64)
+    longer[:count] = words[:count]
+    return longer
+
+
+@kernel
 def heap_push(heap, count, word):
     """Put a word into ``heap[:count]``, which has room for it; how many there are then."""
     at = count
