@@ -43,7 +43,7 @@ ARROWS: dict[str, set[str]] = {
     "frontends.productive": set(),
     "frontends.repeats": {*GROUND},
     "frontends.spelling": {*GROUND},
-    "frontends.source": {"errors"},
+    "frontends.source": {"errors", "limits"},
     "frontends.literals": {*GROUND, "regex"},
     "frontends.keywords": {*GROUND, "regex"},
     "frontends.free_text": {*GROUND, "frontends.keywords", "frontends.spelling"},

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, caret_context, shown
+from cdplugin.limits import Limits
 
 
 class Source:
@@ -22,8 +23,12 @@ class Source:
             self._lines.append(at + 1)
             at = text.find("\n", at + 1)
 
-    def check_unicode(self) -> None:
-        """Raise ``GrammarError`` at the first lone surrogate, which no Unicode text has."""
+    def check(self, limits: Limits) -> None:
+        """Raise ``LimitExceeded`` for a text of more than ``max_spec_bytes``, and ``GrammarError`` at the first lone surrogate,
+        which no Unicode text has.
+        """
+        if len(self.text.encode("utf-8", "surrogatepass")) > limits.max_spec_bytes:
+            raise LimitExceeded(f"the grammar is longer than max_spec_bytes ({limits.max_spec_bytes})")
         try:
             self.text.encode()
         except UnicodeEncodeError as problem:

@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from cdplugin.bits import members
 from cdplugin.errors import VocabularyError
 from cdplugin.kernels.jit import cache_files
 from cdplugin.kernels.masks import trie as kernels
@@ -247,7 +248,7 @@ class Vocabulary:
             found.append(("no end token: where a text can only end, no token is allowed", remedy))
         inner = self.missing_bytes & ~self.absent_bytes
         if inner:
-            listed = [repr(bytes([b]))[1:] for b in range(256) if inner >> b & 1]
+            listed = [repr(bytes([b]))[1:] for b in members(inner)]
             shown = ", ".join(listed[:8]) + (", …" if len(listed) > 8 else "")
             text = f"{len(listed)} bytes occur only inside longer tokens ({shown}): where a text needs one and none fits, "
             remedy = "keep grammars to texts that the tokens can write, or use a tokenizer with a token for each byte"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.errors import GrammarError
 from cdplugin.frontends.bnf.fold import fold_rules
 from cdplugin.frontends.bnf.parse import parse
 from cdplugin.frontends.bnf.write import Writer, check_references
@@ -28,10 +28,8 @@ def compile_bnf(
     for name, value in (("grammar", text), ("root", root)):
         if not isinstance(value, str):
             raise GrammarError(f"wrong type of {name}", expected="str", found=type(value).__name__)
-    if len(text) > limits.max_spec_bytes or len(text) * 4 > limits.max_spec_bytes < len(text.encode("utf-8", "replace")):
-        raise LimitExceeded(f"the grammar is longer than max_spec_bytes ({limits.max_spec_bytes})")
     source = Source(text)
-    source.check_unicode()
+    source.check(limits)
     ir = ir or GrammarIR()
     ir.count_text(len(text), limits)
     grammar = parse(source, syntax, limits)

@@ -6,7 +6,7 @@ the regular alternatives of a choice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 from cdplugin.errors import GrammarError, LimitExceeded
@@ -52,7 +52,8 @@ class Writer:
             self._named(name)
             if len(ir.rules) - first > self.limits.max_rules:
                 raise LimitExceeded("too many rules", expected=at_most(self.limits, "max_rules"))
-        dead = unproductive(ir.rules[first:], self.symbols.values())
+        derive = Productive((left, (s for s in right if s >= 0)) for left, right in ir.rules[first:]).known
+        dead = set(self.symbols.values()) - derive
         if dead:
             fail_unproductive(self.grammar, mentioned, {name for name, symbol in self.symbols.items() if symbol in dead})
         return self.symbols[root]
@@ -249,11 +250,6 @@ def _similar(grammar: Grammar, name: str, used: set[str] | None = None) -> str:
     unused = [m for m in match if used is not None and folded[m] not in used]
     best = folded[(unused or match)[0]]
     return f": did you mean {best!r}{', which no rule uses' if unused else ''}?"
-
-
-def unproductive(rules: Iterable[tuple[Symbol, tuple[Symbol, ...]]], wanted: Iterable[Symbol]) -> set[Symbol]:
-    """Which nonterminals of ``wanted`` derive no text. Lexemes and tokens derive some."""
-    return set(wanted) - Productive((left, (s for s in right if s >= 0)) for left, right in rules).known
 
 
 def fail_unproductive(grammar: Grammar, mentioned: dict[str, set[str]], dead: set[str]) -> None:

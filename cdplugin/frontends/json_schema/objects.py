@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
 
+from cdplugin.bits import members
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import EMPTY, Expr, both, cat
 from cdplugin.frontends.json_schema.any_order import ManyMembers, are_many
@@ -43,7 +44,7 @@ Condition = tuple[Subschema, Subschema]
 
 def _subsets(conditions: Sequence[Condition], among: int) -> Iterable[tuple[int, list[Condition]]]:
     """The subsets, each with its bit set, of the conditions in the bit set ``among``."""
-    numbers = [k for k in range(len(conditions)) if among >> k & 1]
+    numbers = members(among)
     for chosen in range(1 << len(numbers)):
         some = [k for i, k in enumerate(numbers) if chosen >> i & 1]
         yield sum(1 << k for k in some), [conditions[k] for k in some]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from cdplugin.bits import members
 from cdplugin.expr import ALT_OP, BYTES_OP, CAT_OP, EPSILON_OP, LITERALS_OP, Expr, alt, byte_class, cat, nullable, repeat
 from cdplugin.frontends.lark.byte_sets import Bytes
 from cdplugin.frontends.productive import arden, leaves_first
@@ -112,7 +113,7 @@ def _texts(expression: Expr) -> Sequence[bytes] | None:
     if expression.op == LITERALS_OP:
         return expression.args
     if expression.op == BYTES_OP:
-        return [bytes([b]) for b in range(256) if expression.args[0] >> b & 1]
+        return [bytes([b]) for b in members(expression.args[0])]
     if expression.op == CAT_OP and all(part.op == LITERALS_OP and len(part.args) == 1 for part in expression.args):
         return [b"".join(part.args[0] for part in expression.args)]
     return None

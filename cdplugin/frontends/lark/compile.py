@@ -48,7 +48,7 @@ def compile_lark(
     ir = ir or GrammarIR()
     ir.count_text(len(text), limits)
     source = Source(text)
-    source.check_unicode()
+    source.check(limits)
     compiler = _Compiler(source, dict(grammars or {}), limits, ir, relaxes)
     ir.start = compiler.grammar(parse(source, limits))
     if is_whole and ir.instances:

@@ -21,6 +21,7 @@ from collections import Counter
 from itertools import groupby
 from typing import NamedTuple, NoReturn
 
+from cdplugin.bits import members
 from cdplugin.expr import ALL_BYTES, EMPTY_OP, Expr
 from cdplugin.frontends.lark.byte_sets import Bytes
 from cdplugin.frontends.lark.draft import Draft, Part, Production
@@ -176,7 +177,7 @@ def _spread(sets: list[int], larger: list[list[int]]) -> None:
 
 def _shown(mask: int) -> str:
     """Some bytes of a set."""
-    some = [byte for byte in range(256) if mask >> byte & 1]
+    some = members(mask)
     return ", ".join(repr(chr(b)) if b < 128 else f"byte {b:#x} of UTF-8" for b in some[:6]) + (", …" if len(some) > 6 else "")
 
 

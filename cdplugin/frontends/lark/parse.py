@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from cdplugin.errors import LimitExceeded
 from cdplugin.frontends.lark import parameters, tree
 from cdplugin.frontends.lark.parameters import Condition, Function
 from cdplugin.frontends.lark.scan import Symbol, scan, token_set
@@ -24,8 +23,6 @@ _VALUES = "a name, a string, a regular expression, a special token, '(' or '['"
 
 def parse(source: Source, limits: Limits) -> Grammar:
     """The tree of a whole grammar."""
-    if len(source.text.encode("utf-8", "surrogatepass")) > limits.max_spec_bytes:
-        raise LimitExceeded("grammar text too long", expected=at_most(limits, "max_spec_bytes"), found=str(len(source.text)))
     return _Parser(source, limits).grammar()
 
 
