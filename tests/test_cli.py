@@ -178,3 +178,11 @@ def test_grammars_by_suffix(suffix: str, grammar: str, tmp_path: Path) -> None:
     path.write_text(grammar)
     spec = cli.load_spec(str(path), None)
     assert type(spec).__name__.lower() == suffix[1:] and spec.to_ir(Limits()).rules
+
+
+@pytest.mark.parametrize("command", ["check", "mask", "trace", "learn"])
+def test_help_names_each_suffix(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        cli.main([command, "--help"])
+    words = capsys.readouterr().out.replace(",", " ").split()
+    assert {suffix for suffix in cli._BY_SUFFIX if suffix != ".re"} <= set(words)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import cdplugin
 from cdplugin.cli import doctor as cli_doctor
 from cdplugin.cli import main as cli
 from cdplugin.kernels.jit import cache_files, machine_code
@@ -46,6 +47,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, list[
 def test_all_is_well(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, found, out = run(capsys)
     assert (status, found) == (0, []) and f"cache folder: {cache}" in out and "kernels: work" in out
+    assert out.splitlines()[0].endswith(f", {Path(cdplugin.__file__).parent}")
 
 
 def test_folders(cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,7 +65,7 @@ def doctor(args: argparse.Namespace) -> bool:
 
 
 def _show_versions() -> None:
-    print(f"cdplugin {__version__}, {Path(__file__).parent}")
+    print(f"cdplugin {__version__}, {Path(__file__).parents[1]}")
     print(f"Python {platform.python_version()}, {platform.platform()}, {os.cpu_count()} CPUs")
     for name in _LIBRARIES:
         try:

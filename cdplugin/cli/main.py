@@ -29,6 +29,7 @@ _BY_SUFFIX = {
     ".re": "regex",
     **{f".{kind}": kind for kind in ("regex", "choice", "lark", "gbnf", "ebnf")},
 }
+_SUFFIXES = ".json (JSON Schema), .lark, .gbnf, .ebnf, .regex, .choice (a text per line)"
 
 
 class CommandError(Exception):
@@ -211,9 +212,7 @@ def parser() -> argparse.ArgumentParser:
     def add(name: str, run: Callable[[argparse.Namespace], int], text: str, *, spec: bool) -> argparse.ArgumentParser:
         command = add_plain(name, run, text)
         if spec:
-            command.add_argument(
-                "spec", metavar="SPEC", help="grammar file: .json (JSON Schema), .regex, .choice (a text per line)"
-            )
+            command.add_argument("spec", metavar="SPEC", help=f"grammar file: {_SUFFIXES}")
             command.add_argument("--kind", choices=KINDS, help="what SPEC is, where the suffix does not tell")
         tokenizer = "byte (default: the 256 bytes), a model folder or hub name, or a tokenizer file"
         command.add_argument("--tokenizer", default="byte", metavar="NAME", help=tokenizer)
@@ -251,7 +250,7 @@ def parser() -> argparse.ArgumentParser:
     )
     warm.add_argument("--out", metavar="DIR", help="where that goes: carry it in an image, and name it in CDPLUGIN_CARRIED")
     command = add("learn", later("learn"), "What grammars have in common, found ahead: for CDPLUGIN_LEARNED.", spec=False)
-    command.add_argument("specs", nargs="+", metavar="SPEC", help="grammar files like those that will be served")
+    command.add_argument("specs", nargs="+", metavar="SPEC", help=f"grammar files like those that will be served: {_SUFFIXES}")
     command.add_argument("--kind", choices=KINDS, help="what they are, where suffixes do not tell")
     command.add_argument("--out", required=True, metavar="DIR", help="the folder to write to")
     command.add_argument("--texts", type=int, default=4, metavar="N", help="texts of each grammar whose masks are taken")

@@ -283,6 +283,21 @@ def test_refusals_name_keyword_and_pointer() -> None:
 
 
 @pytest.mark.parametrize(
+    ("patterns", "expected", "location"),
+    [
+        ([f"^a{i}$" for i in range(65)], "at most 64, found 65", "^a64$"),
+        ([f"a{i}" for i in range(9)], "at most 8 that share texts, found 9", "a8"),
+    ],
+)
+def test_too_many_patterns(patterns: list[str], expected: str, location: str) -> None:
+    properties = {pattern: {"type": "integer"} for pattern in patterns}
+    with pytest.raises(LimitExceeded, match=f"patternProperties apply to one object: expected {expected}") as caught:
+        compile_schema({"items": {"patternProperties": properties}})
+    assert (caught.value.keyword, caught.value.location) == ("patternProperties", f"/items/patternProperties/{location}")
+    compile_schema({"patternProperties": dict(list(properties.items())[:-1])})
+
+
+@pytest.mark.parametrize(
     ("schema", "location"),
     [
         (False, ""),

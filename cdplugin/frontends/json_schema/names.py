@@ -88,6 +88,17 @@ def allowed_by_names(name: str, parts: Sequence[ObjectPart], holds: Callable[[Su
     return all(part.names is None or holds(part.names, name) for part in parts)
 
 
+def _too_many(parts: Sequence[ObjectPart], patterns: Sequence[str], beyond: str, expected: str) -> LimitExceeded:
+    """The error at ``beyond``, the first pattern that is one too many."""
+    return LimitExceeded(
+        "too many patterns of patternProperties apply to one object",
+        location=next(member.pointer for part in parts for pattern, member in part.patterns if pattern == beyond),
+        keyword="patternProperties",
+        expected=expected,
+        found=str(len(patterns)),
+    )
+
+
 def classes_of(
     names: Iterable[str],
     parts: Sequence[ObjectPart],
@@ -101,8 +112,10 @@ def classes_of(
     pattern)``: whether that is soon found.
     """
     patterns = list(dict.fromkeys(pattern for part in parts for pattern, _ in part.patterns))
+    if len(patterns) > _MOST_COMPARED:
+        raise _too_many(parts, patterns, patterns[_MOST_COMPARED], f"at most {_MOST_COMPARED}")
     apart: set[tuple[str, str]] = set()
-    if MOST_PATTERNS < len(patterns) <= _MOST_COMPARED:
+    if len(patterns) > MOST_PATTERNS:
         for pair in combinations(patterns, 2):
             if share_no_text(*pair):
                 apart |= {pair, (pair[1], pair[0])}
@@ -110,12 +123,7 @@ def classes_of(
     for pattern in patterns:
         together += [(*some, pattern) for some in together if all((pattern, other) not in apart for other in some)]
         if len(together) > 1 << MOST_PATTERNS:
-            raise LimitExceeded(
-                "too many patterns of patternProperties apply to one object",
-                keyword="patternProperties",
-                expected=f"at most {MOST_PATTERNS} that share texts",
-                found=str(len(patterns)),
-            )
+            raise _too_many(parts, patterns, pattern, f"at most {MOST_PATTERNS} that share texts")
     names = list(names)
     limits = [part.names for part in parts if part.names is not None]
     out: list[tuple[Expr | None, list[Subschema]]] = []
