@@ -52,9 +52,9 @@ class Infill:
     ``threads``: how many sessions may compute at once (:meth:`map`). There are as many sets of tables, each with what it found
     out about the grammar and about its last text; sessions get them in turn.
 
-    Raises :class:`cdplugin.UnsupportedError` for grammars with token terminals or ``max_tokens``,
-    :class:`cdplugin.LimitExceeded` for grammars that make rules on demand and have too many to make all of them, and
-    ``ValueError`` for ``threads`` below 1.
+    Raises :class:`cdplugin.UnsupportedError` for grammars with token terminals or ``max_tokens`` and for those that remember
+    texts (``unique_names``, ``uniqueItems`` over many values, 40 names or more in any order), :class:`cdplugin.LimitExceeded`
+    for those that make rules on demand and have too many to make all of them, ``ValueError`` for ``threads`` below 1.
     """
 
     def __init__(self, grammar: Grammar, threads: int = 1) -> None:
