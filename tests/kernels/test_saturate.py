@@ -248,6 +248,19 @@ def test_a_count_beside_a_pattern_is_out_of_reach() -> None:
         assert masks_along(bounded, read) == masks_along(free, read)
 
 
+def test_any_text_beside_a_pattern_takes_nothing_away() -> None:
+    """``C* & P`` where P is made of such characters is P, whose states a walk shares with those of P alone."""
+    text = expr.cat(expr.repeat(PLAIN), expr.alt(expr.literal(b"ab"), expr.literal(b"zz")), expr.repeat(PLAIN))
+    states = []
+    for content in (text, expr.both(expr.repeat(PLAIN), text)):
+        grammar = COMPILER.compile_ir(ir_of({"S": [[expr.cat(QUOTE, content, QUOTE)]]}))
+        matcher = grammar.matcher()
+        assert matcher.accept_token(ord('"'))
+        mask(matcher)
+        states.append(int(grammar._arena.header[layout.N_LEXER_STATES]))
+    assert states[1] <= states[0] + 2
+
+
 @pytest.mark.parametrize("turns", [LONGEST // 2 + 1, 10 * LONGEST])
 @pytest.mark.parametrize("most", [None, 100_000])
 def test_counts_of_turns_are_cut_where_one_has_begun(turns: int, most: int | None) -> None:

@@ -432,6 +432,10 @@ def make_and(h, start, count):
             positive += 1
             # only where there is one such part: two infinite languages may still have nothing in common
             infinite = part & PURE != 0 and part & FINITE == 0
+        if n == 2 and flags_of(h, words[base]) & flags_of(h, words[base + 1]) & PURE:
+            # saturation also drops R{0,} beside what consists of words of R
+            for i in range(base, base + n):
+                gained |= COUNTED if kind_of(h, words[i]) == layout.K_REPEAT else 0
         if positive == 0 or (positive == 1 and infinite):
             flags |= NONEMPTY  # an infinite language less finitely many words
         result = _finish(h, intern(h, layout.K_AND, base, n), flags | gained)
