@@ -288,3 +288,30 @@ def test_tables_of_rows_grow_with_what_is_in_them() -> None:
         grown = work.tables[table]
         assert len(grown) > len(before) and (grown[: len(before)] == before).all() and not grown[len(before) :].any()
         assert int(work.header[2 * table]) == grown.ctypes.data and int(work.header[2 * table + 1]) == len(grown)
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ["def f(s):", cd.GAP, ' the upper case vowels\n    """\n    return s\n'],
+        ["def f(a: int", cd.GAP, " of a list, sorted\n    '''\n    return ", cd.GAP, "a[0])\n"],
+        ["def f(a):\n    if a == 0", cd.GAP, "ns = a[0]\n    return a\n"],
+        ["for a in b:\n    if a:\n", cd.GAP, "   print(a)\n"],
+    ],
+)
+def test_more_texts_are_tried_before_a_lattice(pieces: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fresh Infill found these by a derivation, in 100 ms instead of 5."""
+    infill = cd.Infill(cd.Compiler(VOCAB, FRESH).compile(cd.grammars.python(max_width=8)))
+    calls: list[int] = []
+    call = workspace.Workspace.call
+
+    def noted(work: workspace.Workspace, op: int, a: int = 0, b: int = 0) -> int:
+        calls.append(op)
+        return call(work, op, a, b)
+
+    monkeypatch.setattr(workspace.Workspace, "call", noted)
+    session = infill.new(pieces)
+    assert session.completable() and kernels.OP_FACTS not in calls
+    with infill._tables:
+        assert not infill._tables.rests._more and infill._tables.rests.stamp == 2 * infill._tables.rests.version
+    assert infill.accepts(session.complete().encode())

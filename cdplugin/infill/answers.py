@@ -287,13 +287,16 @@ class Answers:
         with rests.trying(MOST_TRIES_OF_SLOTS if has_slots else MOST_TRIES):
             cursor = self.tables.step(self.tables.start, before)
             tail = rests.tail(elements)
-            if cursor == 0 or rests.find(cursor, tail, False) is None:
-                return False
+            found = rests.find(cursor, tail, False) if cursor else None
+        if found is None and cursor and not has_slots:
+            with rests.trying(2 * MOST_TRIES), rests.with_more():
+                found = rests.find(cursor, tail, False)
+        if found is not None:
             if has_slots:
                 self._proof = list(parts), by_part(self.tables, parts, elements, tail.fillings(cursor))
             else:
                 self._witness = list(parts), tail.fillings(cursor)
-        return True
+        return found is not None
 
     def _is_filled(self, parts: Sequence[Part], most: int) -> bool:
         """Whether the matcher finds its way through the slots of some parts by so many states."""

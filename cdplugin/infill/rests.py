@@ -37,6 +37,18 @@ _FIRST_TEXTS = (
     *(b"0", b"c", b"(", b")", b"]", b"}", b"):", b";", b";}", b"//", b"/*", b"*/"),
 )
 """What often ends a gap, before texts were learned."""
+_MORE_TEXTS = (
+    *(b'\n    """', b'):\n    """', b'c):\n    """', b"):\n    '''", b"\n    '''", b' c():\n    """', b'c():\n    """'),
+    *(b'"):\n    """', b'="""', b":", b":c#", b"):c#", b"c:c#", b"c):c#", b"]:c#", b"]):c#", b"if c:c#", b"if c):c#"),
+    *(b"():c#", b"c():", b"c in ", b"\n        if c:#", b"\n            if c:#", b"\n                if c:#"),
+    *(b"):\n        if c:#", b"):\n            if c:#", b" ", b"  ", b"   ", b"    ", b"\n        ", b"\n            "),
+    *(b"\n   ", b"():\n   ", b"):\n   ", b"\nif c:\n   ", b"    if c:", b"        if c:", b"            if c:"),
+    *(b"    if c:#", b"        if c:#", b"            if c:#", b"    c", b"        c", b"c", b")", b"]", b"])", b"))"),
+    *(b"])#", b"))#", b"]))#", b")))#", b"c)#", b"c]#", b"[", b"[#", b"(#", b"{#", b"c(", b" c#", b'"""):#', b'""":#'),
+    *(b'""":c#', b'""")#', b'"""]#', b'"""[', b'""":', b'""":c', b'"""\n    if c:#', b'"""\n    if c', b'"""\n    '),
+    *(b"):\n    c", b"):\n        c", b")-", b"])-", b");\\", b' import c;"""', b' import c\ndef c():\n    """'),
+)
+"""The same, tried where a whole text is asked about, before a lattice is: not at the hundreds of cursors of a mask."""
 _CLOSINGS = (b'"""', b"'''", b"\n", b'"', b"'", b"*/", b"*)", b"`")
 _PADS = (b" ", b"a", b"0", b"#", b"\n")
 
@@ -75,7 +87,7 @@ class Tail:
         if self.free is not self:
             return self.free.follows(cursor)
         known = self._follows.get(cursor)
-        if known is None and self._missed.get(cursor) == self._rests.version:
+        if known is None and self._missed.get(cursor) == self._rests.stamp:
             return False
         if known is None:
             end = self._tables.step(cursor, self._text)
@@ -86,7 +98,7 @@ class Tail:
             if known or self._after is None:
                 self._follows[cursor] = known
             elif self._rests.may_try:  # more may be known next time
-                self._missed[cursor] = self._rests.version
+                self._missed[cursor] = self._rests.stamp
         return known
 
     def fillings(self, cursor: int) -> list[bytes]:
@@ -137,6 +149,7 @@ class Rests:
         self._wanted = 0  # how many would have been, in a question
         self.version = 0
         """How many texts it has learned."""
+        self._more: tuple[bytes, ...] = ()
 
     @contextmanager
     def trying(self, most: int) -> Iterator[None]:
@@ -158,6 +171,20 @@ class Rests:
             yield
         finally:
             self.texts, self._texts_apart = self._texts_apart, self.texts
+
+    @contextmanager
+    def with_more(self) -> Iterator[None]:
+        """A context in which more texts are tried."""
+        self._more = _MORE_TEXTS
+        try:
+            yield
+        finally:
+            self._more = ()
+
+    @property
+    def stamp(self) -> int:
+        """Differs where other texts are tried."""
+        return 2 * self.version + (self._more != ())
 
     @property
     def may_try(self) -> bool:
@@ -199,9 +226,9 @@ class Rests:
             return found
         if tail.count is not None:
             return self._lengthened(cursor, tail, tail.count, by_ending)
-        if not by_ending and tail.vain.get(cursor) == self.version:
+        if not by_ending and tail.vain.get(cursor) == self.stamp:
             return None
-        found = self._first_of(self.texts, cursor, tail)
+        found = self._first_of([*self._more, *self.texts], cursor, tail)
         if found is None:
             found = self._by_closers(cursor, tail)
         if found is None and by_ending:
@@ -210,13 +237,13 @@ class Rests:
             tail.note(cursor, found)
             self._learn(self.texts, found, _MOST_RESTS, _FIRST_TEXTS)
         elif self.may_try:
-            tail.vain[cursor] = self.version
+            tail.vain[cursor] = self.stamp
         return found
 
     def find_closed(self, cursor: int, tail: Tail) -> bytes | None:
         """:meth:`find`, without short endings of the whole text, also by a text behind what closes a string or a comment."""
         found = self.find(cursor, tail, False)
-        if found is not None or tail.count is not None or tail.vain.get(~cursor) == self.version:
+        if found is not None or tail.count is not None or tail.vain.get(~cursor) == self.stamp:
             return found
         seen = {0, cursor}
         for closing in _CLOSINGS:
@@ -234,7 +261,7 @@ class Rests:
                 self._learn(self.texts, closing + found, _MOST_RESTS, _FIRST_TEXTS)
                 return closing + found
         if self.may_try:
-            tail.vain[~cursor] = self.version
+            tail.vain[~cursor] = self.stamp
         return None
 
     def learn(self, fillings: Sequence[bytes]) -> None:
