@@ -1,8 +1,7 @@
 """llama-cpp-python: constrained generation through its ``LogitsProcessorList``.
 
-    vocab = llama_cpp.vocabulary(llama)
-    grammar = cd.Compiler(vocab).compile(spec)
-    llama(prompt, max_tokens=200, **llama_cpp.constrained(llama, grammar))
+    grammar = cd.Compiler(vocabulary(llama)).compile(spec)
+    llama(prompt, **constrained(llama, grammar, max_tokens=200))  # the text ends legally within 200 tokens
 
 llama.cpp calls a processor from C, where an exception is printed and lost, and the step goes on without a mask. So the
 processor never raises: where something fails, the text may only end, and the stopping criterion beside it raises the error in
