@@ -565,16 +565,19 @@ def _walk_beside(h, state, other, node, begun):
             after &= lexer_layout.STATE_MASK
             scanned = accepted_of(h, after)
             after = rest_of(h, after)
-        place = np.int64(-1)
-        if skips[at] > 1 and (scanned != scanned_beside or longest_of(h, after) or longest_of(h, beside)):
-            place = add_end(h, at, scanned, 0)
-            if place < 0:
-                return np.int64(statuses.GROW)
         if reaches[at] > 0:
             after = saturated_within(h, after, reaches[at]) if after else after
             beside = saturated_within(h, beside, reaches[at]) if beside else beside
             if after < 0 or beside < 0:
                 return min(after, beside)
+        if after == beside and scanned == scanned_beside:  # the other's end at this node stays: one noted here would replace it
+            at += skips[at]
+            continue
+        place = np.int64(-1)
+        if skips[at] > 1 and (scanned != scanned_beside or longest_of(h, after) or longest_of(h, beside)):
+            place = add_end(h, at, scanned, 0)
+            if place < 0:
+                return np.int64(statuses.GROW)
         if after == beside:
             at += skips[at]
             continue
