@@ -14,6 +14,7 @@ from engine_tools import (
     at_least,
     cases,
     describe,
+    followed,
     ir_of,
     mask,
     mask_bits,
@@ -124,11 +125,6 @@ def random_ir(rng: random.Random) -> GrammarIR:
     return ir_of({"S": [[first, after], [second]]})
 
 
-def stepped(matcher: cd.Matcher) -> set[int]:
-    """The mask by trying each token."""
-    return {t for t in range(VOCAB.size) if matcher.validate_tokens([t])}
-
-
 def compiled(ir: GrammarIR) -> cd.Grammar | None:
     """The grammar; None where it matches nothing, or where that takes 100,000 derivatives to find out."""
     try:
@@ -151,7 +147,7 @@ def check(ir: GrammarIR, rng: random.Random, walks: int, steps: int) -> int:
         for _ in range(steps):
             bits = mask_bits(matcher)
             allowed = members(bits)
-            expected = stepped(other)
+            expected = followed(other)
             assert allowed == expected, describe(VOCAB, VOCAB.decode(matcher.tokens), allowed, expected)
             assert mask_bits(other) == bits, "slices on differ from off"
             compared += 1
@@ -192,7 +188,7 @@ def test_a_pattern_whose_ending_takes_room(ending: bytes, n: int) -> None:
     for byte in b'"a':
         assert matcher.accept_token(byte) and other.accept_token(byte)
         allowed = mask(matcher)
-        assert allowed == stepped(other)
+        assert allowed == followed(other)
         assert 256 + TOKENS.index(b"ab ab ") not in allowed
 
 
