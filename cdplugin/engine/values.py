@@ -41,6 +41,12 @@ class Values:
         """Whether an expression has neither ``&`` nor ``~``."""
         return self.has_flag(expression, PURE)
 
+    def literals(self, expression: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What is left of a set of literals (``K_LITERALS``): a text (uint8), and where in it each of them begins and ends."""
+        low, high, depth = self.sequence(expression)
+        offsets = self.tables[layout.LITERAL_OFFSETS]
+        return self.tables[layout.LITERAL_BYTES], offsets[low:high] + depth, offsets[low + 1 : high + 1]
+
     def of_state(self, state: int, field: int) -> int:
         """A field ``L_…`` of a lexer state's record."""
         return int(self.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + field])

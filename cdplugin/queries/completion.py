@@ -466,7 +466,9 @@ class Endings:
                     return None
                 out += byte
             elif kind == layout.K_LITERALS:
-                out += self._shortest_literal(*words)
+                text, starts, ends = arena.literals(e)
+                shortest = int((ends - starts).argmin())
+                out += text[starts[shortest] : ends[shortest]].tobytes()
             elif kind == layout.K_CAT:
                 pending += words[::-1]
             elif kind == layout.K_ALT:
@@ -475,12 +477,6 @@ class Endings:
                 pending += [(len(out), words[1]), words[0]]
         arena.spend(len(out))
         return bytes(out) if all(byte in self._single for byte in set(out)) else None
-
-    def _shortest_literal(self, low: int, high: int, depth: int) -> bytes:
-        """The shortest of some literals, less their first bytes."""
-        offsets = self.arena.tables[layout.LITERAL_OFFSETS][low : high + 1]
-        shortest = int(np.diff(offsets).argmin())
-        return self.arena.tables[layout.LITERAL_BYTES][int(offsets[shortest]) + depth : int(offsets[shortest + 1])].tobytes()
 
     def only_byte(self, cursor: int) -> int | None:
         """The byte that every legal continuation begins with; None if there are several, or none."""

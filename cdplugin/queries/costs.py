@@ -174,10 +174,9 @@ class Costs:
         """The length of the longest of some literals; of other expressions, of the shortest match."""
         if self._arena.kind(expression) != layout.K_LITERALS:
             return self.matches.of(expression)
-        offsets = self._arena.tables[layout.LITERAL_OFFSETS]
-        low, high, depth = self._arena.sequence(expression)
-        self._arena.spend(high - low)
-        return int(np.diff(offsets[low : high + 1]).max()) - depth
+        _, starts, ends = self._arena.literals(expression)
+        self._arena.spend(len(starts))
+        return int((ends - starts).max())
 
     # --- nonterminals ---------------------------------------------------------------------------------------------------------
 

@@ -115,10 +115,7 @@ def _texts(arena: Arena, expression: int) -> list[bytes]:
         elif kind == layout.K_ALT:
             pending += words[::-1]
         elif kind == layout.K_LITERALS:
-            low, high, depth = words
-            offsets, text = arena.tables[layout.LITERAL_OFFSETS], arena.tables[layout.LITERAL_BYTES]
-            for number in range(low, min(high, low + _WORDS)):
-                rest = text[int(offsets[number]) + depth : int(offsets[number + 1])].tobytes()
-                if rest:
-                    out.append(rest)
+            text, starts, ends = arena.literals(e)
+            spans = zip(starts[:_WORDS].tolist(), ends[:_WORDS].tolist(), strict=True)
+            out += [text[start:end].tobytes() for start, end in spans if start < end]
     return out

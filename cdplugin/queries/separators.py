@@ -294,7 +294,7 @@ class _Separators:
             if kind == layout.K_BYTES:
                 out |= int.from_bytes(np.array(words, "<i8").tobytes(), "little")
             elif kind == layout.K_LITERALS:
-                out |= self._first_of_literals(*words)
+                out |= self._first_of_literals(e)
             elif kind == layout.K_NOT:
                 out = _ANY_BYTE
             elif kind == layout.K_CAT:
@@ -309,12 +309,11 @@ class _Separators:
         self._firsts[expression] = out
         return out
 
-    def _first_of_literals(self, low: int, high: int, depth: int) -> int:
-        if high - low > _MOST_LITERALS:
+    def _first_of_literals(self, expression: int) -> int:
+        text, starts, ends = self._arena.literals(expression)
+        if len(starts) > _MOST_LITERALS:
             return _ANY_BYTE
-        offsets, texts = self._arena.tables[layout.LITERAL_OFFSETS], self._arena.tables[layout.LITERAL_BYTES]
-        starts = offsets[low:high] + depth
-        return sum(1 << byte for byte in np.unique(texts[starts[starts < offsets[low + 1 : high + 1]]]).tolist())
+        return sum(1 << byte for byte in np.unique(text[starts[starts < ends]]).tolist())
 
     # --- expressions ----------------------------------------------------------------------------------------------------------
 
