@@ -10,6 +10,7 @@ step by step.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -152,8 +153,6 @@ def _are_finite(nodes: list[Expr], known: set[int]) -> bool:
     return True
 
 
-def _children(node: Expr) -> tuple[Expr, ...]:
+def _children(node: Expr) -> Sequence[Expr]:
     """The parts of a concatenation, an alternation or a repetition."""
-    if node.op == expr.REPEAT_OP:
-        return (node.args[0],)
-    return node.args if node.op in (expr.CAT_OP, expr.ALT_OP) else ()
+    return () if node.op in (expr.AND_OP, expr.NOT_OP) else node.parts

@@ -53,6 +53,13 @@ class Expr(Node):
             self._rest = cat(*self.args[1:]) if self.op == CAT_OP else repeat(self.args[0], 1, self.args[2])
         return self._rest
 
+    @property
+    def parts(self) -> Sequence[Expr]:
+        """The expressions that this one consists of."""
+        if self.op in (CAT_OP, ALT_OP, AND_OP):
+            return self.args
+        return self.args[:1] if self.op in (NOT_OP, REPEAT_OP) else ()
+
     def __repr__(self) -> str:
         return _Shown(_MOST_SHOWN).show(self)
 
@@ -97,6 +104,11 @@ class Names(Expr):
         self.args = (self._build(self.words),)
         return self.args
 
+    @property
+    def parts(self) -> Sequence[Expr]:
+        """None: the tree is not asked for."""
+        return ()
+
     def weigh(self) -> tuple[int, Sequence[Expr]]:
         """Bytes of the texts and of their tree."""
         return _NODE_BYTES + sum([_TEXT_BYTES + _LETTER_BYTES * len(word) for word in self.words]), ()
@@ -127,6 +139,11 @@ class Automaton(Expr):
             raise AttributeError(name)
         self.args = (self._tree(),)
         return self.args
+
+    @property
+    def parts(self) -> Sequence[Expr]:
+        """What texts may end with: the tree is not asked for."""
+        return self.tails
 
     @property
     def n_nodes(self) -> int:
@@ -255,13 +272,9 @@ def _count(root: Expr | None, known: Iterable[Any]) -> int:
         node = pending.pop()
         if node not in seen:
             seen.add(node)
+            pending += node.parts
             if type(node) is Automaton:
                 inner += node.n_nodes
-                pending += node.tails
-            elif node.op in (CAT_OP, ALT_OP, AND_OP):
-                pending += () if type(node) is Names else node.args
-            elif node.op in (NOT_OP, REPEAT_OP):
-                pending.append(node.args[0])
     return len(seen) - before + inner
 
 

@@ -50,6 +50,26 @@ def test_what_is_looked_at_twice(schema: Any) -> None:
     assert doubtful({"type": "object", "properties": {"deep": {"type": "array", "items": schema}}}) == doubtful(schema) > 0
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "multipleOf": 97, "minimum": 951319809, "maximum": 951319809000},
+        {"type": "number", "minimum": 123456.7, "maximum": 987654.3},
+        {"type": "object", "properties": {"name": {"type": "string"}, "names": {"type": "string"}}},
+    ],
+    ids=json.dumps,
+)
+def test_no_tree_is_built_of_what_has_none(schema: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tree of thousands of nodes, once built, stays with its automaton, and caches do not count it: servers grew by it."""
+
+    def refuse(node: expr.Expr, name: str) -> Any:
+        raise AssertionError(f"{name} of {node!r}")
+
+    for kind in (expr.Automaton, expr.Names):
+        monkeypatch.setattr(kind, "__getattr__", refuse)
+    admit(cd.Compiler(VOCAB), cd.JsonSchema(schema))
+
+
 def lexeme(e: expr.Expr) -> GrammarIR:
     ir = GrammarIR()
     ir.start = ir.nonterminal()
