@@ -149,11 +149,13 @@ def test_rules_taken_in_at_once_cost_what_they_cost_one_by_one(seed: int, monkey
         rules = random_grammar(rng)
     vocab = cd.Vocabulary.from_bytes([*random_tokens(rng), b"</s>"], eos_token_ids=0)
     found = []
-    for few in (0, 1 << 30):
+    for few, sweeps in ((0, 64), (0, 1), (0, 0), (1 << 30, 0)):
         monkeypatch.setattr(costs, "_FEW_RULES", few)
+        monkeypatch.setattr(costs, "_MOST_SWEEPS", sweeps)
         matcher = cd.Compiler(vocab).compile_ir(rules).matcher()
         estimates = completion.Endings(matcher._place()[0]).costs
         estimates.of_cursor(matcher._place()[1])
+        estimates._list_rules()
         found.append(
             (estimates._rules, estimates._cost, estimates._sums, estimates._uses, estimates._rules_of, estimates._missing)
         )
@@ -162,7 +164,7 @@ def test_rules_taken_in_at_once_cost_what_they_cost_one_by_one(seed: int, monkey
             parts = [least[symbol] if symbol >= 0 else estimates._lexeme(-2 - symbol) for symbol in right]
             least[left] = min(least[left], total(parts))
         assert estimates._cost == least
-    assert found[0] == found[1] and found[0][0]
+    assert found[0] == found[1] == found[2] == found[3] and found[0][0]
 
 
 @pytest.mark.parametrize("seed", range(cases(60, slow=6, quick=15)))

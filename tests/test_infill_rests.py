@@ -12,6 +12,7 @@ from cdplugin.bits import bit_members
 from cdplugin.infill import answers, rests, workspace
 from cdplugin.infill import tables as tables_of
 from cdplugin.infill.parts import Part, laid_out, with_gaps
+from cdplugin.infill.text_tree import Texts, pairs_of
 from cdplugin.kernels import entry as engine
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
@@ -315,3 +316,40 @@ def test_more_texts_are_tried_before_a_lattice(pieces: list[str], monkeypatch: p
     with infill._tables:
         assert not infill._tables.rests._more and infill._tables.rests.stamp == 2 * infill._tables.rests.version
     assert infill.accepts(session.complete().encode())
+
+
+def test_texts_that_are_followed_together_lead_where_each_leads() -> None:
+    infill = cd.Infill(cd.Compiler(VOCAB).compile(cd.grammars.python(max_width=8)))
+    tables = infill._tables
+    rng = random.Random(0)
+    few = [b"):", b"#", b'"""', b"\n", b"c", b" in ", b"if c:", b"\n    ", b"(", b"]"]
+    texts = Texts([b"".join(rng.choices(few, k=rng.randint(0, 4))) for _ in range(40)])
+    for i, before in enumerate((b"", b"x = [", b"def f(", b"if x", b'"""', b"y = (\n")):
+        with tables, tables.arena.one_budget(None):
+            cursor = tables.step(tables.start, before)
+            tried, paths, cursors = texts.followed(tables, cursor, 2 * i, 30)
+            assert tried == texts[2 * i : 2 * i + 30]
+            for text, path in zip(tried, paths, strict=True):
+                assert len(path) == len(text)
+                for k, node in enumerate(path):
+                    assert cursors[node] == tables.step(cursor, text[: k + 1])
+            pairs = pairs_of(tables, [b")", b'"', b"\n"])
+            reached = dict(zip(map(pairs.text, range(15)), pairs.follow(cursor), strict=True))
+            assert len(reached) == 15 and reached == {text: tables.step(cursor, text) for text in reached}
+            assert {b")", b'"\n', b'"""', b")))"} < {*reached}
+            texts[5] = b"x" * i + b"y = 1"
+    with pytest.raises(cd.LimitExceeded), tables, tables.arena.one_budget(100):
+        texts.followed(tables, tables.start, 0, 40)
+
+
+def test_a_loose_workspace_has_skips_of_its_own() -> None:
+    spec = cd.Lark('start: A B\nA: "a"+\nB: "b"\n%ignore " "')  # nothing is skipped at the end
+    infill = cd.Infill(cd.Compiler(VOCAB).compile(spec))
+    tables = infill._tables
+    with tables:
+        before = tables.workspace.tables[ws.SKIPPED].copy()
+        loose = tables.loose
+        assert loose.tables[ws.AFTER] is tables.workspace.tables[ws.AFTER]
+        assert (tables.workspace.tables[ws.SKIPPED] == before).all() and (loose.tables[ws.SKIPPED] != before).any()
+    other = cd.Infill(infill.grammar)._tables.workspace
+    assert other.tables[ws.AFTER] is not tables.workspace.tables[ws.AFTER]

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from cdplugin.collector import gc_paused
 from cdplugin.errors import EngineError, LimitExceeded
+from cdplugin.infill.text_tree import Texts, TextTree, pairs_of
 
 if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
 
 _MOST_RESTS = 16  # that are learned: what ended another text's gap is tried in vain at hundreds of cursors
 _MOST_JOINTS, _MOST_CLOSERS = 32, 20
+_FEW_TEXTS = 3  # that are tried one by one, since mostly the first one ends a gap, before all others are followed together
 _MOST_ENDINGS = 200  # that are looked for, for one mask
 _FEW_ENDINGS = 6  # that are not looked for: the first one of a grammar takes as long as some lattices
 _ENDING_STEPS = 400  # of Limits.max_completion_steps
@@ -34,6 +36,9 @@ _FIRST_TEXTS = (
     *(b"#", b":#", b"0#", b"c#", b"c:#", b"():#", b"):#", b")#", b"]#", b"}#", b"\n#", b"if c:#", b"\nif c:#", b"\n    if c:#"),
     *(b'"""#', b"'''#", b'"#', b"'#", b'"""', b"'''", b'():"""', b'():\n    """', b"():\n    ", b"):\n    if c:#", b"\n    "),
     *(b'    """', b'c:"""', b"    '''", b"c:'''", b'if c:"""', b"),)#", b" in ", b".c#", b"c\nif c:#", b"c:"),
+    *(b'\nif c:\n    """', b'c\nif c:\n    """', b')\nif c:\n    """', b'"\nif c:\n    """', b'\'\nif c:\n    """'),
+    *(b"\nif c:\n    '''", b"c\nif c:\n    '''", b")\nif c:\n    '''", b")\nif c:#", b"]\nif c:#", b'"\nif c:#', b"'\nif c:#"),
+    *(b"c\nif c:\n    if c ", b")\nif c:\n    if c ", b" c:\n    if c ", b"\nif c:\n    [#", b"c\nif c:\n    c[#"),
     *(b"0", b"c", b"(", b")", b"]", b"}", b"):", b";", b";}", b"//", b"/*", b"*/"),
 )
 """What often ends a gap, before texts were learned."""
@@ -139,8 +144,8 @@ class Rests:
 
     def __init__(self, tables: InfillGrammar) -> None:
         self.tables = tables
-        self.texts: list[bytes] = [*_FIRST_TEXTS]
-        self._texts_apart: list[bytes] = []
+        self.texts = Texts(_FIRST_TEXTS)
+        self._texts_apart = Texts()
         self._joints: list[bytes] = [b""]
         self._closers = [bytes([byte]) for byte in b"0)]}\"'a: \n\x80\x90\xa0"]
         self._tails: dict[tuple[Element, ...], Tail] = {}
@@ -149,7 +154,9 @@ class Rests:
         self._wanted = 0  # how many would have been, in a question
         self.version = 0
         """How many texts it has learned."""
-        self._more: tuple[bytes, ...] = ()
+        self._more_texts = Texts(_MORE_TEXTS)
+        self._more = Texts()
+        self._closer_tree: tuple[list[bytes], TextTree] | None = None
 
     @contextmanager
     def trying(self, most: int) -> Iterator[None]:
@@ -166,7 +173,7 @@ class Rests:
         """A context in which the texts are others, at first those that are known: a place behind an open one is mostly ended by
         what ends a string, and such texts are no use elsewhere.
         """
-        self.texts, self._texts_apart = self._texts_apart or self.texts[:], self.texts
+        self.texts, self._texts_apart = self._texts_apart or Texts(self.texts), self.texts
         try:
             yield
         finally:
@@ -175,16 +182,16 @@ class Rests:
     @contextmanager
     def with_more(self) -> Iterator[None]:
         """A context in which more texts are tried."""
-        self._more = _MORE_TEXTS
+        self._more = self._more_texts
         try:
             yield
         finally:
-            self._more = ()
+            self._more = Texts()
 
     @property
     def stamp(self) -> int:
         """Differs where other texts are tried."""
-        return 2 * self.version + (self._more != ())
+        return 2 * self.version + (len(self._more) > 0)
 
     @property
     def may_try(self) -> bool:
@@ -228,7 +235,9 @@ class Rests:
             return self._lengthened(cursor, tail, tail.count, by_ending)
         if not by_ending and tail.vain.get(cursor) == self.stamp:
             return None
-        found = self._first_of([*self._more, *self.texts], cursor, tail)
+        found = self._first_of(self._more, cursor, tail)
+        if found is None:
+            found = self._first_of(self.texts, cursor, tail)
         if found is None:
             found = self._by_closers(cursor, tail)
         if found is None and by_ending:
@@ -288,8 +297,27 @@ class Rests:
         self._left = max(tries - 1, 0), endings, failures
         return tries > 0
 
-    def _first_of(self, texts: Iterable[bytes], cursor: int, tail: Tail) -> bytes | None:
+    def _first_of(self, texts: Texts, cursor: int, tail: Tail) -> bytes | None:
         """What the first text, of those that are tried, comes to that may end the gap."""
+        found = self._first_by_one(texts[:_FEW_TEXTS], cursor, tail)
+        if found is not None or len(texts) <= _FEW_TEXTS or not self.may_try:
+            return found
+        tried, paths, cursors = texts.followed(self.tables, cursor, _FEW_TEXTS, self._left[0])
+        known = tail.known
+        is_any_known = not known.keys().isdisjoint(cursors)
+        for text, path in zip(tried, paths, strict=True):
+            if not self.try_one():  # others were, behind one of these
+                break
+            for i, node in enumerate(path if is_any_known else ()):
+                if cursors[node] in known:
+                    return text[: i + 1] + known[cursors[node]]
+            end = cursors[path[-1]] if path else cursor
+            if end and tail.follows(end):
+                return text
+        return None
+
+    def _first_by_one(self, texts: Iterable[bytes], cursor: int, tail: Tail) -> bytes | None:
+        """:meth:`_first_of`, one text after the other: few, or such as are not tried again."""
         step = self.tables.step
         after = {b"": cursor}  # a text's first byte: most lead nowhere
         for text in texts:
@@ -338,20 +366,18 @@ class Rests:
                         yield longer
 
     def _by_closers(self, cursor: int, tail: Tail) -> bytes | None:
-        """By one byte or two of those that endings are made of, to a cursor that is known."""
-        step, known = self.tables.step, tail.known
-        after = [(byte, step(cursor, byte)) for byte in self._closers]
-        for byte, place in after:
-            if place in known:
-                return byte + known[place]
-        for byte, place in after:
-            for second in self._closers if place else ():
-                further = step(place, second)
-                if further in known:
-                    return byte + second + known[further]
-                if second == byte and further and (third := step(further, byte)) in known:  # as three quotes
-                    return 3 * byte + known[third]
-        return None
+        """By one byte of those that endings are made of, or two, or three that are the same, to a cursor that is known."""
+        known = tail.known
+        if not known:
+            return None
+        if self._closer_tree is None or self._closer_tree[0] != self._closers:
+            self._closer_tree = self._closers[:], pairs_of(self.tables, self._closers)
+        tree = self._closer_tree[1]
+        cursors = tree.follow(cursor)
+        if known.keys().isdisjoint(cursors):
+            return None
+        node = next(node for node, after in enumerate(cursors) if after in known)
+        return tree.text(node) + known[cursors[node]]
 
     def _by_ending(self, cursor: int, tail: Tail) -> bytes | None:
         """By what ends the whole text soonest, or as much of it as it takes to get to the tail by a joint."""
@@ -372,4 +398,4 @@ class Rests:
         for i in range(len(ending)):
             self._learn(self._closers, ending[i : i + 1], _MOST_CLOSERS)
         texts = [ending, *(ending[:i] + joint for i in range(len(ending) + 1) for joint in self._joints)]
-        return self._first_of(texts, cursor, tail)
+        return self._first_by_one(texts, cursor, tail)

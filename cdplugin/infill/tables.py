@@ -173,7 +173,7 @@ class InfillGrammar:
             self._set_rules()
             self.rules = Rules.of(self.workspace).copy()
         else:
-            self.workspace = Workspace.with_rules(self.arena, self.rules)
+            self.workspace = Workspace.with_rules(self.arena, self.rules.copy())
         records = records_of(self.arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[: self.n_lexemes - 1]
         self.is_exact = bool((records[:, layout.X_KIND] == layout.EXACT).all())
         self._set_starts(
@@ -207,6 +207,7 @@ class InfillGrammar:
             records = records_of(self.arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[:n]
             exact = records[:, layout.X_KIND] == layout.EXACT
             self._set_starts([np.flatnonzero(exact), *np.flatnonzero(~exact)[:, None]], work)
+            work.set(ws.SKIPPED, work.tables[ws.SKIPPED])  # one of its own
             skipped = work.tables[ws.SKIPPED].reshape(-1, int(work.header[ws.W_SET]))
             for skip in np.flatnonzero(records[:, layout.X_IS_SKIP]):  # it may end any text
                 skipped[skip, n >> 6] |= np.int64(1) << np.int64(n & 63)

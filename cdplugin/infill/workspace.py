@@ -188,10 +188,10 @@ class Workspace:
 
     @classmethod
     def with_rules(cls, arena: Arena, rules: Rules) -> Workspace:
-        """A fresh workspace for the grammar of some rules."""
+        """A fresh workspace for the grammar of some rules, with these very tables."""
         work = cls(arena)
         for table, array in rules.tables.items():
-            work.set(table, array)
+            work._enter(table, array)
         for table, size in rules.sizes.items():
             work.reserve(table, size)
         for word, value in rules.words.items():
@@ -200,7 +200,9 @@ class Workspace:
         return work
 
     def with_same_rules(self) -> Workspace:
-        """A fresh workspace for the same grammar."""
+        """A fresh workspace for the same grammar. They share what depends on the rules, also what is still to be found
+        (``AFTER``), so one thread uses both.
+        """
         return Workspace.with_rules(self.arena, Rules.of(self))
 
     def size_for_dots(self) -> None:
@@ -211,7 +213,9 @@ class Workspace:
 
     def set(self, table: int, array: np.ndarray) -> None:
         """Make a copy of ``array`` a table."""
-        array = np.array(array, np.int64)
+        self._enter(table, np.array(array, np.int64))
+
+    def _enter(self, table: int, array: np.ndarray) -> None:
         self.nbytes += array.nbytes - self.tables[table].nbytes
         self.tables[table] = array
         self.header[2 * table] = self._addresses[table] = array.ctypes.data

@@ -24,7 +24,9 @@ from cdplugin.kernels.masks.spelling import spell
 from cdplugin.kernels.masks.successors import successors
 from cdplugin.kernels.parser.cursors import accepts_at, start_of, step, step_bytes
 from cdplugin.kernels.parser.earley import advance, complete, make_row
+from cdplugin.kernels.parser.least_costs import settle
 from cdplugin.kernels.parser.rules import prepare
+from cdplugin.kernels.parser.text_tree import step_tree
 from cdplugin.kernels.parser.tokens import accept
 from cdplugin.kernels.regex.derive import derivatives, derive, note_classes
 from cdplugin.kernels.regex.emptiness import is_nonempty
@@ -78,7 +80,9 @@ from cdplugin.kernels.store.stack import intern_words, push_pair
     OP_RUN,  # a: cursor, b: address of uint8 text, c: its bytes -> cursor after them (0: dead)
     OP_MATCHES,  # a: expression, b: address of uint8 text, c: its bytes -> 1 if it matches the text, else 0
     OP_TEXTS,  # a: expression, b: most texts, c: most derivatives -> how many words of texts are on the stack, or MANY
-) = range(29)
+    OP_STEP_TREE,  # a: cursor, b: address of a question (parser/text_tree.py) -> 0
+    OP_SETTLE,  # a: address of a question (parser/least_costs.py) -> 1 if all costs of nonterminals are known, else 0
+) = range(31)
 
 MATCHES_SOMETHING, MATCHES_EMPTY = 1, 2  # what OP_STATUS answers
 JOB_WORDS = 5
@@ -316,6 +320,10 @@ def engine(h, op, a, b, c):
         return np.int64(list_texts(h, a, b, c))
     if op == OP_RUN:
         return np.int64(step_bytes(h, a, view_u8(b, c), 0, c))
+    if op == OP_STEP_TREE:
+        return np.int64(step_tree(h, a, b))
+    if op == OP_SETTLE:
+        return np.int64(settle(h, a))
     return np.int64(reindex(h))
 
 

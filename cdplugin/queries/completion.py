@@ -121,6 +121,11 @@ class _Frontier:
                 best[after] = taken + cost
                 self.came[after] = (cursor, text)
 
+    def put_off(self, cursor: int, taken: int, left: int) -> None:
+        """Open a cursor again, for edges of one byte that are no better than one that was followed."""
+        best = taken + 1 + self._weight * max(left - 1, 0)
+        heappush(self._open, (best, True, left, next(self._order), taken, _Rest(cursor, _FIRST_EDGES)))
+
 
 class _Bytes:
     """The bytes that a token of a vocabulary spells, stop tokens aside. All its grammars share this.
@@ -297,24 +302,30 @@ class Endings:
                 if cursor in self._next or (self._estimate(cursor) == 0 and self.arena.call(kernels.OP_ACCEPTS, cursor)):
                     return self._remember(start, cursor, came)
             budget.take()
-            edges = self._looked_at(cursor, estimate, by_tokens)
+            edges, are_all = self._looked_at(cursor, estimate, by_tokens, isinstance(place, _Rest))
             self.arena.spend(_EDGE_WORK * len(edges))
             frontier.follow(cursor, taken, estimate, edges, shown)
+            if not are_all:
+                frontier.put_off(cursor, taken, estimate)
         return None
 
-    def _looked_at(self, cursor: int, estimate: int, by_tokens: bool) -> list[_Looked]:
-        """The edges of a cursor from which ``estimate`` bytes are left. Where one that is known is as near an end as that, what
-        is not known comes after it: rules would be made to find an ending that is no shorter.
+    def _looked_at(self, cursor: int, estimate: int, by_tokens: bool, in_full: bool) -> tuple[list[_Looked], bool]:
+        """The edges of a cursor from which ``estimate`` bytes are left, and whether these are all.
+
+        Where one that is known is as near an end as that, what is not known comes after it: rules would be made to find an
+        ending that is no shorter. Nor, unless it is asked ``in_full``, are single bytes behind it looked at: each takes as long
+        as a step of the search.
         """
         words = None if by_tokens else self._words_at(cursor)
         if not self.arena.header[layout.HAS_TERMINALS] and words is not None and len(words) > _MANY_EDGES:
             return [
                 (text, _Way(cursor, text, row, symbol), len(text), max(estimate - len(text), 0), True)
                 for text, row, symbol in words
-            ]
+            ], True
         found: list[_Looked] = []
         edges = self._token_edges(cursor) if by_tokens else self._edges(cursor, words)
         nearest = 0
+        stops = not in_full and words is None and not by_tokens
         for edge, after in edges:
             cost = len(self._text(edge)) if by_tokens or isinstance(edge, bytes) else 1
             left = FAR if len(edges) > _MANY_EDGES else self._estimate(after, demand=False)
@@ -324,9 +335,12 @@ class Endings:
             elif cost + left <= estimate:
                 nearest = min(nearest or left, left)
             found.append((edge, after, cost, left, unknown))
-        return [
+            if nearest and stops:
+                break
+        looked = [
             (text, after, cost, max(left, nearest) if unknown else left, unknown) for text, after, cost, left, unknown in found
         ]
+        return looked, len(found) == len(edges)
 
     def _estimate(self, cursor: int, demand: bool = True) -> int:
         known = self._length.get(cursor)

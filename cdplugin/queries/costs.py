@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from cdplugin.engine.arena import Arena
+from cdplugin.engine.blocks import address_of
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.parser import layout as parser_layout
@@ -33,6 +34,7 @@ _PLACE_BYTES, _RULE_BYTES = 150, 450  # measured: an entry of a table; a rule or
 _CLOSING_WORK, _ITEM_WORK, _LEXEME_WORK, _RULE_WORK = 1_500, 200, 80, 400
 _ENDLESS = 1 << 61  # of a rule with a lexeme that nothing matches: more than others sum up to
 _FEW_RULES = 50  # up to so many are taken in one by one
+_MOST_SWEEPS = 64  # over all rules
 
 
 class Costs:
@@ -44,6 +46,7 @@ class Costs:
         self.budget = Budget(arena)
         self.matches = ShortestMatches(arena, measures, self.budget)
         self._of_pair: dict[int, int] = {}
+        self._of_state: dict[int, tuple[list[tuple[int, int]], bool]] = {}
         self._of_row: dict[int, int] = {}
         self._of_end: dict[int, int] = {}  # completing a nonterminal at an origin: what is left after that
         self._of_rest: dict[int, int] = {}
@@ -54,6 +57,7 @@ class Costs:
         self._uses: list[list[int]] = []  # by nonterminal: the rules that mention it, once for each mention
         self._rules_of: list[list[int]] = []
         self._n_entries = 0
+        self._unlisted = np.zeros(0, np.int64)  # where rules begin that ``_cost`` knows, and the lists above do not
         self._stale = False  # whether some cost has become lower since others were computed from it
         self._demand = True
         self.is_bound = False  # whether the last answer is only a lower bound, because of some & or ~
@@ -91,14 +95,16 @@ class Costs:
     @property
     def nbytes(self) -> int:
         """Bytes of what was computed."""
-        places = len(self._of_pair) + len(self._of_row) + len(self._of_end) + len(self._of_rest)
-        of_rules = _PLACE_BYTES * places + _RULE_BYTES * (len(self._rules) + len(self._cost))
-        return of_rules + self.matches.nbytes + self.measures.nbytes
+        places = 2 * len(self._of_state) + len(self._of_pair) + len(self._of_row) + len(self._of_end) + len(self._of_rest)
+        of_rules = _PLACE_BYTES * places + _RULE_BYTES * (len(self._rules) + len(self._uses))
+        return of_rules + self._unlisted.nbytes + self.matches.nbytes + self.measures.nbytes
 
     def trim(self, most: int) -> None:
         """Forget what was computed, where that is more than ``most`` places."""
         if len(self._of_pair) + len(self._of_row) + len(self._of_end) > most:
             self._forget()
+        if len(self._of_state) > most:
+            self._of_state.clear()
         self.matches.trim(most)
 
     def _forget(self) -> None:
@@ -117,17 +123,10 @@ class Costs:
         known = self._of_pair.get(key)
         if known is None:
             known = FAR
-            lexemes = self._arena.tables[layout.LEXEMES]
-            ways: list[tuple[int, int]] = []
-            words = self._arena.open_words(state)
-            self._arena.spend(_LEXEME_WORK * len(words))
-            for word in words:
-                record = (word >> 32) * layout.LEXEME_WORDS
-                bytes_left, is_bound = (1, False) if lexemes[record + layout.X_N_RANGES] else self._match(word)
-                if is_bound:
-                    self._bounds.add(key)
-                ways.append((bytes_left, record))
-            for bytes_left, record in sorted(ways):  # of many thousands, most are longer than the first text that ends
+            ways, is_bound = self._ways(state)
+            if is_bound:
+                self._bounds.add(key)
+            for bytes_left, record in ways:  # of many thousands, most are longer than the first text that ends
                 if bytes_left >= known:
                     break
                 after = row
@@ -146,6 +145,29 @@ class Costs:
                 self._of_pair[key] = known
         self.is_bound = self.is_bound or key in self._bounds
         return known
+
+    def _ways(self, state: int) -> tuple[list[tuple[int, int]], bool]:
+        """The lexemes of a lexer state, the shortest first: what each still costs, and its record; and whether some cost is
+        only a lower bound.
+        """
+        found = self._of_state.get(state)
+        if found is None:
+            lexemes = self._arena.tables[layout.LEXEMES]
+            ways = []
+            some_bound = False
+            is_known = True  # and stays so
+            words = self._arena.open_words(state)
+            self._arena.spend(_LEXEME_WORK * len(words))
+            for word in words:
+                record = (word >> 32) * layout.LEXEME_WORDS
+                bytes_left, is_bound = (1, False) if lexemes[record + layout.X_N_RANGES] else self._match(word)
+                some_bound = some_bound or is_bound
+                is_known = is_known and self._arena.is_pure(word & layout.LOW_32)
+                ways.append((bytes_left, record))
+            found = sorted(ways), some_bound
+            if is_known:
+                self._of_state[state] = found
+        return found
 
     def _match(self, word: int) -> tuple[int, bool]:
         """What an open lexeme (``lexeme << 32 | expression``) still costs, and whether that is only a lower bound."""
@@ -191,6 +213,10 @@ class Costs:
         fresh: list[tuple[int, int]] = []
         self._arena.spend(_RULE_WORK * (n - self._n_entries))
         dots = tables[layout.RULE_LISTS][2 * self._n_entries : 2 * n : 2]
+        if len(dots) > _FEW_RULES and self._n_entries == 0 and self._settle(dots):
+            self._unlisted, self._n_entries = dots.copy(), n
+            return
+        self._list_rules()
         if len(dots) > _FEW_RULES:
             fresh, dots = self._take_in(dots), dots[:0]
             heapify(fresh)
@@ -205,6 +231,7 @@ class Costs:
         """Note rules ``(left, right, cost of its lexemes)``; lower what they and ``fresh`` (cost, left side) make cheaper."""
         for left, right, fixed in rules:
             self._grow(max([left, *right]) + 1)
+            self._grow_lists()
             number = len(self._rules)
             self._rules.append((left, right))
             self._rules_of[left].append(number)
@@ -217,6 +244,29 @@ class Costs:
             if not self._missing[number] and self._sums[number] < _ENDLESS:
                 heappush(fresh, (min(self._sums[number], LONG), left))
         self._lower(fresh)
+
+    def _settle(self, dots: np.ndarray) -> bool:
+        """Find what all nonterminals cost by the first rules that come, which begin at ``dots``; whether that is the least."""
+        symbols, lefts = self._arena.tables[layout.DOT_SYMBOL], self._arena.tables[layout.DOT_LEFT][dots]
+        codes = symbols[: _end_of(symbols, int(dots.max()))]
+        lexemes = np.unique(codes[codes < layout.END_OF_RULE])
+        of_lexemes = np.zeros(max(-1 - int(lexemes.min(initial=-1)), 1), np.int64)
+        of_lexemes[-2 - lexemes] = [self._lexeme(-2 - symbol) for symbol in lexemes.tolist()]
+        self._grow(1 + int(max(lefts.max(), codes.max())))
+        costs = np.array(self._cost, np.int64)
+        dots = np.ascontiguousarray(dots)
+        question = [len(dots), address_of(dots), len(of_lexemes), address_of(of_lexemes), len(costs), address_of(costs)]
+        words = np.array([*question, _MOST_SWEEPS], np.int64)
+        is_least = self._arena.call(kernels.OP_SETTLE, address_of(words))
+        self._cost = costs.tolist()
+        return is_least == 1
+
+    def _list_rules(self) -> None:
+        """Note the rules that were settled: what comes now may make them cheaper, or stands for members without rules."""
+        if len(self._unlisted):
+            dots = self._unlisted
+            self._take_in(dots)
+            self._unlisted = dots[:0]
 
     def _take_in(self, dots: np.ndarray) -> list[tuple[int, int]]:
         """Note the rules that begin at ``dots``; what those cost that are known to end, and their left sides."""
@@ -233,6 +283,7 @@ class Costs:
         lexeme_costs = np.array([self._lexeme(-2 - symbol) for symbol in lexemes.tolist()], np.int64)
         first = len(self._rules)  # nothing raises from here on: rules are taken in as a whole
         self._grow(int(max(lefts.max(initial=-1), flat.max(initial=-1))) + 1)
+        self._grow_lists()
         right, cuts = flat.tolist(), offsets.tolist()
         self._rules += zip(lefts.tolist(), [right[a:b] for a, b in pairwise(cuts)], strict=True)
         for number, left in enumerate(lefts.tolist(), first):
@@ -253,11 +304,14 @@ class Costs:
 
     def _grow(self, n: int) -> None:
         """Know nonterminals up to ``n``; those that derive the empty string cost nothing."""
-        nullable = self._arena.tables[layout.NULLABLE]
-        for symbol in range(len(self._cost), n):
-            self._cost.append(0 if nullable[symbol] else FAR)
-            self._uses.append([])
-            self._rules_of.append([])
+        first = len(self._cost)
+        if n > first:
+            self._cost += np.where(self._arena.tables[layout.NULLABLE][first:n], 0, FAR).tolist()
+
+    def _grow_lists(self) -> None:
+        """Have lists of rules for all nonterminals that are known."""
+        for lists in (self._uses, self._rules_of):
+            lists += [[] for _ in range(len(self._cost) - len(lists))]
 
     def _lower(self, pending: list[tuple[int, int]]) -> None:
         """Lower nonterminals' costs, the cheapest first, and what follows from that."""
@@ -296,6 +350,7 @@ class Costs:
         if self._cost[nonterminal] < FAR or not self._demand:
             self._unsure = self._unsure or self._cost[nonterminal] >= FAR
             return self._cost[nonterminal]
+        self._list_rules()
         heads = layout.RULE_HEADS
         tables = self._arena.tables
         order = count()
@@ -313,6 +368,7 @@ class Costs:
             while pending:
                 symbol = pending.pop()
                 self._grow(symbol + 1)
+                self._grow_lists()
                 if tables[heads][symbol] == layout.NOT_EXPANDED:
                     heappush(waiting, (is_late[symbol], distance(symbol), -next(order), symbol))
                     continue
