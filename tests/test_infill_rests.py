@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 from engine_tools import ALL_BYTES, FRESH, cases
 
@@ -353,3 +354,35 @@ def test_a_loose_workspace_has_skips_of_its_own() -> None:
         assert (tables.workspace.tables[ws.SKIPPED] == before).all() and (loose.tables[ws.SKIPPED] != before).any()
     other = cd.Infill(infill.grammar)._tables.workspace
     assert other.tables[ws.AFTER] is not tables.workspace.tables[ws.AFTER]
+
+
+@pytest.mark.parametrize(
+    ("spec", "never"),
+    [
+        (cd.grammars.python(max_width=8), [(b"\xe2", b"x"), (b"x", b"\x80")]),
+        (cd.Lark('start: (A B)+\nA: "a"+\nB: "bc"\n%ignore /#[^\\n]*\\n/'), [(b"x", b"\x80")]),
+        (cd.Lark('start: (A B)+\nA: "a"+\nB: "bc"'), [(b"a", b"c"), (b"c", b"b"), (b"b", b"b")]),
+        (cd.JsonSchema({"type": "object", "properties": {"a": {"type": "integer"}}}), [(b"x", b"\x80"), (b"\xe2", b"x")]),
+    ],
+)
+def test_what_comes_in_some_text_may_begin_a_token_behind_a_gap(spec: object, never: list[tuple[bytes, bytes]]) -> None:
+    """A mask of a later gap asks nothing about tokens that may come nowhere behind the last byte of the text before it."""
+    infill = cd.Infill(cd.Compiler(VOCAB).compile(spec))
+    answer = answers.Answers(infill._tables, False)
+    rng = random.Random(0)
+    with infill._tables, infill._tables.arena.one_budget(None):
+        for _ in range(cases(40, 10)):
+            matcher = infill.grammar.matcher()
+            row = np.zeros((1, 9), np.int32)
+            last = b""
+            for _ in range(40):
+                matcher.fill_next_token_bitmask(row)
+                allowed = [token for token in bit_members(row[0]).tolist() if token != 256]
+                if not allowed:
+                    break
+                token = rng.choice([*allowed, *(t for t in allowed if t < 128)])
+                assert answer.may_begin(last)[token], (last, token)
+                matcher.accept_token(token)
+                last = bytes([token])
+        for before, byte in never:
+            assert not answer.may_begin(before)[byte[0]]

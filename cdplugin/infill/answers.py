@@ -227,6 +227,21 @@ class Answers:
         may_begin = bit_flags(work.tables[ws.DOUBT_FIRSTS], 256)
         return tokens[may_begin[self.tables.first_bytes[tokens]]]
 
+    def may_begin(self, before: bytes) -> np.ndarray:
+        """Which bytes may begin a token behind a gap and, between them, a text that ends with a byte (or no text), by the loose
+        lattice: bool, ``(256,)``, found once.
+        """
+        found = self.tables.may_begin.get(before)
+        if found is None:
+            row = np.zeros((self.tables.vocab.size + 31) // 32, np.int32)
+            work = self.tables.loose
+            found = np.zeros(256, bool)
+            parts = [Part(gap=True), Part(before), Part(gap=True)]
+            if self._lay(parts, 2, True, work) and work.call(kernels.OP_MAY_BEGIN, address_of(row)):
+                found = bit_flags(work.tables[ws.DOUBT_FIRSTS], 256)
+            self.tables.may_begin[before] = found
+        return found
+
     def _add_mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, loose: bool) -> None:
         """Add to a row the tokens that a lattice knows to be legal at an open part; those that it has are not asked about."""
         work = self.tables.loose if loose else self.tables.workspace

@@ -195,6 +195,9 @@ class Proofs:
         first. Of what they leave, few tokens may begin there at all; then a lattice is asked.
         """
         doubtful = bit_members(~self._row & self._tables.texts_row)
+        if not self._has_slots:
+            last = self._elements[self._at - 1][1][-1:]
+            doubtful = doubtful[self._answers.may_begin(last)[self._tables.first_bytes[doubtful]]]
         undecided = 0
         seen: Counter[int] = Counter()
         is_ruled = self._has_slots
@@ -203,9 +206,12 @@ class Proofs:
             if is_ruled and not self._is_brief:
                 doubtful = self._answers.possible(self._parts, self._hole, doubtful)
             doubtful = self._open_widely(start, seen, doubtful)
+            before = len(doubtful)
+            doubtful = self._open_for_some(start, doubtful)
             if len(doubtful) and not self._is_brief:
                 doubtful = self._answers.possible(self._parts, self._hole, doubtful, by_first=True)
-                doubtful = self._open_for_some(start, doubtful)
+                if before > _FEW_TOKENS:
+                    doubtful = self._open_for_some(start, doubtful)
             if len(doubtful) > _FEW_TOKENS or (len(doubtful) and self._has_slots):
                 self._begin(start)
                 if self._witness is not None and (self._found is None or self._canvas is not None):
@@ -335,17 +341,22 @@ class Proofs:
         """Prove classes at a cursor before the place, if they are not too many; returns the tokens still in doubt then."""
         if seen[cursor] == _MOST_SPREADS:
             return doubtful
-        classes = self._classes(cursor)
-        if len(classes) > most_classes:
+        row = self._tables.mask_at(cursor) & ~self._row
+        cursors, numbers = successors(self._tables.arena, cursor, row)
+        if len(cursors) > most_classes:
             return doubtful
         seen[cursor] += 1
-        is_left = np.zeros(32 * len(self._row), bool)
-        is_left[doubtful] = True
-        for after, tokens in classes:
-            tokens = tokens[is_left[tokens]]
-            if len(tokens) and self._is_taken(after, tokens):
-                is_left[tokens] = False
-        return doubtful[is_left[doubtful]]
+        numbers = numbers[doubtful]
+        sizes = np.bincount(numbers[numbers >= 0], minlength=len(cursors))
+        taken = np.zeros(len(cursors) + 1, bool)  # the last one: tokens that may not come here
+        for number in np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)].tolist():
+            rest = self._rest_behind(cursors[number])
+            taken[number] = rest is not None
+            if rest is not None and self._is_brief:
+                self._texts.append((doubtful[numbers == number], (self._left, rest)))
+        is_taken = taken[numbers]
+        self._allow(doubtful[is_taken])
+        return doubtful[~is_taken]
 
     def _rule_out(self, *lists: list[Class]) -> None:
         """Take out of lists of classes those that the loose lattice rules out, if only for one of their tokens."""
@@ -365,19 +376,23 @@ class Proofs:
 
     def _is_taken(self, cursor: int, tokens: np.ndarray) -> bool:
         """Whether the tokens of a class are proven, and so added to the row."""
-        rest: list[bytes] | None = None
-        if self._is_proven(cursor):
-            if self._is_brief and self._tail is not None:
-                is_slot = self._parts[self._hole].slot
-                rest = self._tail.fillings_behind(cursor) if is_slot else self._tail.fillings(cursor)
-        else:
-            rest = self._by_canvas(cursor)
-            if rest is None:
-                return False
-        if rest is not None:
+        rest = self._rest_behind(cursor)
+        if rest is None:
+            return False
+        if self._is_brief:
             self._texts.append((tokens, (self._left, rest)))
         self._allow(tokens)
         return True
+
+    def _rest_behind(self, cursor: int) -> list[bytes] | None:
+        """What the places from this one on are filled with behind a token, where that is kept, else nothing; None where no
+        completion is known from the cursor after the token.
+        """
+        if not self._is_proven(cursor):
+            return self._by_canvas(cursor)
+        if not self._is_brief or self._tail is None:
+            return []
+        return self._tail.fillings_behind(cursor) if self._parts[self._hole].slot else self._tail.fillings(cursor)
 
     def _by_canvas(self, cursor: int) -> list[bytes] | None:
         """What the places behind the slot are filled with from the cursor after a token, if the matcher soon finds a way from

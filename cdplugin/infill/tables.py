@@ -189,6 +189,7 @@ class InfillGrammar:
         self._steps: dict[tuple[int, bytes], int] = {}
         self._owed = 0
         self._brief_for: tuple[int, bool] | None = None
+        self.may_begin: dict[bytes, np.ndarray] = {}  # :meth:`cdplugin.infill.answers.Answers.may_begin`
         for name in ("least_bytes", "are_words", "_measures"):
             self.__dict__.pop(name, None)
         self.endings = Endings(self.arena)
