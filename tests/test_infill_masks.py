@@ -15,6 +15,7 @@ from engine_tools import cases
 from tokenizers_data import llama3
 
 import cdplugin as cd
+from cdplugin.bits import bit_members
 
 TEXTS: dict[str, tuple[Any, list[str]]] = {
     "json": (
@@ -118,3 +119,32 @@ def test_only_tokens_in_doubt_are_asked_about(name: str, vocab: cd.Vocabulary) -
                     assert found <= by_first <= set(chosen), (parts, place)
                     narrowed += len(by_first) < len(chosen)
     assert tables.is_exact or narrowed
+
+
+@pytest.mark.parametrize(
+    "grammar",
+    [
+        'root ::= e\ne ::= t | t e | t "+" e\nt ::= [a-z]+ | [a-z] t | "(" e ")"',
+        'root ::= s+\ns ::= [a-z ]+ | [a-z]* " " [a-z]* | "(" s+ ")"',
+    ],
+)
+def test_lexemes_that_may_end_anywhere(grammar: str) -> None:
+    """Tokens of n letters that lexemes split in 2**n ways: masks were given up, after seconds."""
+    rng = random.Random(0)
+    tokens = {bytes(rng.choices(b"abcxyz+() ", [6, 6, 6, 6, 6, 6, 1, 1, 1, 2], k=rng.randint(2, 40))) for _ in range(150)}
+    tokens |= {b"abcdefgh" * 8, b"a" * 70, b"(" + b"x" * 60 + b")", b"ab" * 30 + b"+", b"c" * 50 + b"))"}
+    vocab = cd.Vocabulary.from_bytes(
+        [*(bytes([b]) for b in range(256)), *sorted(tokens), b"</s>"], eos_token_ids=256 + len(tokens)
+    )
+    infill = cd.Infill(cd.Compiler(vocab).compile(cd.Gbnf(grammar)))
+    texts = [["(a", cd.GAP, "b)", cd.GAP], ["x", cd.GAP, ")"], ["(", cd.Slots(1), "b)"], ["(a", cd.Slots(1), cd.GAP, "c)"]]
+    for pieces in texts:
+        session = infill.new(pieces)
+        assert session.completable()
+        places = [i for i, piece in enumerate(pieces) if not isinstance(piece, str)]
+        for place, at in enumerate(places):
+            allowed = set(bit_members(session.mask(place)).tolist())
+            for token in [*range(256, 256 + len(tokens)), *b"ax( )+,"]:
+                after = [cd.GAP] if pieces[at] is cd.GAP else []
+                with_it = infill.new([*pieces[:at], [token], *after, *pieces[at + 1 :]])
+                assert with_it.completable() == (token in allowed), (pieces, place, vocab.tokens[token])

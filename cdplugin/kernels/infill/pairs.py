@@ -13,7 +13,7 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.columns import fits_at, scan
-from cdplugin.kernels.infill.profiles import push_class
+from cdplugin.kernels.infill.profiles import accepted_alone
 from cdplugin.kernels.infill.reach import ends_from
 from cdplugin.kernels.infill.ways import leads_out, some_leads_out
 from cdplugin.kernels.infill.workspace import charge, end_node, has_bit, room, tab, whead
@@ -22,6 +22,8 @@ from cdplugin.kernels.lexer.fields import is_skip
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import first_slot, i64, mix
 
+FRAME_WORDS = 3  # column, class, and which of its outcomes comes next
+WAITS = 2
 BOUNDARY = 0  # in the place of a lexer state: a lexeme ended with the last byte, nothing has begun
 
 
@@ -51,21 +53,82 @@ def scanned(h, w, column, accepted):
 
 @kernel
 def class_completes(h, w, column, token_class):
-    """Whether the text can be completed where a class of rests of tokens begins at a column; 1, 0 or a status. Memoised."""
-    key = (column << 32) | (np.int64(1) << 31) | token_class
-    known = _known(w, key)
+    """Whether the text can be completed where a class of rests of tokens begins at a column; 1, 0 or a status. Memoised.
+
+    A rest may end inside lexemes or with one, or one may end in it: then what is left is a smaller class, in the column after
+    that lexeme. Lexemes that may end anywhere (``[a-z]+`` beside itself) split a rest of n bytes in ``2**n`` ways, into few
+    pairs of a column and a class, so each of these is looked at once. ``OUTCOMES``: those under way, the smaller ones last,
+    each with the place of what it waits for.
+    """
+    root = _class_key(column, token_class)
+    known = _known(w, root)
     if known != 0:
         return known - 1
-    charge(w, 8)
-    count = push_class(h, w, column, token_class, np.int64(0))
-    if count < 0:
-        return count
+    if not room(w, ws.OUTCOMES, FRAME_WORDS):
+        return np.int64(statuses.W_GROW)
+    frames = tab(w, ws.OUTCOMES)
+    frames[0], frames[1], frames[2] = column, token_class, np.int64(0)
     answer = np.int64(0)
-    for i in range(count):
-        answer = completes(h, w, tab(w, ws.OUTCOMES)[2 * i], tab(w, ws.OUTCOMES)[2 * i + 1])
+    top = np.int64(FRAME_WORDS)
+    while top > 0:
+        at = top - FRAME_WORDS
+        answer = _class_goes_on(h, w, at)
+        if answer < 0:
+            return answer
+        if answer == WAITS:
+            top += FRAME_WORDS
+            continue
+        frames = tab(w, ws.OUTCOMES)
+        answer = _remember(w, _class_key(frames[at], frames[at + 1]), answer)
+        if answer < 0:
+            return answer
+        top = at
+    return answer
+
+
+@kernel
+def _class_key(column, token_class):
+    """The key of what is asked of a class at a column."""
+    return (column << 32) | (np.int64(1) << 31) | token_class
+
+
+@kernel
+def _class_goes_on(h, w, at):
+    """Go on with what is under way at a place of ``OUTCOMES``: whether the text can be completed, 1 or 0; :data:`WAITS` where
+    another answer has to be found first, which is under way behind it then; or a status.
+    """
+    frames = tab(w, ws.OUTCOMES)
+    column, token_class = frames[at], frames[at + 1]
+    record = tab(w, ws.CLASS_RECORD)[token_class]
+    pool = tab(w, ws.POOL)
+    n_states = pool[record + ws.E_STATES]
+    n_ends = pool[record + ws.E_ENDS]
+    n_all = n_states + n_ends + pool[record + ws.E_CROSSINGS]
+    if not charge(w, 8 + 2 * n_all):
+        return np.int64(statuses.W_GROW)
+    for i in range(frames[at + 2], n_all):
+        what = tab(w, ws.POOL)[record + ws.E_FIRST + i]
+        if i < n_states:
+            answer = completes(h, w, column, what)
+        else:
+            ended = what if i < n_states + n_ends else accepted_alone(h, what >> 32)
+            after = ended if ended < 0 else scanned(h, w, column, ended)
+            if after <= 0:
+                answer = after
+            elif i < n_states + n_ends:
+                answer = completes(h, w, after, np.int64(BOUNDARY))
+            else:
+                answer = _known(w, _class_key(after, what & 0xFFFFFFFF)) - 1
+                if answer < 0:
+                    if not room(w, ws.OUTCOMES, at + 2 * FRAME_WORDS):
+                        return np.int64(statuses.W_GROW)
+                    frames = tab(w, ws.OUTCOMES)
+                    frames[at + 2] = i
+                    frames[at + 3], frames[at + 4], frames[at + 5] = after, what & 0xFFFFFFFF, np.int64(0)
+                    return np.int64(WAITS)
         if answer != 0:
-            break
-    return answer if answer < 0 else _remember(w, key, answer)
+            return answer
+    return np.int64(0)
 
 
 @kernel

@@ -13,7 +13,6 @@ of ``b``: six outcomes for all tokens that there are.
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
-from cdplugin.kernels.infill.columns import scan
 from cdplugin.kernels.infill.workspace import charge, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
@@ -196,63 +195,3 @@ def accepted_alone(h, lexeme):
         return np.int64(statuses.GROW)
     i64(h, layout.STACK)[base] = lexeme
     return np.int64(intern(h, layout.K_ACCEPTED, base, 1))
-
-
-@kernel
-def push_class(h, w, column, token_class, count):
-    """Append to ``OUTCOMES`` the (column, state) pairs in which what is left of a token may end: state 0 is a boundary.
-
-    Classes that are left again are followed. Returns the number of pairs, or a status. The work list lies in ``WORK_B``. It
-    ends, since classes lead to smaller ones.
-    """
-    if not room(w, ws.WORK_B, 2):
-        return np.int64(statuses.W_GROW)
-    work = tab(w, ws.WORK_B)
-    work[0] = column
-    work[1] = token_class
-    top = 2
-    while top > 0:
-        top -= 2
-        column = tab(w, ws.WORK_B)[top]
-        record = tab(w, ws.CLASS_RECORD)[tab(w, ws.WORK_B)[top + 1]]
-        pool = tab(w, ws.POOL)
-        n_states = pool[record + ws.E_STATES]
-        n_ends = pool[record + ws.E_ENDS]
-        first = record + ws.E_FIRST
-        for i in range(first, first + n_states):
-            count = _push_pair(w, count, column, pool[i])
-            if count < 0:
-                return count
-        for i in range(first + n_states, first + n_states + n_ends + pool[record + ws.E_CROSSINGS]):
-            crossing = i >= first + n_states + n_ends
-            accepted = accepted_alone(h, pool[i] >> 32) if crossing else pool[i]
-            if accepted < 0:
-                return accepted
-            after = scan(h, w, column, accepted)
-            if after < 0:
-                return after
-            if after == 0:
-                continue
-            if not crossing:
-                count = _push_pair(w, count, after, np.int64(0))
-                if count < 0:
-                    return count
-                continue
-            if not room(w, ws.WORK_B, top + 2):
-                return np.int64(statuses.W_GROW)
-            tab(w, ws.WORK_B)[top] = after
-            tab(w, ws.WORK_B)[top + 1] = pool[i] & 0xFFFFFFFF
-            top += 2
-    return np.int64(count)
-
-
-@kernel
-def _push_pair(w, count, column, state):
-    """Append a (column, state) pair to ``OUTCOMES``; the new number of pairs, or ``W_GROW``."""
-    charge(w, 2)
-    if not room(w, ws.OUTCOMES, 2 * count + 2):
-        return np.int64(statuses.W_GROW)
-    pairs = tab(w, ws.OUTCOMES)
-    pairs[2 * count] = column
-    pairs[2 * count + 1] = state
-    return np.int64(count + 1)
