@@ -227,6 +227,38 @@ def test_what_no_text_can_be_is_left_out_of_items(order: Any) -> None:
     assert takes(grammar, b"".join(TOKENS[t] for t in ending if t != len(TOKENS) - 1))
 
 
+@pytest.mark.parametrize(
+    ("item", "texts"),
+    [
+        ({"type": "string", "pattern": '"'}, [r'"\""', r'"a\""']),
+        ({"type": "string", "pattern": "\\n"}, [r'"\n"', r'"\n\n"']),
+        ({"type": "string", "pattern": "^[à-ÿ]$"}, ['"é"', r'"\u00e8"']),
+        ({"type": "number", "minimum": 1e-9, "maximum": 2e-9}, ["0.0000000015", "1.6e-9"]),
+        ({"type": "number", "exclusiveMinimum": 123456789, "exclusiveMaximum": 123456790}, ["123456789.1", "123456789.12"]),
+        ({"type": "number", "exclusiveMinimum": 0, "maximum": 1e-50}, ["1e-51", "1.1E-51"]),
+        ({"type": "number", "minimum": 1e70}, ["1e70", "1.1e70"]),
+        ({"type": "integer", "minimum": 10**35, "maximum": 10**35 + 1}, [str(10**35), str(10**35 + 1)]),
+    ],
+)
+def test_values_that_need_escapes_or_many_digits_are_values(item: Any, texts: list[str]) -> None:
+    """They were not counted, so that such an item was never offered beside others."""
+    some, other = (text.encode() for text in texts)
+    beside = array(item, prefixItems=[{"type": "null"}])
+    inside = array(members({"n": item}, "n"))
+    grammar, nested = (COMPILER.compile(cd.JsonSchema(schema)) for schema in (beside, inside))
+    assert takes(grammar, b"[null,%s,%s]" % (some, other)) and not takes(grammar, b"[null,%s,%s]" % (some, some))
+    assert takes(nested, b'[{"n":%s},{"n":%s}]' % (some, other)) and not takes(nested, b'[{"n":%s},{"n":%s}]' % (other, other))
+
+
+def test_names_that_need_escapes_are_counted() -> None:
+    """So many as ``minProperties`` asks for were said not to be there."""
+    for pattern, name in (("^é", "é"), ("\n", "\\n")):
+        schema = {"patternProperties": {pattern: WORD}, "additionalProperties": False, "type": "object", "minProperties": 2}
+        grammar = COMPILER.compile(cd.JsonSchema(schema))
+        assert takes(grammar, f'{{"{name}":true,"{name}a":true}}'.encode())
+        assert not takes(grammar, f'{{"{name}":true}}'.encode())
+
+
 def test_more_items_than_there_are_values_are_refused() -> None:
     pair = {"type": "array", "items": WORD, "minItems": 2, "maxItems": 2}
     with pytest.raises(cd.UnsupportedError, match="few values may be left - at /uniqueItems"):

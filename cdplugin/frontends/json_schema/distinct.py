@@ -25,7 +25,6 @@ from cdplugin.expr import (
     alt,
     both,
     byte_class,
-    byte_mask,
     cat,
     complement,
     literal,
@@ -35,11 +34,20 @@ from cdplugin.expr import (
     repeat,
 )
 from cdplugin.frontends.json_schema.bracketed import Bracketed, Frame
-from cdplugin.frontends.json_schema.numbers import BEYOND_DOUBLES, CONTEXT, DIGIT, MINUS, NONZERO, POINT, magnitudes_between
+from cdplugin.frontends.json_schema.numbers import (
+    BEYOND_DOUBLES,
+    CONTEXT,
+    DIGIT,
+    MAX_DIGITS,
+    MINUS,
+    NONZERO,
+    POINT,
+    magnitudes_between,
+)
 from cdplugin.frontends.json_schema.strings import QUOTE
 from cdplugin.ir import Part, Productive, Symbol, TrackedLexeme, ValueReader, Whole
 from cdplugin.memory import fixed_cache
-from cdplugin.regex.alphabet import JSON_STRING
+from cdplugin.regex.alphabet import JSON_CANONICAL, JSON_STRING
 
 _FRACTION = cat(POINT, repeat(DIGIT, 1))
 _UNUSUAL = cat(
@@ -56,12 +64,24 @@ _UNUSUAL = cat(
 )
 """Numbers with an exponent that is not the usual one of its value."""
 _LEFT_OUT = alt(_UNUSUAL, BEYOND_DOUBLES)
-_NATURAL = cat(NONZERO, repeat(DIGIT, 0, 7))
+_ENDS = cat(repeat(DIGIT, 0, 13), NONZERO)
+_SIGNIFICANT = [
+    *(cat(NONZERO, repeat(DIGIT, n - 1, n - 1), POINT, repeat(DIGIT, 0, 14 - n), NONZERO) for n in range(1, 15)),
+    cat(literal(b"0."), repeat(literal(b"0")), NONZERO, optional(_ENDS)),
+]
+"""Decimals that are no integers, with at most 15 digits between their zeros: no two of them are the same double."""
+_POWERS = alt(  # of numbers that have no other spelling here, and are doubles of full precision
+    cat(MINUS, alt(cat(literal(b"4"), NONZERO), cat(byte_class(b"56789"), DIGIT))),
+    cat(literal(b"6"), byte_class(b"56789")),
+    cat(byte_class(b"789"), DIGIT),
+    cat(optional(MINUS), alt(cat(byte_class(b"12"), DIGIT, DIGIT), cat(literal(b"30"), byte_class(b"01234567")))),
+)
 PLAIN_TEXTS = alt(
-    cat(QUOTE, repeat(byte_mask(sum(1 << b for b in range(0x20, 0x7F) if b not in b'"\\'))), QUOTE),
+    cat(QUOTE, JSON_CANONICAL.any_text, QUOTE),
     literals((b"0", b"null", b"true", b"false")),
-    cat(optional(MINUS), NONZERO, repeat(DIGIT, 0, 30)),
-    cat(optional(MINUS), alt(literal(b"0"), _NATURAL), POINT, repeat(DIGIT, 0, 6), NONZERO),
+    cat(optional(MINUS), NONZERO, repeat(DIGIT, 0, MAX_DIGITS - 1)),
+    cat(optional(MINUS), alt(*_SIGNIFICANT)),
+    cat(optional(MINUS), NONZERO, optional(cat(POINT, _ENDS)), literal(b"e"), _POWERS),
 )
 """Texts no two of which have the same value."""
 
