@@ -71,3 +71,14 @@ def test_which_values_are_left(schema: dict[str, Any], values: list[Any], count:
     found = left(schema, values)
     assert len(found) == count
     assert found == [value for value in values if jsonschema.Draft202012Validator(schema).is_valid(value)]
+
+
+@pytest.mark.parametrize("text", ["\x7f", "a\x7fb", "é\x7f", "\x1f", "\u2028", "😀"])
+def test_fixed_texts_are_spelt_as_python_writes_them(text: str) -> None:
+    """DEL is ASCII, and ``json.dumps`` escapes it where it escapes what is not."""
+    schema = {"type": "object", "properties": {text: {"enum": [text, "b"]}}, "required": [text]}
+    for order in ("schema", "any"):
+        grammar = COMPILER.compile(cd.JsonSchema(schema, property_order=order))
+        for escaped in (True, False):
+            written, matcher = json.dumps({text: text}, ensure_ascii=escaped).encode(), grammar.matcher()
+            assert matcher.accept_tokens(written) == len(written) and matcher.is_accepting(), written

@@ -193,7 +193,7 @@ def _sizes_of(node: Expr, below: list[tuple[int, int | None]]) -> tuple[int, int
 def spellings(text: str) -> tuple[bytes, ...]:
     """The canonical spellings of a fixed text, with its quotes."""
     plain = encode_basestring(text)
-    if text.isascii():
+    if text.isascii() and "\x7f" not in text:  # which is ASCII, and escaped as if it were not
         return (plain.encode(),)
     try:
         encoded = plain.encode("utf-8")
