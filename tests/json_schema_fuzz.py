@@ -27,7 +27,11 @@ import cdplugin as cd
 from cdplugin.errors import GrammarError
 
 NAMES = ["a", "b", "c", "aa", "ab", "bb", "x"]
-PATTERNS = ["^a", "b$", "^[ab]*$", "a.b", "^.{2}$", "x|y", "^[a-z]+$", "^.$", "a", "^aa?$", "c", ""]
+_PLAIN_PATTERNS = ["^a", "b$", "^[ab]*$", "a.b", "^.{2}$", "x|y", "^[a-z]+$", "^.$", "a", "^aa?$", "c", ""]
+PATTERNS = [*_PLAIN_PATTERNS * 2, '"', "\\t", "[à-ÿ]", "^\\\\", "\\x7f"]
+"""Some that only texts with escapes, or beyond ASCII, have; fewer than others, so that instances have to do with each other."""
+_UNUSUAL = ["é", 'q"', "\t", "\x7f", "\\", "😀"]
+_FINE = [123456789.5, 123456789.25, 0.00012345678, 10**35, 10**35 + 1]
 DRAFTS = {
     "draft2020-12": jsonschema.Draft202012Validator,
     "draft2019-09": jsonschema.Draft201909Validator,
@@ -57,7 +61,7 @@ def value(rng: random.Random, depth: int = 2) -> Any:
     """A small value of few names, so that it has to do with many a schema."""
     kind = rng.random()
     if not depth or kind < 0.45:
-        return rng.choice(SCALARS)
+        return rng.choice(rng.choices([SCALARS, _UNUSUAL, _FINE], [8, 1, 1])[0])
     if kind < 0.7:
         return [value(rng, depth - 1) for _ in range(rng.randrange(4))]
     return {name: value(rng, depth - 1) for name in rng.sample(NAMES, rng.randrange(5))}
@@ -73,7 +77,7 @@ def keywords(rng: random.Random, below: Callable[[], Any], names: list[str]) -> 
         return rng.choice([0, 1, 1, 2, 2, 3, 4])
 
     def number() -> float:
-        return rng.choice([0, 1, -1, 2.5, 0.1, 3, 4, 10])
+        return rng.choice([0, 1, -1, 2.5, 0.1, 3, 4, 10, 123456789, 10**35])
 
     def several(most: int) -> list[Any]:
         return [below() for _ in range(rng.randint(1, most))]
@@ -353,9 +357,9 @@ def _reference(case: Case) -> Callable[[Any], bool | None]:
     return is_valid
 
 
-def _accepts(grammar: cd.Grammar, instance: Any) -> bool:
+def _accepts(grammar: cd.Grammar, instance: Any, ensure_ascii: bool = False) -> bool:
     matcher = grammar.matcher()
-    text = json.dumps(instance, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    text = json.dumps(instance, ensure_ascii=ensure_ascii).encode("utf-8", "surrogatepass")
     return matcher.accept_tokens(text) == len(text) and matcher.is_accepting()
 
 
@@ -412,15 +416,19 @@ def judge(rng: random.Random, case: Case, walks: int = 2) -> str:
             return type(error).__name__
         grammar = None
     is_valid = _reference(case)
+    escaped, has_multiples = rng.random() < 0.3, "multipleOf" in json.dumps(case.schema)
     for instance in changed_instances(rng, case.instances, 16):
         expected = is_valid(instance)
         written = json.dumps(instance)
         # beside bounds and multiples: unspelt
-        if expected is None or len(written) > 2_000 or re.search(r"[0-9]e[+-]|[0-9]{16,}\.", written):
+        unspelt = r"[0-9]e[+-]|[0-9]{16,}" if has_multiples else r"[0-9]e[+-]|[0-9]{16,}\."
+        if expected is None or len(written) > 2_000 or re.search(unspelt, written):
             continue
-        accepted = grammar is not None and _accepts(grammar, instance)
+        accepted = grammar is not None and _accepts(grammar, instance, escaped)
         if expected and not accepted and grammar is not None:  # some valid instances are accepted in some orders only
-            accepted = _n_orders(instance) > MOST_ORDERS or any(_accepts(grammar, variant) for variant in orders(instance))
+            accepted = _n_orders(instance) > MOST_ORDERS or any(
+                _accepts(grammar, variant, escaped) for variant in orders(instance)
+            )
         assert accepted == expected, (order, instance)
     for _ in range(walks if grammar is not None else 0):
         text = walk(grammar, rng)

@@ -195,6 +195,19 @@ def test_multiples(seed: int) -> None:
                 assert not expected or len(text) > 13, case
 
 
+@pytest.mark.parametrize("keyword", ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"])
+def test_multiples_beside_bounds_that_no_double_is(keyword: str) -> None:
+    """Digits alone are read as integers, for which such a bound holds exactly, also beside a unit with a point."""
+    rng = random.Random(keyword)
+    for bound in (2**53, 2**53 + 1, -(2**53) - 1, 10**20 + 7, -(10**30), 10**35):
+        for beside in ({"multipleOf": 0.5}, {"multipleOf": 1.5}, {"multipleOf": 0.1, "not": {"multipleOf": 3}}):
+            schema = {"type": "number", keyword: bound, **beside}
+            validator, matcher = jsonschema.Draft202012Validator({**schema, "multipleOf": 1}), grammar(schema)
+            for value in [bound, bound + 1, bound - 1, *(bound + rng.randint(-40, 40) for _ in range(6)), 2 * bound]:
+                expected = validator.is_valid(value) and is_multiple(value, beside["multipleOf"])
+                assert matcher.accepts(str(value).encode()) == expected, (schema, value)
+
+
 def test_fractions_between_two_are_those_of_their_value() -> None:
     """By the value of the digits; ``naive`` reads the expression."""
     rng = random.Random(4)

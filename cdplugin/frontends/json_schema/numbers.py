@@ -504,11 +504,24 @@ def _multiples(
     else:
         points = True
     exact = any(isinstance(u, float) for u in no_units)
+    if unit is not None and unit.denominator == 1:
+        return _multiple_expr(unit, low, high, False, points, others, exact)
+    wholes = _wholes_beside(unit, low, high, others, exact)
     if unit is not None:
-        return _multiple_expr(unit, low, high, unit.denominator > 1, points, others, exact)
+        return alt(_multiple_expr(unit, low, high, True, points, others, exact), wholes)
     places = max(map(decimals, others))
     coarse = _multiple_expr(Fraction(1, 10**places), low, high, True, points, others, exact)
-    return alt(coarse, both(number_expr(types, low, high, True), _finer(places)))
+    return alt(coarse, wholes, both(number_expr(types, low, high, True), _finer(places)))
+
+
+def _wholes_beside(
+    unit: Fraction | None, low: Bound | None, high: Bound | None, others: tuple[Fraction, ...], exact: bool
+) -> Expr:
+    """The whole multiples, as digits alone, where a bound is so large that it holds for other numbers than among doubles."""
+    if all(bound is None or abs(bound[0]) < EXACT_FLOAT for bound in (low, high)):
+        return EMPTY
+    whole_unit, whole_others = Fraction(unit.numerator if unit else 1), tuple(Fraction(u.numerator) for u in others)
+    return _multiple_expr(whole_unit, low, high, False, False, whole_others, exact)
 
 
 @bounded_cache
