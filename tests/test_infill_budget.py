@@ -99,7 +99,7 @@ def test_a_completion_has_one_budget_for_all_its_questions(monkeypatch: pytest.M
     with pytest.raises(cd.LimitExceeded, match="one step takes too much work"):
         session.complete()
     assert session.completable() and session.text() is None
-    monkeypatch.setattr(sessions, "COMPLETION_STEPS", 80)
+    monkeypatch.setattr(sessions, "COMPLETION_STEPS", 40)
     limited(infill, 50_000_000)
     assert session.complete() == expected
 

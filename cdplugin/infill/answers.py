@@ -210,6 +210,14 @@ class Answers:
             self._add_mask(parts, hole, row, False)  # then the strict lattice may have said that there is some text
         return undecided
 
+    def add_known(self, parts: Sequence[Part], hole: int, row: np.ndarray) -> None:
+        """Write to a row of bits the tokens that may stand at an open part as far as one lattice tells: where lexemes compete,
+        many of its mask's, in a tenth of the time. None where it tells little, or nothing needs it.
+        """
+        self.proofs = None
+        if not self.tables.is_exact and not self.tables.has_families and sum(part.is_open for part in parts) > 1:
+            self._add_mask(parts, hole, row, False)
+
     def possible(self, parts: Sequence[Part], hole: int, tokens: np.ndarray, by_first: bool = False) -> np.ndarray:
         """Those of some tokens that the loose lattice does not rule out at an open part. ``by_first``: by their first bytes
         alone, with whatever the parser allows, in a tenth of the time.

@@ -42,7 +42,7 @@ from cdplugin.matcher import Grammar
 
 T = TypeVar("T")
 
-QUESTION_STEPS, COMPLETION_STEPS = 20, 80
+QUESTION_STEPS, COMPLETION_STEPS = 20, 40
 """Times ``Limits.max_step_work`` that one question about a text, and a whole completion, may take."""
 
 
@@ -247,13 +247,17 @@ class InfillSession:
             return row
         with self._asking():
             self.undecided = self._answers.mask(self._parts, self._places[place], row, self._witness)
+        self._set_ends(place, part, row)
+        self._row = (place, row)
+        return row.copy()
+
+    def _set_ends(self, place: int, part: Part, row: np.ndarray) -> None:
+        """Have end tokens in a row where they may stand, and nowhere else."""
         for token in self._eos:
             row[token >> 5] &= ~np.int32(1 << (token & 31)) if token & 31 != 31 else np.int32(0x7FFFFFFF)
         if part.slot and self._padded and self._can_pad(place):
             for token in self._eos:
                 row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
-        self._row = (place, row)
-        return row.copy()
 
     def masks(self, places: Sequence[int]) -> np.ndarray:
         """:meth:`mask` for several places, each as the text is now: int32, ``(len(places), words)``."""
@@ -313,7 +317,7 @@ class InfillSession:
             raise TypeError(f"rng: expected a random.Random, found {type(rng).__name__}")
         if not self.completable():
             raise ValueError("complete: expected a completable text")
-        began = len(self._history)
+        began, row = len(self._history), self._row
         self._work_left = COMPLETION_STEPS * self._tables.arena.limits.max_step_work
         try:
             self._fill_slots(rng)
@@ -328,6 +332,7 @@ class InfillSession:
         finally:
             self._work_left = None
             self.undo(len(self._history) - began)
+            self._row = row
         return text.decode("utf-8", "replace")
 
     # --- inside -------------------------------------------------------------------------------------------------------------
@@ -429,7 +434,7 @@ class InfillSession:
     def _fill_slots(self, rng: random.Random | None) -> None:
         """Fill every open slot with a token that its mask allows."""
         for place in self.open_slots():
-            tokens = bit_members(self.mask(place))
+            tokens = bit_members(self._tokens_for(place))
             if not len(tokens):
                 if not self.undecided:
                     raise AssertionError("a completable canvas without a token")
@@ -438,6 +443,18 @@ class InfillSession:
             order = itertools.chain(_drawn(tokens[is_end], rng), _drawn(tokens[~is_end], rng))
             if not any(surely(self.set, place, token) for token in order):
                 raise _none_found()
+
+    def _tokens_for(self, place: int) -> np.ndarray:
+        """A row of tokens that may fill a slot: those that are found soon, where there are such, else its mask."""
+        row = np.zeros((self._infill.vocab.size + 31) // 32, np.int32)
+        if self.completable():
+            with self._asking():
+                self._answers.add_known(self._parts, self._places[place], row)
+        if not row.any():
+            return self.mask(place)
+        self._set_ends(place, self._parts[self._places[place]], row)
+        self._row = (place, row)
+        return row
 
     def _grow_gaps(self, rng: random.Random | None, budget: int) -> None:
         """With a generator, begin each gap with a few random tokens."""
