@@ -23,7 +23,7 @@ from cdplugin.engine.arena import Arena
 from cdplugin.expr import Expr
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.jit import decorators as jit
-from cdplugin.kernels.regex import emptiness
+from cdplugin.kernels.regex import emptiness, likely_text
 from cdplugin.kernels.regex.expressions import ALL, EMPTY, EPSILON, FINITE, PURE
 from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits
@@ -158,6 +158,7 @@ def test_emptiness_best_first(tree: Expr, fuel: int) -> None:
     reference = Derivatives()
     alive = reference.alive(reference.convert(tree))
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(likely_text, "_LONGEST", 0)
         patch.setattr(emptiness, "_IN_BREADTH", 1)
         patch.setattr(emptiness, "_IN_ALL", fuel // 8)
         arena, (e,) = ids_of(tree)

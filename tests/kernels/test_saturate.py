@@ -5,6 +5,7 @@ Stepping knows neither saturation nor slices nor bases, so it is the reference h
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
 
@@ -15,6 +16,7 @@ from engine_tools import (
     cases,
     describe,
     followed,
+    ids_of,
     ir_of,
     mask,
     mask_bits,
@@ -24,11 +26,14 @@ from engine_tools import (
     without_slices,
 )
 from naive import Naive
+from naive_regex import accepts
 
 import cdplugin as cd
 from cdplugin import expr
 from cdplugin.expr import Expr
 from cdplugin.ir import GrammarIR
+from cdplugin.kernels.jit import decorators as jit
+from cdplugin.kernels.regex import saturate
 from cdplugin.kernels.store import layout
 
 TOKENS = [
@@ -330,3 +335,55 @@ def is_text(text: bytes) -> bool:
         return bool(text.decode())
     except UnicodeDecodeError:
         return False
+
+
+def random_sequence(rng: random.Random, character: Expr, depth: int = 2) -> Expr:
+    """What mostly is a sequence of ``character``: some of it, in sequence, chosen from and repeated."""
+    shape = rng.randrange(6 if depth else 3)
+    if shape <= 1:
+        return rng.choice([character, expr.byte_class(b"a"), expr.literal(b"ba"), expr.literal(b"\xc3\xa9")])
+    if shape == 2:
+        return rng.choice([expr.byte_class(b"\xc3"), expr.literal(b"\xa9"), expr.literals([b"ab", b"\xc3\xa9a", b"b"])])
+    parts = [random_sequence(rng, character, depth - 1) for _ in range(rng.randint(1, 3))]
+    if shape == 5:
+        low = rng.randint(0, 1)
+        return expr.repeat(parts[0], low, rng.choice([low + 1, None]))
+    return expr.cat(*parts) if shape == 3 else expr.alt(*parts)
+
+
+@pytest.mark.skipif(not jit.DISABLED, reason="an inner kernel is called")
+def test_what_is_contained_has_no_other_words() -> None:
+    rng = random.Random(11)
+    texts = [bytes(text) for n in range(6) for text in itertools.product(b"ab\xc3\xa9", repeat=n)]
+    n_contained = n_not = 0
+    for _ in range(cases(300, 40)):
+        character = rng.choice([expr.alt(expr.byte_class(b"ab"), expr.literal(b"\xc3\xa9")), expr.byte_class(b"ab")])
+        tree = random_sequence(rng, character)
+        arena, (e, r) = ids_of(tree, character)
+        found = saturate.is_contained(arena.address, e, r)
+        while found < 0:
+            arena.recover(found)
+            found = saturate.is_contained(arena.address, e, r)
+        is_so = all(accepts(expr.repeat(character), text) for text in texts if accepts(tree, text))
+        # such small parts are compared whole, so it is seen wherever it is so
+        assert found == is_so, tree
+        n_contained += found
+        n_not += not found
+    assert min(n_contained, n_not) > at_least(50, 5)
+
+
+def test_what_was_contained_is_not_compared_again() -> None:
+    """A pattern under a length, read byte by byte: what is left of it is made of parts that were compared (1,180 derivatives
+    when each rest was compared as a whole).
+    """
+    pattern = (
+        "^([a-z][a-z][0-9])([b-z][a-z][1-9])([c-z][a-z][0-9])(d[a-z][0-9])(e[a-z][0-9])[f-z][a-z][0-9][g-z][h-z][i-z][j-z]*$"
+    )
+    vocab = vocabulary([bytes([byte]) for byte in range(32, 127)])
+    grammar = cd.Compiler(vocab).compile(cd.JsonSchema({"type": "string", "pattern": pattern, "maxLength": 1000}))
+    matcher = grammar.matcher()
+    bitmask = cd.allocate_token_bitmask(1, vocab.size)
+    for byte in b'"ab1bb1cc1da1ee1ff1ghijjjj"':
+        matcher.fill_next_token_bitmask(bitmask, 0)
+        assert matcher.accept_token(vocab.tokens.index(bytes([byte])))
+    assert grammar.counters()["derivatives"] < 600

@@ -19,6 +19,7 @@ from cdplugin.kernels.jit.views import byte_set
 from cdplugin.kernels.regex.expressions import (
     EMPTY,
     EPSILON,
+    PUSHED,
     make_alt,
     make_and,
     make_cat,
@@ -31,11 +32,26 @@ from cdplugin.kernels.regex.expressions import (
 )
 from cdplugin.kernels.regex.literals import add_literal_heads, literals_with
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import header, i64, intern, kind_of, length_of, memo_get, memo_put, offset_of, spend, word_of
+from cdplugin.kernels.store.arena import (
+    clear_flags,
+    flags_of,
+    header,
+    i64,
+    intern,
+    kind_of,
+    length_of,
+    memo_get,
+    memo_put,
+    offset_of,
+    set_flags,
+    spend,
+    word_of,
+)
 from cdplugin.kernels.store.byte_sets import add_byte, add_bytes, fill_bytes, has_byte
-from cdplugin.kernels.store.stack import push, push_all, push_pair
+from cdplugin.kernels.store.stack import push, push_pair
 
 FEW_VISITS = 200  # nodes looked at to find a class of bytes, where a class saves little
+MANY_VISITS = 2_000  # and where each byte outside a class takes a derivative: few classes are worth it
 _MOST_HEADS = 16  # of a set of literals: a class without more of them is not worth their bisections
 
 
@@ -106,26 +122,30 @@ def derive(h, e, byte):
             n = 2
         head[layout.WORK_LEFT] -= 2 * n
         missing = False
-        for i in range(n):
+        top = head[layout.STACK_TOP]
+        for i in range(n):  # the parts' derivatives are left on the stack; or the parts whose derivatives are missing
             part = word_of(h, e, i)
             known = _known_derivative(h, part, byte)
             if known == statuses.UNKNOWN:
-                missing = True
-                if push(h, part) < 0:
-                    return statuses.GROW
+                if not missing:
+                    head[layout.STACK_TOP] = top
+                    missing = True
+                known = part
             elif known < 0:
                 return known
+            elif missing:
+                continue
+            if push(h, known) < 0:
+                return statuses.GROW
         if missing:
             continue
         head[layout.C_DERIVATIVES] += 1
-        top = head[layout.STACK_TOP]
+        first = i64(h, layout.STACK)[top]
         if kind == layout.K_CAT:
-            result = make_cat(h, _known_derivative(h, word_of(h, e, 0), byte), word_of(h, e, 1))
+            result = make_cat(h, first, word_of(h, e, 1))
             if result >= 0 and n == 2:
-                if push_pair(h, result, _known_derivative(h, word_of(h, e, 1), byte)) < 0:
-                    return statuses.GROW
+                i64(h, layout.STACK)[top] = result
                 result = make_alt(h, top, 2)
-                head[layout.STACK_TOP] = top
         elif kind == layout.K_REPEAT:
             low = word_of(h, e, 1)
             high = word_of(h, e, 2)
@@ -133,15 +153,12 @@ def derive(h, e, byte):
             rest = make_repeat(h, word_of(h, e, 0), max(low - 1, 0), high - 1 if high > 0 else high)
             if rest < 0:
                 return rest
-            result = make_cat(h, _known_derivative(h, word_of(h, e, 0), byte), rest)
+            result = make_cat(h, first, rest)
         elif kind == layout.K_NOT:
-            result = make_not(h, _known_derivative(h, word_of(h, e, 0), byte))
+            result = make_not(h, first)
         else:
-            for i in range(n):
-                if push(h, _known_derivative(h, word_of(h, e, i), byte)) < 0:
-                    return statuses.GROW
             result = make_alt(h, top, n) if kind == layout.K_ALT else make_and(h, top, n)
-            head[layout.STACK_TOP] = top
+        head[layout.STACK_TOP] = top
         if result < 0:
             return result
         if memo_put(h, layout.M_DERIVATIVE, e, byte, result) < 0:
@@ -177,13 +194,20 @@ def derivatives(h, e, first, end):
 
 
 @kernel
-def cover_class(h, e, other, byte, covered):
-    """Add ``byte`` to a set, and bytes that certainly give both expressions the derivatives that it gives; 0 or ``GROW``."""
+def derive_class(h, e, other, byte, covered):
+    """The derivative of ``e`` by a byte, or a status. Adds to the set ``covered`` bytes that certainly give ``e`` the same one,
+    and where it is not ``EMPTY`` also ``other``; the byte is one of them.
+
+    Where two expressions are followed side by side, the first one is dead by most bytes: one class, and ``other`` is not asked.
+    """
     byte_class = byte_set(-1)
-    if refine_class(h, e, byte, byte_class, FEW_VISITS) < 0 or refine_class(h, other, byte, byte_class, FEW_VISITS) < 0:
-        return statuses.GROW
+    if refine_class(h, e, byte, byte_class, MANY_VISITS) < 0:
+        return np.int64(statuses.GROW)
+    after = derive(h, e, byte)
+    if after != EMPTY and after >= 0 and refine_class(h, other, byte, byte_class, MANY_VISITS) < 0:
+        return np.int64(statuses.GROW)
     add_bytes(covered, byte_class)
-    return 0
+    return np.int64(after)
 
 
 @kernel
@@ -241,16 +265,14 @@ def refine_class(h, e, byte, byte_class, most_visits):
     joint, _ = split(h, e)
     most_visits *= n_parts_of(h, joint, layout.K_AND)
     head = header(h)
-    base = head[layout.STACK_TOP]
-    if push(h, e) < 0:
-        return statuses.GROW
-    visits = 0
-    while head[layout.STACK_TOP] > base:
-        head[layout.STACK_TOP] -= 1
-        e = i64(h, layout.STACK)[head[layout.STACK_TOP]]
+    base = at = head[layout.STACK_TOP]
+    status = _push_once(h, e)
+    # what was pushed stays on the stack: parts that many alternatives share are looked at once
+    while status == 0 and at < head[layout.STACK_TOP]:
+        e = i64(h, layout.STACK)[at]
+        at += 1
         kind = kind_of(h, e)
-        visits += 1
-        give_up = visits > most_visits
+        give_up = at - base > most_visits
         if kind == layout.K_BYTES:
             inside = (word_of(h, e, byte >> 6) >> (byte & 63)) & 1
             for i in range(4):
@@ -264,20 +286,33 @@ def refine_class(h, e, byte, byte_class, most_visits):
             for i in range(4):
                 byte_class[i] &= ~heads[i]
         elif kind == layout.K_CAT:
-            if push(h, word_of(h, e, 0)) < 0:
-                return statuses.GROW
-            if nullable(h, word_of(h, e, 0)) and push(h, word_of(h, e, 1)) < 0:
-                return statuses.GROW
+            status = _push_once(h, word_of(h, e, 0))
+            if status == 0 and nullable(h, word_of(h, e, 0)):
+                status = _push_once(h, word_of(h, e, 1))
         elif kind == layout.K_NOT or kind == layout.K_REPEAT:
-            if _cut_to_class(h, word_of(h, e, 0), byte, byte_class) == 0 and push(h, word_of(h, e, 0)) < 0:
-                return statuses.GROW
+            if _cut_to_class(h, word_of(h, e, 0), byte, byte_class) == 0:
+                status = _push_once(h, word_of(h, e, 0))
         elif kind == layout.K_ALT or kind == layout.K_AND:
-            if push_all(h, e) < 0:
-                return statuses.GROW
+            for i in range(length_of(h, e)):
+                if status == 0:
+                    status = _push_once(h, word_of(h, e, i))
         if give_up:
             fill_bytes(byte_class, np.int64(0))
             add_byte(byte_class, byte)
             break
+    for i in range(base, head[layout.STACK_TOP]):
+        clear_flags(h, i64(h, layout.STACK)[i], PUSHED)
     head[layout.STACK_TOP] = base
-    head[layout.WORK_LEFT] -= visits
-    return visits
+    head[layout.WORK_LEFT] -= at - base
+    return status if status < 0 else at - base
+
+
+@kernel
+def _push_once(h, e):
+    """Push an expression that is not marked as ``PUSHED``, and mark it; 0 or ``GROW``."""
+    if flags_of(h, e) & PUSHED:
+        return 0
+    if push(h, e) < 0:
+        return statuses.GROW
+    set_flags(h, e, PUSHED)
+    return 0

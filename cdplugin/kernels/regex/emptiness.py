@@ -10,10 +10,10 @@ The order of attempts, each only where the one before has not decided:
 
 1. flags: what is ``PURE``, ``NULLABLE`` or was decided before (:func:`_decide`);
 2. the length of a match, where that is memoised (:mod:`cdplugin.kernels.regex.lengths`);
-3. ``_IN_BREADTH`` derivatives in breadth;
-4. the length, on a graph of at most ``FEW_NODES`` nodes that are soon met; else the search up to ``_IN_ALL`` derivatives, best
+3. one text that is likely to match (:mod:`cdplugin.kernels.regex.likely_text`), then ``_IN_BREADTH`` derivatives in breadth;
+4. two contradicting parts (:func:`_is_refuted`), ``_FOR_A_PAIR`` derivatives for each of ``_MOST_PAIRS`` pairs;
+5. the length, on a graph of at most ``FEW_NODES`` nodes that are soon met; else the search up to ``_IN_ALL`` derivatives, best
    first;
-5. two contradicting parts (:func:`_is_refuted`), ``_FOR_A_PAIR`` derivatives for each of ``_MOST_PAIRS`` pairs;
 6. the length on a graph of any size, or the search with all of ``Limits.emptiness_fuel``.
 
 With ``~``, emptiness is not even elementary (Stockmeyer and Meyer, 1973), so there is a last resort: ``LIMIT_FUEL``.
@@ -23,7 +23,7 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.jit.views import byte_set
-from cdplugin.kernels.regex.derive import derive, refine_class
+from cdplugin.kernels.regex.derive import MANY_VISITS, derive, refine_class
 from cdplugin.kernels.regex.expressions import (
     EMPTY,
     IS_EMPTY,
@@ -38,32 +38,28 @@ from cdplugin.kernels.regex.expressions import (
     split,
 )
 from cdplugin.kernels.regex.lengths import FEW_NODES, MOST_NODES, UNDECIDED, by_length
+from cdplugin.kernels.regex.likely_text import bytes_needed, finds_text
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
-    aux_of,
     clear_flags,
     flags_of,
     header,
     i64,
     kind_of,
     length_of,
-    set_aux,
     set_flags,
     spend,
     word_of,
 )
 from cdplugin.kernels.store.byte_sets import add_bytes, has_byte
 from cdplugin.kernels.store.heap import heap_pop, heap_push, with_room
-from cdplugin.kernels.store.stack import push, push_pair
+from cdplugin.kernels.store.stack import push_pair
 
 _IN_BREADTH = 200  # derivatives taken before the order is chosen with care
 _IN_ALL = 2_000  # and before parts are looked at in pairs
 _FOR_A_PAIR = 500  # derivatives taken for two parts
 _MOST_PAIRS = 64
-_MOST_VISITS = 2_000  # nodes looked at to find a class of bytes: few classes are worth it here
 _VISITS_BITS = 6  # nodes that take as much fuel as a derivative, as a power of two
-_FAR = 1 << 24  # bytes: more than this is as far as anything
-_OPEN_PART = 16  # what a part of "&" that needs anything counts besides: to complete one is better than to begin several
 
 
 @kernel
@@ -76,12 +72,16 @@ def is_nonempty(h, e):
     mostly answered.
     """
     fuel = header(h)[layout.FUEL]
-    status = _decide(h, e, min(fuel, _IN_ALL))
+    status = _decide_soon(h, e, min(fuel, _IN_BREADTH))
+    if status != statuses.LIMIT_FUEL:
+        return status
+    if fuel > _IN_ALL:
+        status = _is_refuted(h, e)
+        if status:
+            return 0 if status > 0 else status
+    status = _decide_by_length(h, e, FEW_NODES, min(fuel, _IN_ALL))
     if status != statuses.LIMIT_FUEL or fuel <= _IN_ALL:
         return status
-    status = _is_refuted(h, e)
-    if status:
-        return 0 if status > 0 else status
     return _decide_by_length(h, e, MOST_NODES, fuel)
 
 
@@ -100,6 +100,13 @@ def _decide(h, e, fuel):
     """:func:`is_nonempty` by what is known, by a short search, by the length of its matches, or by a search with so much fuel.
     Marks what was found.
     """
+    status = _decide_soon(h, e, min(fuel, _IN_BREADTH))
+    return _decide_by_length(h, e, FEW_NODES, fuel) if status == statuses.LIMIT_FUEL else status
+
+
+@kernel
+def _decide_soon(h, e, fuel):
+    """:func:`is_nonempty` by what is known, by a text that is tried, or by a search with little fuel. Marks what was found."""
     if e == EMPTY:
         return 0
     flags = flags_of(h, e)
@@ -108,8 +115,13 @@ def _decide(h, e, fuel):
     if flags & IS_EMPTY:
         return 0
     # without a graph: only where another question has measured it
-    status = _decide_by_length(h, e, 0, min(fuel, _IN_BREADTH))
-    return _decide_by_length(h, e, FEW_NODES, fuel) if status == statuses.LIMIT_FUEL else status
+    status = by_length(h, e, 0)
+    if status == UNDECIDED:
+        status = finds_text(h, e, fuel)
+        return status if status else _decide_by_search(h, e, fuel)
+    if status >= 0:
+        _mark(h, e, status)
+    return status
 
 
 @kernel
@@ -266,7 +278,7 @@ def _search(h, e, fuel):
             if has_byte(covered, byte):
                 continue
             byte_class = byte_set(-1)
-            visits = refine_class(h, e, byte, byte_class, _MOST_VISITS)
+            visits = refine_class(h, e, byte, byte_class, MANY_VISITS)
             if visits < 0:
                 return statuses.GROW, nowhere
             add_bytes(covered, byte_class)
@@ -332,56 +344,3 @@ def _push_entries(h, heap, count, first, last):
             return needs
         count = heap_push(heap, count, (needs << 32) - entry)
     return 0
-
-
-@kernel
-def bytes_needed(h, e):
-    """About how many bytes a match of ``e`` has, by its parts; or ``GROW``. Noted in the expression's ``V_AUX``, plus 1.
-
-    The sum over the parts of ``&``, and more for each that is open; nothing for a complement: no bound of any kind. It orders
-    a search and decides nothing.
-    """
-    head = header(h)
-    base = head[layout.STACK_TOP]
-    if push(h, e) < 0:
-        return statuses.GROW
-    while head[layout.STACK_TOP] > base:
-        part = i64(h, layout.STACK)[head[layout.STACK_TOP] - 1]
-        head[layout.WORK_LEFT] -= 2 + length_of(h, part)
-        if _known_needs(h, part) >= 0:
-            head[layout.STACK_TOP] -= 1
-            continue
-        kind = kind_of(h, part)
-        needs = np.int64(_FAR if kind == layout.K_ALT else 0)
-        missing = False
-        for i in range(1 if kind == layout.K_REPEAT else length_of(h, part)):
-            known = _known_needs(h, word_of(h, part, i))
-            if known < 0:
-                missing = True
-                if push(h, word_of(h, part, i)) < 0:
-                    head[layout.STACK_TOP] = base
-                    return statuses.GROW
-            if kind == layout.K_AND and known > 0:
-                known += _OPEN_PART
-            needs = min(needs, known) if kind == layout.K_ALT else needs + known
-        if missing:
-            continue
-        if kind == layout.K_REPEAT:
-            needs *= min(word_of(h, part, 1), _FAR)
-        set_aux(h, part, min(needs, _FAR) + 1)
-    return _known_needs(h, e)
-
-
-@kernel
-def _known_needs(h, e):
-    """:func:`bytes_needed` of a leaf, or of what was asked before; else -1."""
-    kind = kind_of(h, e)
-    if kind == layout.K_BYTES:
-        return 1
-    if kind == layout.K_LITERALS:
-        offsets = i64(h, layout.LITERAL_OFFSETS)
-        low = word_of(h, e, 0)
-        return offsets[low + 1] - offsets[low] - word_of(h, e, 2)
-    if kind == layout.K_CAT or kind == layout.K_ALT or kind == layout.K_AND or kind == layout.K_REPEAT:
-        return aux_of(h, e) - 1
-    return 0 if kind == layout.K_EPSILON or kind == layout.K_NOT else _FAR

@@ -29,7 +29,7 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.jit.views import byte_set
-from cdplugin.kernels.regex.derive import cover_class, derive
+from cdplugin.kernels.regex.derive import derive, derive_class
 from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, IS_EMPTY, KNOWN_NONEMPTY, MEASURED, make_and, nullable
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
@@ -217,9 +217,7 @@ def _next(h, node, body):
         for byte in range(256):
             if has_byte(covered, byte):
                 continue
-            if cover_class(h, word, left, byte, covered) < 0:
-                return np.int64(statuses.GROW)
-            word_after = derive(h, word, byte)
+            word_after = derive_class(h, word, left, byte, covered)
             if word_after == EMPTY:
                 continue
             left_after = derive(h, left, byte)

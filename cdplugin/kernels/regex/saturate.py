@@ -19,7 +19,7 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.jit.views import byte_set
-from cdplugin.kernels.regex.derive import cover_class, derive
+from cdplugin.kernels.regex.derive import derive, derive_class
 from cdplugin.kernels.regex.expressions import (
     COUNTED,
     EMPTY,
@@ -43,7 +43,7 @@ _ENDLESS = 1 << 24  # turns of which no token reaches the last: one number for a
 _MOST_PAIRS = 64  # pairs of derivatives that one containment search may meet
 _MOST_PARTS = 4  # of a sequence whose counts are cut: later ones do not change while these are read
 _MOST_ALTERNATIVES = 16
-_TOO_LARGE = 2  # what is memoised of a part that would take more pairs
+_TOO_LARGE = 2  # what is memoised of a part that would take more pairs, and is not seen to be contained
 
 
 @kernel
@@ -251,47 +251,58 @@ def _known_shortest(h, e):
 def is_contained(h, e, r):
     """1 if every word of ``e`` (no ``&``, no ``~``) is a sequence of words of ``r``, 0 if that is not seen, or a status.
 
-    Small parts are compared by a search over pairs of derivatives. A larger one is taken apart, since sequences of ``r`` may
-    be joined, chosen from and repeated. 0 may be wrong, 1 never is. Memoised by (part, r), and so is which parts are too large.
+    Sequences of ``r`` may be joined, chosen from and repeated, so an expression is one if all of its parts are. They are asked
+    first, children before parents: of what is read, most is what was compared before. Where a part is none by itself (the first
+    byte of a character), a search over pairs of derivatives compares the whole, if that is small. 0 may be wrong, 1 never is.
+    Memoised by (part, r).
     """
     known = memo_get(h, layout.M_CONTAINED, e, r)
-    if 0 <= known < _TOO_LARGE:
-        return known
+    if known >= 0:
+        return np.int64(known == 1)
     many = make_repeat(h, r, 0, -1)
     if many < 0:
-        return many
+        return np.int64(many)
     head = header(h)
     base = head[layout.STACK_TOP]
     if push(h, e) < 0:
-        return statuses.GROW
-    answer = np.int64(1)
-    while head[layout.STACK_TOP] > base and answer == 1:
-        head[layout.STACK_TOP] -= 1
-        part = i64(h, layout.STACK)[head[layout.STACK_TOP]]
-        found = memo_get(h, layout.M_CONTAINED, part, r)
-        if found == 1:
+        return np.int64(statuses.GROW)
+    while head[layout.STACK_TOP] > base:
+        part = i64(h, layout.STACK)[head[layout.STACK_TOP] - 1]
+        if not spend(h, 4):
+            return np.int64(statuses.LIMIT_WORK)
+        found = np.int64(part == r or part == many)
+        if not found:
+            found = _parts_contained(h, part, r)
+        if found == statuses.UNKNOWN:  # some of the parts are on the stack
             continue
-        if found != _TOO_LARGE:
+        if found == 0:
             found = _is_contained_small(h, part, many)
             if found == statuses.UNKNOWN:
-                found = memo_put(h, layout.M_CONTAINED, part, r, np.int64(_TOO_LARGE))
-        if found == _TOO_LARGE:  # take it apart
-            kind = kind_of(h, part)
-            if kind != layout.K_CAT and kind != layout.K_ALT and kind != layout.K_REPEAT:
-                answer = np.int64(0)
-                break
-            count = length_of(h, part) if kind == layout.K_ALT else (2 if kind == layout.K_CAT else 1)
-            for i in range(count):
-                if push(h, word_of(h, part, i)) < 0:
-                    return statuses.GROW
-        elif found < 0:
-            return found
-        elif found == 0:
+                found = np.int64(_TOO_LARGE)
+        if found < 0 or memo_put(h, layout.M_CONTAINED, part, r, found) < 0:
+            return min(found, np.int64(statuses.GROW))
+        head[layout.STACK_TOP] -= 1
+    return np.int64(memo_get(h, layout.M_CONTAINED, e, r) == 1)
+
+
+@kernel
+def _parts_contained(h, e, r):
+    """Whether all parts of a sequence, a union or a repetition are known to be sequences of words of ``r``: 1, 0 (also for what
+    has no parts); ``UNKNOWN``, with those on the stack that were not asked; or ``GROW``.
+    """
+    kind = kind_of(h, e)
+    if kind != layout.K_CAT and kind != layout.K_ALT and kind != layout.K_REPEAT:
+        return np.int64(0)
+    answer = np.int64(1)
+    for i in range(1 if kind == layout.K_REPEAT else length_of(h, e)):
+        found = memo_get(h, layout.M_CONTAINED, word_of(h, e, i), r)
+        if found < 0:
+            answer = np.int64(statuses.UNKNOWN)
+            if push(h, word_of(h, e, i)) < 0:
+                return np.int64(statuses.GROW)
+        elif found != 1 and answer == 1:
             answer = np.int64(0)
-        elif memo_put(h, layout.M_CONTAINED, part, r, 1) < 0:
-            return statuses.GROW
-    head[layout.STACK_TOP] = base
-    return memo_put(h, layout.M_CONTAINED, e, r, answer)
+    return answer
 
 
 @kernel
@@ -318,9 +329,7 @@ def _is_contained_small(h, e, r):
         for byte in range(256):
             if has_byte(covered, byte):
                 continue
-            if cover_class(h, left, right, byte, covered) < 0:
-                return statuses.GROW
-            left_after = derive(h, left, byte)
+            left_after = derive_class(h, left, right, byte, covered)
             if left_after == EMPTY:
                 continue
             right_after = derive(h, right, byte)

@@ -158,7 +158,7 @@ V_KIND, V_OFFSET, V_LENGTH, V_HASH, V_FLAGS, V_AUX, VALUE_WORDS = range(7)
 | V_AUX | what its kind notes beside it, 0: nothing | see below | set_aux | aux_of |
 
 V_AUX by kind: K_LEXER: the lexer state's number; K_ITEMS: the row's number; K_BASE and K_OPEN: 1 + the mask base (-1: walked
-once); K_ORIGIN: 1 if it was restricted to all of its left corners; K_CAT, K_ALT, K_AND, K_REPEAT: 1 + emptiness.bytes_needed.
+once); K_ORIGIN: 1 if it was restricted to all of its left corners; K_CAT, K_ALT, K_AND, K_REPEAT: 1 + likely_text.bytes_needed.
 """
 
 X_EXPRESSION, X_KIND, X_SKIP, X_RANGES, X_N_RANGES, X_SYMBOL = range(6)
