@@ -19,7 +19,6 @@ from cdplugin.kernels.jit.views import byte_set
 from cdplugin.kernels.regex.expressions import (
     EMPTY,
     EPSILON,
-    PUSHED,
     make_alt,
     make_and,
     make_cat,
@@ -32,23 +31,9 @@ from cdplugin.kernels.regex.expressions import (
 )
 from cdplugin.kernels.regex.literals import add_literal_heads, literals_with
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import (
-    clear_flags,
-    flags_of,
-    header,
-    i64,
-    intern,
-    kind_of,
-    length_of,
-    memo_get,
-    memo_put,
-    offset_of,
-    set_flags,
-    spend,
-    word_of,
-)
+from cdplugin.kernels.store.arena import header, i64, intern, kind_of, length_of, memo_get, memo_put, offset_of, spend, word_of
 from cdplugin.kernels.store.byte_sets import add_byte, add_bytes, fill_bytes, has_byte
-from cdplugin.kernels.store.stack import push, push_pair
+from cdplugin.kernels.store.stack import push, push_all, push_pair
 
 FEW_VISITS = 200  # nodes looked at to find a class of bytes, where a class saves little
 MANY_VISITS = 2_000  # and where each byte outside a class takes a derivative: few classes are worth it
@@ -122,30 +107,26 @@ def derive(h, e, byte):
             n = 2
         head[layout.WORK_LEFT] -= 2 * n
         missing = False
-        top = head[layout.STACK_TOP]
-        for i in range(n):  # the parts' derivatives are left on the stack; or the parts whose derivatives are missing
+        for i in range(n):
             part = word_of(h, e, i)
             known = _known_derivative(h, part, byte)
             if known == statuses.UNKNOWN:
-                if not missing:
-                    head[layout.STACK_TOP] = top
-                    missing = True
-                known = part
+                missing = True
+                if push(h, part) < 0:
+                    return statuses.GROW
             elif known < 0:
                 return known
-            elif missing:
-                continue
-            if push(h, known) < 0:
-                return statuses.GROW
         if missing:
             continue
         head[layout.C_DERIVATIVES] += 1
-        first = i64(h, layout.STACK)[top]
+        top = head[layout.STACK_TOP]
         if kind == layout.K_CAT:
-            result = make_cat(h, first, word_of(h, e, 1))
+            result = make_cat(h, _known_derivative(h, word_of(h, e, 0), byte), word_of(h, e, 1))
             if result >= 0 and n == 2:
-                i64(h, layout.STACK)[top] = result
+                if push_pair(h, result, _known_derivative(h, word_of(h, e, 1), byte)) < 0:
+                    return statuses.GROW
                 result = make_alt(h, top, 2)
+                head[layout.STACK_TOP] = top
         elif kind == layout.K_REPEAT:
             low = word_of(h, e, 1)
             high = word_of(h, e, 2)
@@ -153,12 +134,15 @@ def derive(h, e, byte):
             rest = make_repeat(h, word_of(h, e, 0), max(low - 1, 0), high - 1 if high > 0 else high)
             if rest < 0:
                 return rest
-            result = make_cat(h, first, rest)
+            result = make_cat(h, _known_derivative(h, word_of(h, e, 0), byte), rest)
         elif kind == layout.K_NOT:
-            result = make_not(h, first)
+            result = make_not(h, _known_derivative(h, word_of(h, e, 0), byte))
         else:
+            for i in range(n):
+                if push(h, _known_derivative(h, word_of(h, e, i), byte)) < 0:
+                    return statuses.GROW
             result = make_alt(h, top, n) if kind == layout.K_ALT else make_and(h, top, n)
-        head[layout.STACK_TOP] = top
+            head[layout.STACK_TOP] = top
         if result < 0:
             return result
         if memo_put(h, layout.M_DERIVATIVE, e, byte, result) < 0:
@@ -265,14 +249,16 @@ def refine_class(h, e, byte, byte_class, most_visits):
     joint, _ = split(h, e)
     most_visits *= n_parts_of(h, joint, layout.K_AND)
     head = header(h)
-    base = at = head[layout.STACK_TOP]
-    status = _push_once(h, e)
-    # what was pushed stays on the stack: parts that many alternatives share are looked at once
-    while status == 0 and at < head[layout.STACK_TOP]:
-        e = i64(h, layout.STACK)[at]
-        at += 1
+    base = head[layout.STACK_TOP]
+    if push(h, e) < 0:
+        return statuses.GROW
+    visits = 0
+    while head[layout.STACK_TOP] > base:
+        head[layout.STACK_TOP] -= 1
+        e = i64(h, layout.STACK)[head[layout.STACK_TOP]]
         kind = kind_of(h, e)
-        give_up = at - base > most_visits
+        visits += 1
+        give_up = visits > most_visits
         if kind == layout.K_BYTES:
             inside = (word_of(h, e, byte >> 6) >> (byte & 63)) & 1
             for i in range(4):
@@ -286,33 +272,20 @@ def refine_class(h, e, byte, byte_class, most_visits):
             for i in range(4):
                 byte_class[i] &= ~heads[i]
         elif kind == layout.K_CAT:
-            status = _push_once(h, word_of(h, e, 0))
-            if status == 0 and nullable(h, word_of(h, e, 0)):
-                status = _push_once(h, word_of(h, e, 1))
+            if push(h, word_of(h, e, 0)) < 0:
+                return statuses.GROW
+            if nullable(h, word_of(h, e, 0)) and push(h, word_of(h, e, 1)) < 0:
+                return statuses.GROW
         elif kind == layout.K_NOT or kind == layout.K_REPEAT:
-            if _cut_to_class(h, word_of(h, e, 0), byte, byte_class) == 0:
-                status = _push_once(h, word_of(h, e, 0))
+            if _cut_to_class(h, word_of(h, e, 0), byte, byte_class) == 0 and push(h, word_of(h, e, 0)) < 0:
+                return statuses.GROW
         elif kind == layout.K_ALT or kind == layout.K_AND:
-            for i in range(length_of(h, e)):
-                if status == 0:
-                    status = _push_once(h, word_of(h, e, i))
+            if push_all(h, e) < 0:
+                return statuses.GROW
         if give_up:
             fill_bytes(byte_class, np.int64(0))
             add_byte(byte_class, byte)
             break
-    for i in range(base, head[layout.STACK_TOP]):
-        clear_flags(h, i64(h, layout.STACK)[i], PUSHED)
     head[layout.STACK_TOP] = base
-    head[layout.WORK_LEFT] -= at - base
-    return status if status < 0 else at - base
-
-
-@kernel
-def _push_once(h, e):
-    """Push an expression that is not marked as ``PUSHED``, and mark it; 0 or ``GROW``."""
-    if flags_of(h, e) & PUSHED:
-        return 0
-    if push(h, e) < 0:
-        return statuses.GROW
-    set_flags(h, e, PUSHED)
-    return 0
+    head[layout.WORK_LEFT] -= visits
+    return visits

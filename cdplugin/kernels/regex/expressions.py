@@ -62,7 +62,6 @@ THIN = 64  # spelled out: at most FEW bytes go on from anywhere, but for where l
 MEASURED = 128  # a node of the graph that is being measured (cdplugin.kernels.regex.lengths)
 COUNTED = 256  # it begins with what has a count that may be cut (cdplugin.kernels.regex.saturate)
 COUNTED_LATER = 512  # or a later part of it has one
-PUSHED = 1024  # on the list of the search for a class of bytes that is running (cdplugin.kernels.regex.derive)
 KNOWN_NONEMPTY = NONEMPTY | PURE | NULLABLE  # any of these on an expression other than EMPTY
 
 FEW = 8
