@@ -36,14 +36,28 @@ def words_of(rules: Rules) -> dict[int, set[bytes]]:
             return words
 
 
+def crowded(rules: Rules, n: int, n_lexemes: int, rng: random.Random) -> Rules:
+    """The rules, with 40 more that may begin with nonterminals of theirs, behind another lexeme of a new start (the last)."""
+    behind, start = n + 40, n + 41
+    more: Rules = [(start, (0,)), (start, (~n_lexemes, behind))]
+    for some in range(n, behind):
+        shared = rng.randrange(min(n, 2))
+        more += [(behind, (some,)), (some, (shared, ~rng.randrange(n_lexemes))), (some, (shared,))]
+    return rules + more
+
+
+@pytest.mark.parametrize("is_crowded", [False, True])
 @pytest.mark.parametrize("seed", range(cases(8, 2)))
-def test_words_and_prefixes(seed: int) -> None:
+def test_words_and_prefixes(seed: int, is_crowded: bool) -> None:
+    """Where a nonterminal may stand first in more rules than are predicted at a place, completing it asks the latter."""
     rng = random.Random(seed)
     compared = 0
     for _ in range(cases(20, 5)):
         rules, n, n_lexemes = random_rules(rng)
         if 0 not in grown(rules, {~t for t in range(n_lexemes)}):
             continue
+        if is_crowded:
+            rules, n, n_lexemes = crowded(rules, n, n_lexemes, rng), n + 42, n_lexemes + 1
         ir = GrammarIR()
         for t in range(n_lexemes):
             ir.lexeme(expr.literal(bytes([97 + t])), f"l{t}")
@@ -51,8 +65,8 @@ def test_words_and_prefixes(seed: int) -> None:
             ir.nonterminal(f"n{number}")
         for left, right in rules:
             ir.rule(left, right)
-        ir.start = 0
-        words = words_of(rules)[0]
+        ir.start = n - 1 if is_crowded else 0
+        words = words_of(rules)[ir.start]
         prefixes = {word[:end] for word in words for end in range(len(word) + 1)}
         arena = COMPILER.compile_ir(ir)._current()
         cursors = {b"": arena.start}
@@ -87,3 +101,22 @@ def test_a_row_is_a_value() -> None:
     rows = arena.tables[layout.ROWS][words : words * int(arena.header[layout.N_ROWS])].reshape(-1, words)
     items = [arena.sequence(int(row[parser_layout.R_ITEMS])) for row in rows]
     assert all(row == sorted(set(row)) for row in items) and len({tuple(row) for row in items}) == len(items)
+
+
+def test_what_large_grammars_share_is_completed_where_it_stands() -> None:
+    """Whitespace may begin each of 600 objects' rules; in one object it is completed for its own, not for all of them."""
+    one = {"type": "object", "properties": {"on": {"type": "boolean"}, "level": {"type": "integer"}}}
+    work = []
+    for count in (20, 600):
+        objects = {f"rule{i}": {**one, "properties": {**one["properties"], f"own{i}": {"type": "null"}}} for i in range(count)}
+        grammar = COMPILER.compile(cd.JsonSchema({"type": "object", "properties": objects}))
+        matcher = grammar.matcher()
+        before = 0
+        for byte in b'{"rule1": {"on": true, "level": 1}, "rule2": ':
+            before = grammar.counters()["work"]
+            assert matcher.accept_token(byte)
+        matcher.accept_token(ord("{"))
+        before = grammar.counters()["work"]
+        assert matcher.accept_tokens(b' "on": ') == 7
+        work.append(grammar.counters()["work"] - before)
+    assert work[1] < 2 * work[0], work
