@@ -113,10 +113,10 @@ def masks_along(matcher: cd.Matcher, tokens: list[bytes]) -> None:
         mask(matcher)
 
 
-GROWING = [{"pattern": "^(a|b)*a(a|b){40}$"}, {"pattern": "b"}]  # as many alternatives as characters
+GROWING = [{"pattern": "^(a|b)*a(a|b){40}$"}, {"pattern": "b"}]  # an alternative for each a that stands apart
 
 
-@pytest.mark.parametrize("width", [8, 24])
+@pytest.mark.parametrize("width", [4, 8])
 def test_what_the_first_steps_cannot_do_is_refused_wherever_it_stands(width: int) -> None:
     """The string is three tokens away, and need not be written at all."""
     schema = {"type": "object", "properties": {"p": {"type": "string", "allOf": GROWING}}}
@@ -126,7 +126,7 @@ def test_what_the_first_steps_cannot_do_is_refused_wherever_it_stands(width: int
     with pytest.raises(cd.LimitExceeded, match=f"max_expr_width = {width}"):
         admit(compiler, cd.JsonSchema(schema))
     with pytest.raises(cd.LimitExceeded, match=f"max_expr_width = {width}"):  # it would have been given up there
-        masks_along(matcher, [b'{"', b"p", b'":', b'"', b"a" * 16])
+        masks_along(matcher, [b'{"', b"p", b'":', b'"', b"ab" * 8])
 
 
 def test_what_the_first_steps_can_do_is_admitted() -> None:

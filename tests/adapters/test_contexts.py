@@ -100,7 +100,7 @@ def test_where_errors_would_be_lost_the_text_ends(wrong: list[int]) -> None:
 
 
 def test_a_crossed_budget() -> None:
-    grammar = cd.Compiler(VOCAB, cd.Limits(max_expr_width=60)).compile(cd.Regex("(a|b)*a(a|b){200}"))
+    grammar = cd.Compiler(VOCAB, cd.Limits(max_expr_width=60)).compile(cd.Regex("((a|b)(a|b))*a(a|b){400}"))
     for on_error in ("raise", "end"):
         masks = ContextMasks([grammar], on_error=on_error)
         text: list[int] = []

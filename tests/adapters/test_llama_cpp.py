@@ -70,7 +70,7 @@ def test_chat(llama: Any, grammars: list[Any]) -> None:
 
 def test_an_error_reaches_the_caller(llama: Any, vocab: cd.Vocabulary, capfd: pytest.CaptureFixture[str]) -> None:
     """llama.cpp prints and forgets what a processor raises, and samples without a mask."""
-    hungry = cd.Compiler(vocab, cd.Limits(max_expr_width=8)).compile(cd.Regex("(a|b)*a(a|b){200}"))
+    hungry = cd.Compiler(vocab, cd.Limits(max_expr_width=8)).compile(cd.Regex("((a|b)(a|b))*a(a|b){400}"))
     with pytest.raises(cd.LimitExceeded, match="max_expr_width"):
         llama(PROMPT, max_tokens=60, temperature=0, **llama_cpp.constrained(llama, hungry))
     assert "Exception ignored" not in capfd.readouterr().err

@@ -23,7 +23,7 @@ from cdplugin.adapters.vllm.budget import FixedBudget
 from cdplugin.adapters.vllm.grammar import Engine
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-HUNGRY = "(a|b)*a(a|b){200}"  # crosses a budget while it is decoded
+HUNGRY = "((a|b)(a|b))*a(a|b){400}"  # crosses a budget while it is decoded
 
 
 class Since:
@@ -70,7 +70,7 @@ def test_budgets_of_work() -> None:
     for call in (small.check, small.state):
         with pytest.raises(cd.LimitExceeded):
             call("REGEX", "abcdef")
-    state = Engine(VOCAB, ServerOptions(limits={"max_step_work": 20_000})).state("REGEX", HUNGRY)
+    state = Engine(VOCAB, ServerOptions(limits={"max_step_work": 5_000})).state("REGEX", HUNGRY)
     told: list[str] = []
     state.tell = told.append
     count = 0

@@ -20,7 +20,7 @@ from cdplugin.adapters import mlx  # noqa: E402
 
 pytestmark = pytest.mark.model
 LONG = {"type": "array", "items": {"type": "string", "minLength": 40}, "minItems": 1}
-HUNGRY = cd.Regex("(a|b)*a(a|b){200}")
+HUNGRY = cd.Regex("((a|b)(a|b))*a(a|b){400}")
 
 
 @pytest.fixture(scope="module")

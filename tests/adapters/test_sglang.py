@@ -52,7 +52,7 @@ from cdplugin.adapters.sglang.grammar import CdpluginGrammar
 SIZE = 49152
 PERSON = obj(name={"type": "string", "pattern": "^[A-Z][a-z]{1,9}$"}, age={"type": "integer", "minimum": 0, "maximum": 120})
 PHONE = r"\+[0-9]{1,3} [0-9]{6,8}"
-HUNGRY = "(a|b)*a(a|b){200}"  # its mask or its next step crosses a budget after some 50 characters
+HUNGRY = "((a|b)(a|b))*a(a|b){400}"  # its mask or its next step crosses a budget after some 50 characters
 
 
 def brackets(text: str) -> bool:

@@ -68,7 +68,7 @@ def test_a_budget_crossed_while_an_answer_is_decoded(served: Any, stream: bool) 
     import openai
 
     def send() -> None:
-        body = {"structured_outputs": {"regex": "(a|b)*a(a|b){200}"}, "vllm_xargs": {"cdplugin_budget": "false"}}
+        body = {"structured_outputs": {"regex": "((a|b)(a|b))*a(a|b){400}"}, "vllm_xargs": {"cdplugin_budget": "false"}}
         only_a = {str(ids[0]): 100}
         answer = server.client.chat.completions.create(
             model="small",

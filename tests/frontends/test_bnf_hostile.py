@@ -67,9 +67,9 @@ def test_limits_are_named() -> None:
     with pytest.raises(LimitExceeded, match="too many rules: expected at most Limits.max_rules = 1000"):
         cd.Gbnf(text).to_ir(Limits(max_rules=1_000))
     narrow = cd.Compiler(COMPILER.vocab, Limits(max_expr_width=64))
-    wide = narrow.compile(cd.Gbnf('root ::= [ab]* "a" [ab]{100}')).matcher()
+    wide = narrow.compile(cd.Gbnf('root ::= [ab]* "a" [ab]{200}')).matcher()
     with pytest.raises(LimitExceeded, match="Limits.max_expr_width = 64"):
-        wide.accept_tokens([ord("a")] * 100)
+        wide.accept_tokens(list(b"ab" * 100))  # counts that adjoin would be one range
 
 
 @pytest.mark.parametrize("count", ["{0,3}", "{2}", "{1,2}", "{2,3}", "*", "+", "?", "{3,}", "{0,1}"])

@@ -24,6 +24,7 @@ from cdplugin.kernels.lexer.fields import (
 from cdplugin.kernels.lexer.heads import head_at, head_place, n_heads_of
 from cdplugin.kernels.lexer.rows import has_long_row, known_transition, owner_of
 from cdplugin.kernels.lexer.states import lexer_state
+from cdplugin.kernels.regex.absorb import derive_absorbed
 from cdplugin.kernels.regex.derive import FEW_VISITS, derive, refine_class
 from cdplugin.kernels.regex.emptiness import is_nonempty
 from cdplugin.kernels.regex.expressions import EMPTY
@@ -153,7 +154,7 @@ def lexer_step(h, state, byte):
         word = word_of(h, value, i)
         expression = word & layout.LOW_32
         derived = head[layout.C_DERIVATIVES]
-        child = derive(h, expression, byte)
+        child = derive_absorbed(h, expression, byte)
         if child < 0:
             return child
         if has_classes:

@@ -23,7 +23,8 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.jit.views import byte_set
-from cdplugin.kernels.regex.derive import MANY_VISITS, derive, refine_class
+from cdplugin.kernels.regex.absorb import derive_absorbed
+from cdplugin.kernels.regex.derive import MANY_VISITS, refine_class
 from cdplugin.kernels.regex.expressions import (
     EMPTY,
     IS_EMPTY,
@@ -282,7 +283,7 @@ def _search(h, e, fuel):
             if visits < 0:
                 return statuses.GROW, nowhere
             add_bytes(covered, byte_class)
-            child = derive(h, e, byte)
+            child = derive_absorbed(h, e, byte)
             if child < 0:
                 return child, nowhere
             fuel -= 1 + (visits >> _VISITS_BITS)

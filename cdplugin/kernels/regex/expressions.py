@@ -256,9 +256,9 @@ def make_alt(h, start, count):
 
     Parts are flattened, sorted and made unique, byte sets united, ``EMPTY`` dropped, and ``ALL`` absorbs the rest: these
     similarity rules keep the number of derivatives finite (Brzozowski, 1964). Parts that differ in their counts only are
-    absorbed by the one that allows more, or the derivatives of nested counts would have a part for each pair of counts
-    (:func:`_absorb`). More than ``MAX_WIDTH`` parts are
-    ``LIMIT_WIDTH``.
+    absorbed by the one that allows more, or the derivatives of nested counts would have a part for each pair of counts; and
+    ``R{2} T | R{3,5} T`` is ``R{2,5} T``, or a count that may begin anywhere would have a part for each place
+    (:func:`_absorb`). More than ``MAX_WIDTH`` parts are ``LIMIT_WIDTH``.
     """
     head = header(h)
     saved = head[layout.STACK_TOP]
@@ -297,6 +297,8 @@ def make_alt(h, start, count):
     n = sort_unique(i64(h, layout.STACK), base, head[layout.STACK_TOP] - base)
     if n > 1:
         n = _absorb(h, base, n)
+        if n < 0:
+            return np.int64(n)
     result = np.int64(EMPTY)
     if n > head[layout.MAX_WIDTH]:
         result = np.int64(statuses.LIMIT_WIDTH)
@@ -317,11 +319,13 @@ def make_alt(h, start, count):
 
 @kernel
 def _absorb(h, start, count):
-    """Leave out of the sorted parts ``STACK[start:start + count]`` of a ``|`` those that another one plainly contains; how many
-    are left, still sorted. Each part is compared with the last ``_MOST_COMPARED`` of those kept so far.
+    """Leave out of the sorted parts ``STACK[start:start + count]`` of a ``|`` those that another one plainly contains, and join
+    those whose counts adjoin; how many are left, sorted again, or a status. Each part is compared with the last
+    ``_MOST_COMPARED`` of those kept so far.
     """
     words = i64(h, layout.STACK)
     end = start
+    are_joined = False
     for i in range(start, start + count):
         part = words[i]
         is_needed = True
@@ -330,19 +334,56 @@ def _absorb(h, start, count):
         to = first
         for j in range(first, end):
             other = words[j]
-            is_needed = is_needed and not _is_within(h, part, other)
-            if not is_needed or not _is_within(h, other, part):
+            joined = _joined(h, part, other) if is_needed else EMPTY
+            if joined < 0:
+                return joined
+            if joined != EMPTY:
+                part = joined
+                are_joined = True
+                continue
+            is_needed = is_needed and not is_within(h, part, other)
+            if not is_needed or not is_within(h, other, part):
                 words[to] = other
                 to += 1
         if is_needed:
             words[to] = part
             to += 1
         end = to
-    return end - start
+    return sort_unique(words, start, end - start) if are_joined else end - start
 
 
 @kernel
-def _is_within(h, e, outer):
+def _joined(h, e, other):
+    """``R{a,d} T`` for ``R{a,b} T`` and ``R{c,d} T`` whose numbers of turns adjoin or overlap; one of the two may be ``R T``.
+    ``EMPTY`` for any others; or a status.
+    """
+    first, rest = split(h, e)
+    other_first, other_rest = split(h, other)
+    if rest != other_rest or first == other_first:
+        return np.int64(EMPTY)
+    body, low, high = _turns(h, first, other_first)
+    other_body, other_low, other_high = _turns(h, other_first, first)
+    if body != other_body or body == EMPTY:
+        return np.int64(EMPTY)
+    if (0 <= high < other_low - 1) or (0 <= other_high < low - 1):
+        return np.int64(EMPTY)
+    most = np.int64(-1) if high < 0 or other_high < 0 else max(high, other_high)
+    turns = np.int64(make_repeat(h, body, min(low, other_low), most))
+    return turns if turns < 0 or rest == EPSILON else np.int64(_cat_pair(h, turns, rest))
+
+
+@kernel
+def _turns(h, e, other):
+    """Body and bounds of a repetition, or of what another repetition repeats; the body is ``EMPTY`` where it is neither."""
+    if kind_of(h, e) == layout.K_REPEAT:
+        return word_of(h, e, 0), word_of(h, e, 1), word_of(h, e, 2)
+    if kind_of(h, other) == layout.K_REPEAT and word_of(h, other, 0) == e:
+        return np.int64(e), np.int64(1), np.int64(1)
+    return np.int64(EMPTY), np.int64(0), np.int64(0)
+
+
+@kernel
+def is_within(h, e, outer):
     """Whether it is plain, part by part, that ``outer`` matches all that ``e`` does: equal parts, or counts that allow more,
     or an optional repetition that ``e`` does not have. ``a{0,3} x b{0,4}`` is within ``a{0,5} x b{0,9}``, and so is ``x b``.
     """

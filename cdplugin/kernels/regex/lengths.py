@@ -29,7 +29,8 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.jit.views import byte_set
-from cdplugin.kernels.regex.derive import derive, derive_class
+from cdplugin.kernels.regex.absorb import derive_absorbed
+from cdplugin.kernels.regex.derive import derive_class
 from cdplugin.kernels.regex.expressions import EMPTY, EPSILON, IS_EMPTY, KNOWN_NONEMPTY, MEASURED, make_and, nullable
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
@@ -220,7 +221,7 @@ def _next(h, node, body):
             word_after = derive_class(h, word, left, byte, covered)
             if word_after == EMPTY:
                 continue
-            left_after = derive(h, left, byte)
+            left_after = derive_absorbed(h, left, byte)
             if word_after < 0 or left_after < 0:
                 return min(word_after, left_after)
             if left_after == EMPTY or flags_of(h, left_after) & IS_EMPTY:

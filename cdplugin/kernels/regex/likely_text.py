@@ -16,7 +16,7 @@ nothing is known. For ``.{5,} & (.*ab.*) & ~(.*x.*)``: ``a``, ``b``, and three b
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel, low_bit
-from cdplugin.kernels.regex.derive import derive
+from cdplugin.kernels.regex.absorb import derive_absorbed
 from cdplugin.kernels.regex.expressions import EMPTY, IS_EMPTY, KNOWN_NONEMPTY, NONEMPTY, nullable
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
@@ -67,7 +67,7 @@ def finds_text(h, e, most_bytes):
         byte = _likely_byte(h, e)
         if byte < 0:
             break
-        e = derive(h, e, byte)
+        e = derive_absorbed(h, e, byte)
         if e == statuses.LIMIT_WIDTH:
             break
         if e < 0:
