@@ -22,8 +22,9 @@ from cdplugin.kernels.masks.masks import add_terminals, fill
 from cdplugin.kernels.masks.shared import learn
 from cdplugin.kernels.masks.spelling import spell
 from cdplugin.kernels.masks.successors import successors
+from cdplugin.kernels.parser.completing import complete
 from cdplugin.kernels.parser.cursors import accepts_at, start_of, step, step_bytes
-from cdplugin.kernels.parser.earley import advance, complete, make_row
+from cdplugin.kernels.parser.earley import advance, make_row
 from cdplugin.kernels.parser.least_costs import settle
 from cdplugin.kernels.parser.rules import prepare
 from cdplugin.kernels.parser.text_tree import step_tree

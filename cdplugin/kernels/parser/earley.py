@@ -12,8 +12,8 @@ positions coincide: ``S: "a" S | "a"`` has one row for any number of letters.
 How a row is made, in four steps:
 
 1. *Scan* (:func:`advance`): each item, kernel or predicted, whose next symbol is a lexeme that ended moves over it.
-2. *Complete* (:func:`_push_after`, :func:`complete`): where the rest of a rule may be empty, its nonterminal is complete, and
-  the items that its origin names for it come in. Right-recursive tails vanish so (Leo, 1991).
+2. *Complete* (:func:`_push_after`, :mod:`cdplugin.kernels.parser.completing`): where the rest of a rule may be empty, its
+  nonterminal is complete, and the items that its origin names for it come in. Right-recursive tails vanish so (Leo, 1991).
 3. *Intern* (:func:`make_row`): the kernel items are sorted and stored once.
 4. *Predict* (:func:`row_of`): the nonterminals that the items wait for give the row's own origin and the lexer states in which
   its lexemes start. Both are found once per row.
@@ -30,7 +30,7 @@ For example, with ``S: "[" L "]"   L: E | E "," L   E: w`` (``•`` is the dot, 
     [w]         5     S' -> S • END {}, accepts                    {}
 
 In row 2, ``E -> • w`` is predicted and not stored: ``w`` is found as a first lexeme of ``L``. When it has ended, ``E`` is
-complete, then ``L`` (``E`` may end it) and so the item of row 2 moves over ``L``: all of that is one :func:`complete`, which
+complete, then ``L`` (``E`` may end it) and so the item of row 2 moves over ``L``: all of that is one ``complete``, which
 is memoised by (origin, nonterminal). In row 4 the new ``L`` has the same origin as the outer one: completing it completes that
 as well, so the chain of lists that a textbook parser would climb at ``]`` has length one.
 
@@ -52,12 +52,10 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer.fields import ending_of, expression_of, is_skip, role_of, skip_of
 from cdplugin.kernels.lexer.states import lexer_state
 from cdplugin.kernels.parser import layout as parser_layout
+from cdplugin.kernels.parser.completing import complete, push_items
 from cdplugin.kernels.parser.corners import (
-    MANY,
-    contains,
     first_at,
     first_lexemes,
-    left_corners,
     need_rules,
     past_nullable,
     restrict,
@@ -81,208 +79,7 @@ from cdplugin.kernels.store.arena import (
     spend,
     word_of,
 )
-from cdplugin.kernels.store.stack import intern_set, push, push_all
-
-_CORNER_WORK = 4
-"""Units of work of asking whether a nonterminal is predicted."""
-_FEW_CORNERS = 8
-"""Dots before a nonterminal that are asked one by one, whatever the origin's corners are."""
-
-
-@kernel
-def _push_items(h, items):
-    """Push all items of a ``K_ITEMS`` value; 0 or ``GROW``."""
-    header(h)[layout.WORK_LEFT] -= length_of(h, items)
-    return push_all(h, items)
-
-
-@kernel
-def complete(h, nonterminal, origin):
-    """The kernel items that completing ``nonterminal`` at ``origin`` gives: a ``K_ITEMS`` value (maybe empty) or a status.
-
-    Two passes over one worklist. The first collects the nonterminals that are complete together: if ``A -> . B rest`` is
-    predicted at the same origin and ``rest`` may be empty, completing B completes A. The second collects what each of them
-    gives: the items that wait for it outside (the origin's entry), and the predicted items ``A -> B . rest`` inside, with the
-    origin restricted to A.
-
-    Predicted items come from :func:`_push_predicted`.
-
-    Only finished results are memoised. A recursive memo with an in-progress guard returns too little where completions are
-    cyclic. Cost: the corners of the nonterminals completed, times the entries of the origin; or the rules of the origin's
-    corners, if these are fewer.
-    """
-    known = memo_get(h, layout.M_COMPLETE, origin, nonterminal)
-    if known >= 0:
-        return known
-    head = header(h)
-    base = head[layout.STACK_TOP]
-    # stack: the worklist of nonterminals [base, end), then the items; above either, dots that are looked at
-    lefts = i64(h, layout.DOT_LEFT)
-    head[layout.STAMP] += 1
-    stamp = head[layout.STAMP]
-    marks = i64(h, layout.VISIT_STAMPS)
-    # a stamp per nonterminal instead of a set: nothing has to be cleared
-    marks[nonterminal] = stamp
-    if push(h, nonterminal) < 0:
-        return statuses.GROW
-    at = base
-    while at < head[layout.STACK_TOP]:  # which nonterminals are complete
-        end = head[layout.STACK_TOP]
-        status = _push_predicted(h, origin, i64(h, layout.STACK)[at], True)
-        if status < 0:
-            return status
-        at += 1
-        # left corners that are computed meanwhile stamp nonterminals in the same table
-        stamp = _restamp(h, base, end, stamp)
-        words = i64(h, layout.STACK)
-        for i in range(end, head[layout.STACK_TOP]):
-            left = lefts[words[i]]
-            if marks[left] != stamp:
-                marks[left] = stamp
-                words[end] = left
-                end += 1
-        head[layout.STACK_TOP] = end
-    end = head[layout.STACK_TOP]
-    for at in range(base, end):  # what each of them gives
-        done = i64(h, layout.STACK)[at]
-        i = first_at(h, origin, done)
-        if i < length_of(h, origin):
-            # the origin's entry says what completing gives outside; a nonterminal that nobody waits for outside has none
-            waits = word_of(h, origin, i)
-            if waits >> 32 == done and _push_items(h, waits & layout.LOW_32) < 0:
-                return statuses.GROW
-        # rules of which nothing is left wait for nothing any more; their left sides are in the worklist
-        first = head[layout.STACK_TOP]
-        status = _push_predicted(h, origin, done, False)
-        if status < 0:
-            return status
-        for i in range(first, head[layout.STACK_TOP]):
-            dot = i64(h, layout.STACK)[i]
-            restricted = restrict(h, origin, lefts[dot])
-            if restricted < 0:
-                return restricted
-            i64(h, layout.STACK)[i] = pack(dot + 1, restricted)
-    # the worklist below the items is dropped with them; only the items are the value
-    items = intern_set(h, layout.K_ITEMS, end)
-    head[layout.STACK_TOP] = base
-    return memo_put(h, layout.M_COMPLETE, origin, nonterminal, items)
-
-
-@kernel
-def _restamp(h, base, end, stamp):
-    """The stamp of the worklist ``STACK[base:end]``, renewed if a callee took another one.
-
-    :func:`left_corners` stamps nonterminals in the same table. If it did, the marks of this search are overwritten in part:
-    the worklist is marked again, all of it, under a fresh stamp.
-    """
-    head = header(h)
-    if head[layout.STAMP] == stamp:
-        return stamp
-    head[layout.STAMP] += 1
-    head[layout.WORK_LEFT] -= end - base
-    marks = i64(h, layout.VISIT_STAMPS)
-    words = i64(h, layout.STACK)
-    for i in range(base, end):
-        marks[words[i]] = head[layout.STAMP]
-    return head[layout.STAMP]
-
-
-@kernel
-def _push_predicted(h, origin, done, is_last):
-    """Push the dots before ``done``, with only nullable symbols before them, of rules that are predicted at ``origin``; 0 or a
-    status. ``is_last``: those after which the rest of the rule may be empty; else those after which something comes. A dot may
-    come twice.
-
-    There are two lists to look in: all such dots (CORNER_LISTS), each of whose rules may be predicted here or not
-    (:func:`_is_predicted`); and the rules of what is predicted here, the left corners of the origin's entries. The shorter one
-    is taken: optional whitespace, which every rule of a large grammar may begin with, is completed after each separator.
-    """
-    symbols = i64(h, layout.DOT_SYMBOL)
-    null_rest = i64(h, layout.DOT_NULL_REST)
-    corner_lists = i64(h, layout.CORNER_LISTS)
-    waiting = length_of(h, origin)
-    first_entry = i64(h, layout.CORNER_HEADS)[done]
-    few = np.int64(_FEW_CORNERS)
-    if _is_longer(corner_lists, first_entry, few):
-        for i in range(waiting):
-            corners = left_corners(h, word_of(h, origin, i) >> 32)
-            if corners < 0:
-                return np.int64(corners)
-            few += length_of(h, corners)
-        if not spend(h, few):
-            return np.int64(statuses.LIMIT_WORK)
-        if _is_longer(corner_lists, first_entry, few):
-            return _push_from_corners(h, origin, done, is_last)
-    entry = first_entry
-    while entry >= 0:
-        if not spend(h, _CORNER_WORK):
-            return np.int64(statuses.LIMIT_WORK)
-        dot = corner_lists[2 * entry]
-        entry = corner_lists[2 * entry + 1]
-        if null_rest[dot + 1] if is_last else symbols[dot + 1] != layout.END_OF_RULE:
-            inside = _is_predicted(h, origin, waiting, i64(h, layout.DOT_LEFT)[dot])
-            if inside < 0:
-                return np.int64(inside)
-            if inside and push(h, dot) < 0:
-                return np.int64(statuses.GROW)
-    return np.int64(0)
-
-
-@kernel
-def _is_longer(corner_lists, entry, count):
-    """Whether a list in CORNER_LISTS has more than ``count`` entries."""
-    while entry >= 0 and count >= 0:
-        entry = corner_lists[2 * entry + 1]
-        count -= 1
-    return count < 0
-
-
-@kernel
-def _push_from_corners(h, origin, done, is_last):
-    """:func:`_push_predicted`, by the rules of the left corners of the origin's entries, which are memoised."""
-    symbols = i64(h, layout.DOT_SYMBOL)
-    null_rest = i64(h, layout.DOT_NULL_REST)
-    nullable = i64(h, layout.NULLABLE)
-    rule_heads = i64(h, layout.RULE_HEADS)
-    rule_lists = i64(h, layout.RULE_LISTS)
-    for i in range(length_of(h, origin)):
-        corners = left_corners(h, word_of(h, origin, i) >> 32)
-        for c in range(length_of(h, corners)):
-            entry = rule_heads[word_of(h, corners, c)]
-            while entry >= 0:
-                if not spend(h, 2):
-                    return np.int64(statuses.LIMIT_WORK)
-                dot = rule_lists[2 * entry]
-                entry = rule_lists[2 * entry + 1]
-                while symbols[dot] >= 0:
-                    if symbols[dot] == done and (null_rest[dot + 1] if is_last else symbols[dot + 1] != layout.END_OF_RULE):
-                        if push(h, dot) < 0:
-                            return np.int64(statuses.GROW)
-                    if not nullable[symbols[dot]]:
-                        break
-                    dot += 1
-    return np.int64(0)
-
-
-@kernel
-def _is_predicted(h, origin, waiting, nonterminal):
-    """1 if some entry of ``origin`` has ``nonterminal`` as a left corner, else 0; or a status.
-
-    That is: whether the row that the origin belongs to predicts it. Origins with many entries are restricted to all their
-    corners at once (:func:`restrict`), which answers each later question by one look-up.
-    """
-    # one question would look at all entries, and there are as many questions as corners
-    if waiting >= MANY:
-        restricted = restrict(h, origin, nonterminal)
-        return restricted if restricted < 0 else np.int64(length_of(h, restricted) > 0)
-    header(h)[layout.WORK_LEFT] -= 4 * waiting
-    for i in range(waiting):
-        corners = left_corners(h, word_of(h, origin, i) >> 32)
-        if corners < 0:
-            return corners
-        if contains(h, corners, nonterminal):
-            return 1
-    return 0
+from cdplugin.kernels.store.stack import intern_set, push
 
 
 @kernel
@@ -298,7 +95,7 @@ def _push_after(h, dot, origin):
         items = complete(h, i64(h, layout.DOT_LEFT)[dot], origin)
         if items < 0:
             return items
-        return _push_items(h, items)
+        return push_items(h, items)
     return 0
 
 
@@ -517,7 +314,7 @@ def _after_skip(h, row, accepted):
         return row
     head = header(h)
     base = head[layout.STACK_TOP]
-    if _push_items(h, items_of(h, row)) < 0:
+    if push_items(h, items_of(h, row)) < 0:
         return statuses.GROW
     # a second skip after the first: only the last one says what may follow
     drop_skip_items(h, base)
@@ -615,7 +412,7 @@ def unite_rows(h, a, b):
     base = head[layout.STACK_TOP]
     items_a = items_of(h, a)
     items_b = items_of(h, b)
-    if _push_items(h, items_a) < 0 or _push_items(h, items_b) < 0:
+    if push_items(h, items_a) < 0 or push_items(h, items_b) < 0:
         return statuses.GROW
     # one of the two was reached without a skip, so every lexeme may start
     if has_skip_items(h, items_a) != has_skip_items(h, items_b):
