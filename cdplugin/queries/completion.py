@@ -31,6 +31,7 @@ from cdplugin.vocab.vocabulary import Vocabulary, once_for_a_vocabulary
 _MOST_KEPT = 50_000  # cursors whose endings are kept
 _PLACE_BYTES = 400  # of such a cursor: two places in tables
 _GREED = (2, 8)  # weights of the estimate: a short ending, else any ending
+_SHORT_PART = 4  # one part in so many of the work is for a short one
 
 _MANY_EDGES = 200  # of one place: what is left after each is not estimated before it is looked at
 _FIRST_EDGES, _MORE_EDGES = 50, 4  # so many edges of a place are open at first, so many times as many when they are used up
@@ -156,6 +157,7 @@ class Endings:
     def __init__(self, arena: Arena) -> None:
         self.arena = arena
         self.costs = Costs(arena, Measures(arena))  # estimates in bytes
+        self._generous: Costs | None = None
         self._next: dict[int, Edge] = {}  # on a way that was found
         self._length: dict[int, int] = {}  # in bytes, to the end of that way
         self._words: dict[int, bytes | None] = {}  # of expressions: a shortest word
@@ -168,7 +170,10 @@ class Endings:
     @property
     def nbytes(self) -> int:
         """Bytes of what is known."""
-        return _PLACE_BYTES * len(self._next) + self._word_bytes + self._text_bytes + self.costs.nbytes
+        of_costs = self.costs.nbytes
+        if self._generous is not None:
+            of_costs += self._generous.nbytes - self.costs.measures.nbytes
+        return _PLACE_BYTES * len(self._next) + self._word_bytes + self._text_bytes + of_costs
 
     def find(self, cursor: int, most: int | None = None) -> list[int]:
         """A short way from ``cursor`` to a place where the text may end: bytes (0 to 255), and ``~token`` for terminals.
@@ -253,19 +258,36 @@ class Endings:
         if len(self._words) > _MOST_KEPT:
             self._words.clear()
             self._word_bytes = 0
+        head, exact = self.arena.header, self.costs
         for by_tokens in (False, True):
             for weight in _GREED:
-                self.costs.budget.renew(most if by_tokens or weight > 1 else most // 4)
+                kept = 0  # work for the searches after this one
+                if not by_tokens and weight != _GREED[-1]:
+                    kept = int(head[layout.WORK_LEFT]) // _SHORT_PART * (_SHORT_PART - 1)
+                elif not by_tokens and head[layout.HAS_TRACKED]:
+                    self.costs = self._differing()
+                self.costs.budget.renew(most)
+                head[layout.WORK_LEFT] -= kept
                 try:
                     end = self._search(cursor, weight, by_tokens)
                 except LimitExceeded:
                     if by_tokens or weight == _GREED[-1]:
                         raise
                     continue
+                finally:
+                    head[layout.WORK_LEFT] += kept
+                    self.costs = exact
                 if end is not None:
                     return end
                 break  # there is none with the bytes that have tokens of their own: take whole tokens
         raise EngineError("the text has no legal ending: the grammar's longest match leads to a dead end")
+
+    def _differing(self) -> Costs:
+        """Estimates with which texts that have to differ are soon found."""
+        if self._generous is None:
+            self._generous = Costs(self.arena, self.costs.measures, differing=True)
+        self._generous.trim(_MOST_KEPT)
+        return self._generous
 
     def _search(self, start: int, weight: int, by_tokens: bool) -> list[bytes | int] | None:
         """The edges of a way from ``start``; None if there is none. ``weight``: of the estimate, more is faster and longer."""

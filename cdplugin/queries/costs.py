@@ -33,15 +33,21 @@ _PLACE_BYTES, _RULE_BYTES = 150, 450  # measured: an entry of a table; a rule or
 # there, at a lexeme of a lexer state, and taking in one rule.
 _CLOSING_WORK, _ITEM_WORK, _LEXEME_WORK, _RULE_WORK = 1_500, 200, 80, 400
 _ENDLESS = 1 << 61  # of a rule with a lexeme that nothing matches: more than others sum up to
+_SLACK = 8  # bytes by which what has to differ is longer than the shortest that there is
 _FEW_RULES = 50  # up to so many are taken in one by one
 _MOST_SWEEPS = 64  # over all rules
 
 
 class Costs:
-    """Estimates for one arena, in bytes; each is computed once. The caller holds the arena's lock."""
+    """Estimates for one arena, in bytes; each is computed once. The caller holds the arena's lock.
 
-    def __init__(self, arena: Arena, measures: Measures) -> None:
+    ``differing``: texts that have to differ from those before them are taken to be longer than the shortest, which is soon used
+    up. So a search goes on where it has begun.
+    """
+
+    def __init__(self, arena: Arena, measures: Measures, *, differing: bool = False) -> None:
         self._arena = arena
+        self._slack = _SLACK if differing else 0
         self.measures = measures
         self.budget = Budget(arena)
         self.matches = ShortestMatches(arena, measures, self.budget)
@@ -193,9 +199,9 @@ class Costs:
         return least + 1 if least > 1 and lexemes[record + layout.X_FENCE] else least
 
     def _longest(self, expression: int) -> int:
-        """The length of the longest of some literals; of other expressions, of the shortest match."""
+        """The length of the longest of some literals; of other expressions, of the shortest match, and the slack."""
         if self._arena.kind(expression) != layout.K_LITERALS:
-            return self.matches.of(expression)
+            return total((self.matches.of(expression), self._slack))
         _, starts, ends = self._arena.literals(expression)
         self._arena.spend(len(starts))
         return int((ends - starts).max())
@@ -344,7 +350,7 @@ class Costs:
         more names.
         """
         expander: Any = self._arena.expand
-        if self._arena.header[layout.HAS_TRACKED]:
+        if expander is not None:
             nonterminal = expander.representative(nonterminal, left)
         self._grow(nonterminal + 1)
         if self._cost[nonterminal] < FAR or not self._demand:

@@ -445,3 +445,53 @@ def test_many_alternatives_are_asked_for_at_once() -> None:
         assert matcher.accept_token(ord('"'))
         work.append(grammar.counters()["work"] - before)
     assert 0 < work[1] < 8 * work[0]
+
+
+def test_a_mask_does_not_look_at_all_pairs_of_listed_items() -> None:
+    """What follows an item is told without the items that are left: their rules are made behind the comma. With 300 numbers,
+    each of them a token, the mask crossed ``Limits.max_step_work``.
+    """
+    values = range(300)
+    compiler = cd.Compiler(vocabulary([str(i).encode() for i in values if i > 9]))
+    grammar = compiler.compile(cd.JsonSchema(array({"enum": list(values)}), whitespace="compact"))
+    matcher = grammar.matcher()
+    assert matcher.accept_tokens([compiler.vocab.token_of[0][text] for text in (b"[", b"17", b",")]) == 3
+    before = grammar.counters()["work"]
+    allowed = mask(matcher)
+    assert grammar.counters()["work"] - before < 2_000_000
+    texts = {compiler.vocab.tokens[token] for token in allowed}
+    assert {str(i).encode() for i in values} <= texts
+    for i, may_end in ((b"170", True), (b"17", False)):
+        assert matcher.accept_token(compiler.vocab.token_of[0][i])
+        assert matcher.validate_tokens([ord("]")]) == may_end
+        matcher.rollback(1)
+
+
+def test_endings_of_many_listed_items() -> None:
+    """One set of items stands for all as large where an ending is estimated: each had asked for rules of its own."""
+    m = matcher(array({"type": "integer", "minimum": 0, "maximum": 60}, minItems=40))
+    ending = m.shortest_completion()
+    assert m.accept_tokens(ending) == len(ending) and m.is_accepting()
+    text = VOCAB.decode(ending)
+    assert len(set(json.loads(text))) == 40
+    assert len(text) <= 1 + 10 * 2 + 30 * 3
+
+
+@pytest.mark.parametrize(
+    ("items", "n"),
+    [
+        ({"type": "number", "minimum": 0, "maximum": 1}, 8),
+        ({"type": "string", "pattern": "^(a|b){0,6}$"}, 120),
+        (array({"type": "boolean"}), 5),
+    ],
+    ids=["numbers", "texts", "arrays"],
+)
+def test_endings_whose_shortest_items_are_used_up(items: dict, n: int) -> None:
+    """The search goes on behind an item that was written, and does not try all others that are as long: that took more than
+    ``Limits.max_step_work`` allows.
+    """
+    schema = array(items, minItems=n)
+    m = matcher(schema)
+    ending = m.shortest_completion()
+    assert m.accept_tokens(ending) == len(ending) and m.is_accepting()
+    assert is_valid(schema, VOCAB.decode(ending))

@@ -9,10 +9,11 @@ from typing import Any
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import Expr
 from cdplugin.frontends.json_schema.bracketed import Frame
+from cdplugin.frontends.json_schema.closing import Wanted
 from cdplugin.frontends.json_schema.distinct import Unique, distinct_item
 from cdplugin.frontends.json_schema.distinct_items import DistinctItems
 from cdplugin.frontends.json_schema.distinct_values import VALUE, frozen
-from cdplugin.frontends.json_schema.members import Distinct, Items, Wanted
+from cdplugin.frontends.json_schema.members import Distinct, Items
 from cdplugin.frontends.json_schema.schema import ArrayPart, Subschema, bounds_of
 from cdplugin.frontends.json_schema.shapes import Alternative
 from cdplugin.frontends.json_schema.writing import Writing

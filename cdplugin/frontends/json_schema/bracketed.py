@@ -7,6 +7,14 @@ from typing import NamedTuple
 
 from cdplugin.ir import Family, GrammarIR, Symbol, Value
 
+BEFORE_ANY, BEFORE_COMMA, BEFORE_ITEM = range(3)
+"""Where a parameter stands: right behind the opening bracket; behind an item; behind the comma after it."""
+
+
+def steps_left(begun: int, items: int) -> int:
+    """About how many members of a family follow at least, where so many items must come: two for each."""
+    return 2 * max(items, 1) - 1 if begun == BEFORE_ITEM else 2 * max(items, 0)
+
 
 class Frame(NamedTuple):
     """What is around members or items.

@@ -7,14 +7,14 @@ is kept for required names, and enough names are left for ``minProperties``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import product
 from operator import or_
 from typing import NamedTuple
 
-from cdplugin.frontends.json_schema.bracketed import Bracketed, Frame
+from cdplugin.frontends.json_schema.bracketed import BEFORE_ANY, BEFORE_COMMA, BEFORE_ITEM, Bracketed, Frame, steps_left
+from cdplugin.frontends.json_schema.closing import Closing, Counts, Wanted, best_of, counted
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN, Seen
 from cdplugin.ir import Part, Productive, Symbol, TrackedLexeme, ValueReader, Whole
 
@@ -314,23 +314,16 @@ def _largest(sets: set[int]) -> frozenset[int]:
     return frozenset(out)
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """One ``contains``: at least ``low`` items match, at most ``high`` (None: no bound)."""
-
-    low: int
-    high: int | None
-
-
-ItemsPlace = tuple[bool, int, tuple[int, ...]]
+ItemsPlace = tuple[int, int, Counts]
 
 
 class Items(Bracketed[ItemsPlace]):
     """The items of an array and its closing bracket, after ``index`` items, so many of which matched each ``contains``.
 
-    A parameter is ``(started, index, counts)``; both are kept only as far as they matter. ``choices(i, matched)`` is the
-    symbol of item ``i`` (positions from ``n_fixed`` on are alike) when it is to match the ``contains`` in the bit set
-    ``matched``; None: nothing does.
+    A parameter is ``(begun, index, counts)``; the latter two are kept only as far as they matter. The rules of an item are made
+    behind its comma: behind the item before, two tell what comes (:data:`BEFORE_COMMA`). ``choices(i, matched)`` is the symbol
+    of item ``i`` (positions from ``n_fixed`` on are alike) when it is to match the ``contains`` in the bit set ``matched``;
+    None: nothing does.
     """
 
     name = "items"
@@ -343,7 +336,8 @@ class Items(Bracketed[ItemsPlace]):
         self._wanted = wanted
         self._last = max(n_fixed, self._most)  # from here on, the index does not matter
         self._symbols = [[choices(i, matched) for matched in range(1 << len(wanted))] for i in range(n_fixed + 1)]
-        self.first = (False, 0, (0,) * len(wanted))
+        self._final: tuple[Productive, list[dict[int, Symbol]], Closing] | None = None
+        self.first = (BEFORE_ANY, 0, (0,) * len(wanted))
 
     def counted(self) -> Iterator[tuple[Symbol | None, int]]:
         """Symbols of items, and how many values of each are enough for distinct items: then one is left wherever one must come.
@@ -367,38 +361,49 @@ class Items(Bracketed[ItemsPlace]):
 
     def satisfiable(self, value: ItemsPlace, productive: Productive) -> bool:
         _, index, counts = value
-        return self._can_close(index, counts, productive)
+        return self._closing(self._rows(productive)).can_close(index, counts)
 
     def expand(self, value: ItemsPlace, productive: Productive) -> Iterable[Sequence[Part]]:
+        begun, index, counts = value
         for signs, following in self.ways(value, productive):
-            yield signs if following is None else (*signs, self._ir.member(self, following))
+            if following is None:
+                yield signs
+            elif begun == BEFORE_COMMA:
+                yield (self._comma, self._ir.member(self, (BEFORE_ITEM, index, counts)))
+                return
+            else:
+                yield (*signs, self._ir.member(self, following))
 
     def ways(self, value: ItemsPlace, productive: Productive) -> Iterator[tuple[tuple[Symbol, ...], ItemsPlace | None]]:
         """What may come: the closing bracket and None, or an item, with the comma before it, and the parameter after it."""
-        started, index, counts = value
-        if index >= self._low and self._enough(counts):
-            yield (self._closings[started],), None
+        begun, index, counts = value
+        if self._final is None or self._final[0] != productive:  # it is settled when rules are made
+            rows = self._rows(productive)
+            self._final = productive, rows, self._closing(rows)
+        _, rows, closing = self._final
+        if begun != BEFORE_ITEM and index >= self._low and self._enough(counts):
+            yield (self._closings[begun],), None
         if self._is_full(index):
             return
-        lead = self._lead(started)
-        for matched, symbol in enumerate(self._symbols[min(index, self._n_fixed)]):
-            if symbol is None or not productive(symbol):
-                continue
-            after = self._after(counts, matched)
-            following = min(index + 1, self._last)
-            if after is not None and self._can_close(following, after, productive):
-                yield (*lead, symbol), (True, following, after)
+        lead = self._lead(begun == BEFORE_COMMA)
+        following, work = min(index + 1, self._last), closing.work
+        for matched, symbol in rows[min(index, self._n_fixed)].items():
+            after = counted(counts, matched, self._wanted)
+            if after is not None and closing.can_close(following, after):
+                self.work, work = self.work + closing.work - work, closing.work
+                yield (*lead, symbol), (BEFORE_COMMA, following, after)
+        self.work += closing.work - work
 
     def remaining(self, value: ItemsPlace) -> int:
-        _, index, counts = value
+        begun, index, counts = value
         needed = sum(max(wanted.low - count, 0) for count, wanted in zip(counts, self._wanted, strict=True))
-        return max(self._low - index, needed)
+        return steps_left(begun, max(self._low - index, needed))
 
     def whole(self, productive: Productive) -> Whole | None:
         """An item of each kind at each fixed place and for each that the bounds ask for: an item that neither reaches a place
         nor is missing to some ``contains`` can be left out of any ending.
         """
-        rows = [[symbol for symbol in dict.fromkeys(row) if symbol is not None and productive(symbol)] for row in self._symbols]
+        rows = [list(dict.fromkeys(row.values())) for row in self._rows(productive)]
         further = max(self._low - self._n_fixed, 0) + sum(wanted.low for wanted in self._wanted)
         if 2 * sum(map(len, rows)) + 2 * further * len(rows[-1]) > _MOST_COUNTED:
             return None
@@ -406,126 +411,78 @@ class Items(Bracketed[ItemsPlace]):
         for row in [*rows[:-1], *[rows[-1]] * further]:
             enough += [symbol for item in row for symbol in (self._comma, item)]
         items = {symbol for row in rows for symbol in row}
-        return Whole(enough, [*self._closing_ways(), *((self._comma, item) for item in sorted(items))])
+        return Whole(enough, [*self._closing_ways(), (self._comma,), *((item,) for item in sorted(items))])
 
-    def _after(self, counts: tuple[int, ...], matched: int) -> tuple[int, ...] | None:
-        out = []
-        for i, (count, wanted) in enumerate(zip(counts, self._wanted, strict=True)):
-            if matched >> i & 1:
-                if wanted.high is not None and count >= wanted.high:
-                    return None
-                count = min(count + 1, max(wanted.low, 0 if wanted.high is None else wanted.high))
-            out.append(count)
-        return tuple(out)
-
-    def _enough(self, counts: tuple[int, ...]) -> bool:
+    def _enough(self, counts: Counts) -> bool:
         return all(count >= wanted.low for count, wanted in zip(counts, self._wanted, strict=True))
 
-    def _can_close(self, index: int, counts: tuple[int, ...], productive: Productive) -> bool:
-        """Whether some number of further items closes the array: walked item by item over the fixed ones, then reasoned."""
-        if any(wanted.high is not None and wanted.low > wanted.high for wanted in self._wanted):
-            return False
-        states = {counts}
-        at = index
-        while at < self._n_fixed and (self._high is None or at < self._high):
-            if at >= self._low and any(self._enough(state) for state in states):
-                return True
-            states = self._step(states, at, productive)
-            if not states:
-                return False
-            at += 1
-        if at >= self._low and any(self._enough(state) for state in states):
-            return True
-        room = None if self._high is None else self._high - at
-        return any(self._reaches(state, max(self._low - at, 0), room, productive) for state in states)
+    def _rows(self, productive: Productive) -> list[dict[int, Symbol]]:
+        """The items that there can be at each place: what they match, and their symbols. Of those that are written alike only
+        the ones that match most.
+        """
+        rows = []
+        for row in self._symbols:
+            alike: dict[Symbol, list[int]] = {}
+            for matched, symbol in enumerate(row):
+                if symbol is not None and productive(symbol):
+                    alike.setdefault(symbol, []).append(matched)
+            rows.append({m: symbol for symbol, some in alike.items() for m in best_of(some, self._wanted)})
+        return rows
 
-    def _step(self, states: set[tuple[int, ...]], at: int, productive: Productive) -> set[tuple[int, ...]]:
-        row = self._symbols[min(at, self._n_fixed)]
-        out = set()
-        for state, (matched, symbol) in product(states, enumerate(row)):
-            if symbol is not None and productive(symbol):
-                after = self._after(state, matched)
-                if after is not None:
-                    out.add(after)
-        return out
-
-    def _reaches(self, counts: tuple[int, ...], least: int, room: int | None, productive: Productive) -> bool:
-        """Whether at least ``least`` and at most ``room`` further items, all alike, meet every ``contains``."""
-        usable = [m for m, s in enumerate(self._symbols[self._n_fixed]) if s is not None and productive(s)]
-        need = [max(wanted.low - count, 0) for count, wanted in zip(counts, self._wanted, strict=True)]
-        if not usable:
-            return least == 0 and not any(need)
-        if all(wanted.high is None for wanted in self._wanted):
-            fewest = _fewest(need, usable) if len(need) != 1 else need[0] if not need[0] or 1 in usable else None
-            return fewest is not None and (room is None or max(least, fewest) <= room)
-        if len(need) == 1:
-            spare = self._wanted[0].high
-            if need[0] and 1 not in usable:
-                return False
-            if 0 not in usable and spare is not None and counts[0] + max(least, need[0]) > spare:
-                return False
-            return room is None or max(least, need[0]) <= room
-        seen = {counts}
-        states = {counts}
-        taken = 0
-        while room is None or taken <= room:
-            if taken >= least and any(self._enough(state) for state in states):
-                return True
-            following = self._step(states, self._n_fixed, productive)
-            taken += 1
-            if following == states:  # counts only grow: it stays so
-                taken = max(taken, least)
-                return any(self._enough(state) for state in states) and (room is None or taken <= room)
-            states = following
-            if taken > least and states <= seen:
-                return False
-            seen |= states
-        return False
+    def _closing(self, rows: Sequence[Mapping[int, Symbol]]) -> Closing:
+        """What tells whether such items can close the array."""
+        return Closing(self._wanted, self._low, self._high, [list(row) for row in rows])
 
 
-def _fewest(need: Sequence[int], masks: Sequence[int]) -> int | None:
-    """How many bit sets out of ``masks`` it takes, with repetition, to hold each bit ``k`` ``need[k]`` times; None: too few do.
+class Distinct(Bracketed[tuple[int, int]]):
+    """Distinct items out of a finite set, and the closing bracket. A parameter is ``(begun, seen)``, ``seen`` a bit set.
 
-    Only sets that are in no other are taken: more is never worse.
+    The rules of the items that are left are made behind a comma only: behind an item, in whose place a mask looks at all that
+    there are, two tell what comes (:data:`BEFORE_COMMA`).
     """
-    if any(needed and not any(mask >> k & 1 for mask in masks) for k, needed in enumerate(need)):
-        return None
-    largest = [mask for mask in masks if not any(mask & ~other == 0 and mask != other for other in masks)]
-    states = {tuple(need)}
-    taken = 0
-    while not any(max(state, default=0) == 0 for state in states):
-        states = {tuple(max(n - (mask >> k & 1), 0) for k, n in enumerate(state)) for state in states for mask in largest}
-        taken += 1
-    return taken
-
-
-class Distinct(Bracketed[tuple[bool, int]]):
-    """Distinct items out of a finite set, and the closing bracket. A parameter is ``(started, seen)``, ``seen`` a bit set."""
 
     name = "distinct items"
-    first = (False, 0)
+    first = (BEFORE_ANY, 0)
 
     def __init__(self, frame: Frame, values: Sequence[Symbol]) -> None:
         super().__init__(frame)
         self._values = values
         self._room = len(values) if frame.high is None else min(frame.high, len(values))
+        self._final: tuple[Productive, int] | None = None
 
     def uses(self) -> Iterable[Symbol]:
         return [*self._signs_between(), *self._values]
 
-    def satisfiable(self, value: tuple[bool, int], productive: Productive) -> bool:
+    def satisfiable(self, value: tuple[int, int], productive: Productive) -> bool:
         return self._can_close(value[1], self._usable(productive))
 
-    def expand(self, value: tuple[bool, int], productive: Productive) -> Iterable[Sequence[Part]]:
-        started, seen = value
-        usable = self._usable(productive)
-        if seen.bit_count() >= self._low:
-            yield (self._closings[started],)
-        lead = self._lead(started)
+    def expand(self, value: tuple[int, int], productive: Productive) -> Iterable[Sequence[Part]]:
+        begun, seen = value
+        if self._final is None or self._final[0] != productive:  # it is settled when rules are made
+            self._final = productive, self._usable(productive)
+        usable = self._final[1]
+        if begun != BEFORE_ITEM and seen.bit_count() >= self._low:
+            yield (self._closings[begun],)
+        left = usable & ~seen
+        if not left or seen.bit_count() >= self._room or not self._can_close(seen, usable):
+            return
+        if begun == BEFORE_COMMA:
+            yield (self._comma, self._ir.member(self, (BEFORE_ITEM, seen)))
+            return
         for i, symbol in enumerate(self._values):
-            after = BitSet(seen | 1 << i)
-            if usable & ~seen & 1 << i and after.bit_count() <= self._room and self._can_close(after, usable):
-                yield (*lead, symbol, self._ir.member(self, (True, after)))
+            if left >> i & 1:
+                yield (symbol, self._ir.member(self, (BEFORE_COMMA, BitSet(seen | 1 << i))))
+
+    def representative(self, value: tuple[int, int], of: tuple[int, int] | None = None) -> Part | None:
+        """After as many items, those that come first: one for each number of items, instead of one for each set of them."""
+        if self._final is None:
+            return None
+        begun, seen = value
+        left, first = self._final[1], 0
+        for _ in range(seen.bit_count()):
+            first |= left & -left
+            left &= left - 1
+        return self._ir.member(self, (begun, BitSet(first)))
 
     def whole(self, productive: Productive) -> Whole | None:
         """Each value once, if there must be any: what is missing is among them."""
@@ -533,10 +490,11 @@ class Distinct(Bracketed[tuple[bool, int]]):
             return None
         items = [(self._comma, symbol) for symbol in self._values if productive(symbol)]
         needed = [symbol for item in items for symbol in item] if self._low else []
-        return Whole([*self._closings, *needed], [*self._closing_ways(), *items])
+        ways = [(symbol,) for _, symbol in items]
+        return Whole([*self._closings, *needed], [*self._closing_ways(), (self._comma,), *ways])
 
-    def remaining(self, value: tuple[bool, int]) -> int:
-        return max(self._low - value[1].bit_count(), 0)
+    def remaining(self, value: tuple[int, int]) -> int:
+        return steps_left(value[0], self._low - value[1].bit_count())
 
     def _usable(self, productive: Productive) -> int:
         return sum(1 << i for i, symbol in enumerate(self._values) if productive(symbol))
