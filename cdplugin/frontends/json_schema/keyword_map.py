@@ -87,9 +87,9 @@ _NEGATED = "where something below has no exact complement: "
 def _applicators() -> Iterator[Keyword]:
     """Keywords that apply subschemas in the same place."""
     yield Keyword("allOf", "reader.Reader._read_in_place", ("shapes.Shaper._flatten",))
-    siblings: list[Any] = [{"properties": {f"{c}": {}}} for c in "abcdef"]
+    siblings: list[Any] = [{"properties": {f"{c}": {}}} for c in "abcdefghijk"]
     overlapping = Refusal(
-        "more than 5 overlapping branches beside unevaluatedProperties or unevaluatedItems",
+        "more than 10 overlapping branches beside unevaluatedProperties or unevaluatedItems",
         {"type": "object", "anyOf": siblings, "unevaluatedProperties": False},
     )
     yield Keyword("anyOf", "reader.Reader._read_any_of", _IN_PLACE, refusals=(overlapping,))

@@ -1,8 +1,9 @@
 """``unevaluatedProperties`` and ``unevaluatedItems``: what is left when all that applies to a place has had its say.
 
 Which members of an instance are evaluated depends on the subschemas that hold for it (Core, section 11). The alternatives of a
-place say which do, provided that branches that mention members are told apart by whether they hold: ``branchings`` makes such
-choices out of ``anyOf``. Per alternative the evaluated names are then known, and the rest is a plain ``additionalProperties``.
+place say which do: ``branching`` makes choices between sets of branches out of ``anyOf``. Per alternative the evaluated names
+are then known, and the rest is a plain ``additionalProperties``. Whether further branches hold need not be known: what they
+evaluate only makes more valid, and then a larger set says so.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import NamedTuple
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Subschema
 
-MOST_BRANCHES = 5
-"""Branches of one ``anyOf`` that mention members: each combination of them becomes an alternative."""
+MOST_BRANCHES = 10
+"""Branches of one ``anyOf`` that mention members: each set of them becomes an alternative."""
 
 
 class Mentions(NamedTuple):
@@ -104,7 +105,7 @@ class Unevaluated:
         return found
 
     def branching(self, branches: tuple[Subschema, ...], optional: bool = False) -> tuple[Subschema, ...] | None:
-        """``anyOf`` as a choice whose branches say which of those that evaluate members hold; None: too many.
+        """``anyOf`` as a choice between sets of those branches that evaluate members, all of which hold; None: too many.
 
         ``optional``: it is valid that none holds.
         """
@@ -115,23 +116,19 @@ class Unevaluated:
             return None
         others = (self._anything,) if optional else tuple(branch for branch in branches if branch not in telling)
         out: list[Subschema] = []
-        stack: list[tuple[int, tuple[Subschema, ...], tuple[Subschema, ...]]] = [(0, (), ())]
+        stack: list[tuple[int, tuple[Subschema, ...]]] = [(0, ())]
         while stack:
-            i, held, failed = stack.pop()
+            i, held = stack.pop()
             self._count(1)
             if i < len(telling):
                 branch = telling[i]
-                if any(self._disjoint(branch, other) for other in held):
-                    stack.append((i + 1, held, failed))
-                else:
-                    stack.append((i + 1, held, (*failed, branch)))
-                    stack.append((i + 1, (*held, branch), tuple(f for f in failed if not self._disjoint(f, branch))))
-                continue
-            denied = [self._complement(branch) for branch in failed]
-            if held:
-                out.append(self._conjunction(*held, *denied))
+                stack.append((i + 1, held))
+                if not any(self._disjoint(branch, other) for other in held):
+                    stack.append((i + 1, (*held, branch)))
+            elif held:
+                out.append(self._conjunction(*held))
             else:
-                out += [self._conjunction(other, *denied) for other in others]
+                out += others
         return tuple(branch for branch in out if branch is not self._nothing)
 
     def applied(self, alternative: tuple[Subschema, ...]) -> tuple[Subschema, ...]:
