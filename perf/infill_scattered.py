@@ -1,10 +1,11 @@
 """Canvases of programs with slots between all tokens: is the text completable, and how long is it until every slot is filled?
 
-    python perf/infill_scattered.py [--grammar python|cpp] [--slots 40] [--first 20] [--masks] [--json FILE]
+    python perf/infill_scattered.py [--grammar python|cpp] [--slots 40] [--first 20] [--masks [--own]] [--json FILE]
 
 HumanEval-X's programs of the development half in Llama 3's tokens, of which so many, anywhere, are slots. First a check, then
-each slot is set to the program's own token, in random order; with ``--masks``, to a random one of its mask. Prints thread
-times in ms, what was given up (``LimitExceeded``), and whether the matcher accepts the text that comes of it.
+each slot is set to the program's own token, in random order; with ``--masks``, to a random one of its mask, or, with ``--own``
+(for two versions), to its own one after each mask. Prints thread times in ms, how many tokens masks have, whether the own one
+is among them, what was given up (``LimitExceeded``), and whether the matcher accepts the text that comes of it.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=40)
     parser.add_argument("--first", type=int, default=20, help="so many programs")
     parser.add_argument("--masks", action="store_true")
+    parser.add_argument("--own", action="store_true")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     vocab = vocabulary("llama3")
@@ -47,6 +49,7 @@ def main() -> None:
     times: dict[str, list[float]] = {"check": [], "set": [], "mask": []}
     counts: Counter[str] = Counter()
     undecided: list[float] = []
+    sizes: list[float] = []
     texts = programs(arguments.grammar)
     for seed in range(arguments.first):
         rng = random.Random(seed)
@@ -62,7 +65,11 @@ def main() -> None:
                 spent, row = timed(session.mask, slot)
                 times["mask"].append(spent)
                 undecided.append(session.undecided)
-                token = int(rng.choice(bit_members(row).tolist()))
+                allowed = bit_members(row).tolist()
+                sizes.append(len(allowed))
+                counts[f"mask has the own token: {token in allowed}"] += 1
+                if not arguments.own:
+                    token = int(rng.choice(allowed))
             spent, answer = timed(asked, session.set, slot, token)
             times["set"].append(spent)
             counts[f"set: {answer}"] += 1
@@ -72,6 +79,7 @@ def main() -> None:
     found: dict[str, Any] = dict(counts) | {key: summary(some) for key, some in times.items() if some}
     if undecided:
         found["undecided"] = summary(undecided)
+        found["tokens in all masks, and undecided"] = [sum(sizes), sum(undecided)]
     print(json.dumps(found, indent=1))
     if arguments.json:
         arguments.json.write_text(json.dumps(found, indent=1) + "\n")

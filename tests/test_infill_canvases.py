@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ from engine_tools import ALL_BYTES, cases
 
 import cdplugin as cd
 from cdplugin.infill import answers, canvases
+from cdplugin.infill import tables as tables_module
 from cdplugin.infill.canvases import Canvas
+from cdplugin.infill.tables import InfillGrammar
 
 WORDS = [b"x", b" ", b"\n", b"(", b")", b"if", b"ab", b"#", b"x)"]
 SMALL = cd.Vocabulary.from_bytes([*WORDS, b"</s>"], eos_token_ids=len(WORDS))
@@ -121,7 +125,7 @@ def test_a_known_text_is_found_without_a_search(python: cd.Infill, monkeypatch: 
     with session._asking():
         known = Canvas(python._tables, session._parts, True).witness(500)
         assert known is not None
-        monkeypatch.setattr(Canvas, "_ways", None)
+        monkeypatch.setattr(Canvas, "ways", None)
         canvas = Canvas(python._tables, session._parts, True)
         canvas.remember(session._parts, known)
         assert canvas.witness(500) == known
@@ -130,6 +134,76 @@ def test_a_known_text_is_found_without_a_search(python: cd.Infill, monkeypatch: 
         left = b"".join(part.text or TOKENS[known[i]] for i, part in enumerate(session._parts[: slots[0] + 1]))
         rest = canvas.behind(slots[0], tables.step(tables.start, left), 500)
         assert rest == [TOKENS[known[i]] for i in slots[1:]]
+
+
+def test_a_text_like_the_known_one_is_found_without_a_search(python: cd.Infill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a token that leads to another cursor than the known one; where the known text does not go on, a search is made."""
+    tables = python._tables
+    session = python.canvas([MASK if i in b"1a" else i for i in b"x = f(1 + a)\n"], MASK)
+    slots = [i for i, part in enumerate(session._parts) if part.is_open]
+    known = [None if not part.is_open else b"1a"[i > slots[0]] for i, part in enumerate(session._parts)]
+    after = {text: tables.step(tables.start, b"x = f(" + text) for text in (b"1", b"a", b"(", b"'")}
+    with session._asking():
+        canvas = Canvas(tables, session._parts, True)
+        canvas.remember(session._parts, known)
+        assert len(set(after.values())) == 4
+        assert all(canvas.behind(slots[0], after[text], 0) == [b"a"] for text in (b"1", b"a"))
+        assert all(canvas.behind(slots[0], after[text], 0) is None for text in (b"(", b"'"))
+        assert canvas.behind(slots[0], after[b"'"], 50) == [b"'"]
+        monkeypatch.setattr(Canvas, "ways", None)
+        assert canvas.behind(slots[0], after[b"a"], 0) == [b"a"]
+
+
+@pytest.mark.parametrize("seed", range(cases(12, 1, 3)))
+def test_cursors_before_a_slot(names: cd.Infill, seed: int) -> None:
+    """Compared with all texts of the places on its left: a beam that may widen misses no cursor, and the texts lead there."""
+    rng = random.Random(seed)
+    tables = names._tables
+    n_found = 0
+    for _ in range(25):
+        session = problem(names, rng)
+        parts = session._parts
+        part = rng.choice([i for i, part in enumerate(parts) if part.slot])
+        with session._asking():
+            canvas = Canvas(tables, parts, session._padded)
+            known = canvas.witness(1000) if rng.random() < 0.5 else None
+            if known is not None:
+                canvas.remember(parts, known)
+            found = canvas.before(part, 100_000)
+        places = [i for i in range(part) if parts[i].is_open]
+
+        def after(filling: Sequence[bytes], session: cd.InfillSession = session, part: int = part) -> int:
+            texts = iter(filling)
+            text = b"".join(next(texts) if some.is_open else some.text for some in session._parts[:part])
+            return tables.step(tables.start, text)
+
+        expected = {after(filling) for filling in itertools.product(WORDS, repeat=len(places))} - {0}
+        assert {cursor for cursor, _ in found} == expected
+        assert len(found) == len(expected)
+        assert all(after(filling) == cursor for cursor, filling in found)
+        n_found += len(found)
+    assert n_found > 10
+
+
+def test_where_tokens_lead_is_kept(names: cd.Infill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside each token's own step; of so many cursors, and not longer than what texts taught."""
+    tables = names._tables
+    cursors = [tables.step(tables.start, text) for text in (b"", b"x", b"x(", b"if ab", b"x #")]
+    tables._forget_rests()
+    monkeypatch.setattr(tables_module, "_MOST_TOKEN_SUCCESSORS", 12)
+    with names.new([cd.GAP])._asking():
+        for cursor in [*cursors, *cursors]:
+            found = tables.token_successors(cursor)
+            assert tables.token_successors(cursor) is found
+            ends = Counter(tables.step(cursor, word) for word in WORDS)
+            del ends[0]
+            assert {after: size for _, after, size in found} == ends
+            assert all(tables.step(cursor, text) == after for text, after, _ in found)
+            assert tables._n_token_successors == sum(map(len, tables._token_successors.values())) <= 12 + len(WORDS)
+    assert tables._n_token_successors
+    tables._forget_rests()
+    assert not tables._token_successors
+    assert not tables._n_token_successors
 
 
 def scattered(rng: random.Random, program: str = PROGRAM, n_places: int = 30) -> tuple[list[int], list[int]]:
@@ -170,6 +244,51 @@ def test_masks_of_many_slots_have_tokens_that_can_be_set(python: cd.Infill, seed
     text = session.text()
     assert text is not None
     assert python.accepts(text.encode())
+
+
+@pytest.mark.parametrize("seed", range(2, 2 + cases(4, 1, 1)))
+def test_masks_of_many_slots_try_few_texts(python: cd.Infill, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before, up to 100,000 texts for each mask, a second of work and, over a large vocabulary, up to 30."""
+    ids, places = scattered(random.Random(seed))
+    session = python.canvas([MASK if i in places else token for i, token in enumerate(ids)], MASK)
+    assert session.completable()
+    n_steps, n_own = 0, 0
+    step = InfillGrammar.step
+
+    def counted(self: InfillGrammar, cursor: int, text: bytes) -> int:
+        nonlocal n_steps
+        n_steps += 1
+        return step(self, cursor, text)
+
+    monkeypatch.setattr(InfillGrammar, "step", counted)
+    for place in places[:8]:
+        n_steps = 0
+        row = session.mask(place)
+        assert n_steps < 20_000
+        n_own += int(row[ids[place] >> 5] >> (ids[place] & 31) & 1)
+        assert session.set(place, ids[place])
+    assert n_own > 5
+
+
+@pytest.mark.parametrize("seed", range(cases(12, 1, 3)))
+def test_the_first_texts_of_a_grammar_are_filled_before_a_lattice(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compared with all fillings. Six slots of a wide grammar took the first check 2.5 s, to find what its tokens may end."""
+    rng = random.Random(seed)
+    n_filled = 0
+    for _ in range(6):
+        infill = cd.Infill(cd.Compiler(SMALL).compile(NAMES))
+        session = problem(infill, rng)
+        legal = all_fillings(infill, session)
+        with monkeypatch.context() as patch:
+            if legal:
+                patch.setattr(answers.Answers, "build", None)
+            assert session.completable() == bool(legal)
+        n_filled += bool(legal)
+        if legal:
+            slot, tokens = session.open_slots()[0], {filling[0] for filling in legal}
+            allowed = np.flatnonzero(np.unpackbits(session.mask(slot).view(np.uint8), bitorder="little"))
+            assert set(allowed.tolist()) == tokens
+    assert n_filled
 
 
 def test_texts_with_many_slots_that_cannot_be_filled_are_refused(python: cd.Infill) -> None:

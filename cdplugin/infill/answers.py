@@ -15,7 +15,7 @@ import numpy as np
 
 from cdplugin.bits import bit_flags
 from cdplugin.engine.blocks import address_of
-from cdplugin.infill.canvases import Canvas
+from cdplugin.infill.canvases import FEW_WORK, MOST_WORK, Canvas
 from cdplugin.infill.complete import Completions
 from cdplugin.infill.parts import (
     FEW_PLACES,
@@ -146,38 +146,62 @@ class Answers:
         if not self.tables.is_exact and not any(part.is_open for part in parts):
             return self.length(parts) is not None and self.tables.accepts(b"".join(part.text for part in parts))
         if self.tables.has_families:  # the strict lattice knows little of these, and takes long to be there at all
-            if not self.tables.is_exact and self._is_witnessed(parts):
-                return True
-            if not self.tables.is_exact and any(part.slot and part.is_open for part in parts):
-                free, _ = with_gaps(parts[: self.length(parts)])
-                n_open = sum(part.is_open for part in free)
-                is_long = n_open > FEW_PLACES  # derivations of texts with many gaps take seconds
-                if (is_long or not self._is_completed_briefly(free)) and not self.build(free, loose=True):
-                    return False
-                if not is_long and self._is_witnessed(parts):
-                    return True
-                is_one_of_many = search is not None  # questions: what slots do to the lattices takes seconds to find, too
-                most = FEW_STATES if is_one_of_many or not is_long else MOST_STATES
-                if (is_long or not is_one_of_many) and self._is_filled(parts, most):
-                    return True
-                if is_one_of_many or n_open > MANY_PLACES:
-                    raise unknown("texts of so many tokens")
-            elif self._is_completed_briefly(parts):
-                return True
+            is_filled: bool | None
+            if self.tables.is_exact:
+                is_filled = self._is_completed_briefly(parts) or None
+            elif any(part.slot and part.is_open for part in parts):
+                is_filled = self._are_slots_filled(parts, search is not None)
+            else:
+                is_filled = self._is_witnessed(parts) or self._is_completed_briefly(parts) or None
+            if is_filled is not None:
+                return is_filled
             if not self.build(parts, loose=True):
                 return False
+        elif self._is_filled_before_lattices(parts):
+            return True
         if self.build(parts) == 1:
             return True
         if self.tables.is_exact or not self.build(parts, loose=True):
             return False
         has_slots = any(part.slot and part.is_open for part in parts)
-        if has_slots and not self.tables.has_families and self._is_filled(parts, FEW_STATES):  # of families that was asked
-            return True
+        if has_slots and not self.tables.has_families:  # of families that was asked
+            canvas = self.canvas(parts[: self.length(parts)])
+            if self._is_filled(parts, canvas, FEW_STATES):
+                return True
         search = search or Search(self)
         answer = search.finds(parts)
         if search.filled is not None:
             self._filled = list(parts), search.filled
         return answer
+
+    def _are_slots_filled(self, parts: Sequence[Part], is_one_of_many: bool) -> bool | None:
+        """Whether slots can be filled, by the matcher and a lattice of gaps; None where lattices of slots have to tell.
+
+        ``is_one_of_many``: questions; what slots do to the lattices takes seconds to find. Raises :class:`SearchGivenUp`.
+        """
+        last = self.length(parts)
+        if last is None:
+            return False
+        free, _ = with_gaps(parts[:last])
+        n_open = sum(part.is_open for part in free)
+        is_long = n_open > FEW_PLACES  # derivations of texts with many gaps take seconds
+        canvas = self.canvas(parts[:last])
+        most = FEW_STATES if is_one_of_many or not is_long else MOST_STATES
+        canvas.grant(FEW_WORK)
+        if (is_long or self._proof[1]) and self._is_filled(parts, canvas, most):  # most canvases can be filled
+            return True
+        if self._is_witnessed(parts):
+            return True
+        if (is_long or not self._is_completed_briefly(free)) and not self.build(free, loose=True):
+            return False
+        if not is_long and self._is_witnessed(parts):
+            return True
+        canvas.grant(MOST_WORK)
+        if (is_long or not is_one_of_many) and self._is_filled(parts, canvas, most):
+            return True
+        if is_one_of_many or n_open > MANY_PLACES:
+            raise unknown("texts of so many tokens")
+        return None
 
     def is_planned_short(self, parts: Sequence[Part]) -> bool:
         """Whether lexemes compete and too many slots are open to be planned with all classes: then a *no* proves nothing."""
@@ -321,16 +345,26 @@ class Answers:
                 self._witness = list(parts), tail.fillings(cursor)
         return found is not None
 
-    def _is_filled(self, parts: Sequence[Part], most: int) -> bool:
-        """Whether the matcher finds its way through the slots of some parts by so many states."""
+    def _is_filled_before_lattices(self, parts: Sequence[Part]) -> bool:
+        """Whether the matcher soon finds its way through slots, while it is not known what tokens do to the lattices of this
+        grammar: where lexemes compete, that may take seconds to find, and the first text can mostly be filled.
+        """
         last = self.length(parts)
-        if last is None:
+        if self.tables.is_exact or self.tables.workspace.classified or last is None:
             return False
-        found = self.canvas(parts[:last]).witness(most)
+        if not any(part.slot and part.is_open for part in parts):
+            return False
+        canvas = self.canvas(parts[:last])
+        canvas.grant(FEW_WORK)
+        return self._is_filled(parts, canvas, FEW_STATES)
+
+    def _is_filled(self, parts: Sequence[Part], canvas: Canvas, most: int) -> bool:
+        """Whether the matcher finds its way through the slots of some parts, by following so many states on their canvas."""
+        found = canvas.witness(most)
         if found is None:
             return False
         ends = self.tables.vocab.eos_token_ids
-        self._proof = list(parts), [*found, *(ends[0] if part.is_open else None for part in parts[last:])]
+        self._proof = list(parts), [*found, *(ends[0] if part.is_open else None for part in parts[len(found) :])]
         return True
 
     def canvas(self, parts: Sequence[Part], witness: Witness | None = None) -> Canvas:

@@ -12,13 +12,18 @@ beam search"): of each place one state is followed, then two, then four. States 
 in strings in whatever brackets, are mostly of one kind: no more of a kind are followed than the beam is wide. First come those
 that were reached by the largest classes of tokens (a name, a space), which change least. What is found is right; that nothing
 was found says nothing.
+
+Mostly a legal text is known that differs in a few places: what the slots were last filled with, or what a search found for
+another token. Each state that is met is led on as such a text goes on, for microseconds a place, until it is at a cursor from
+which the rest is known. So texts that depart from the known one at one place come first (Harvey and Ginsberg, 1995, "Limited
+discrepancy search"): most classes of a mask take no more.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -30,8 +35,10 @@ if TYPE_CHECKING:
 
 _MOST_OF_A_KIND = 32  # states that are put off one after another, since others of their kind were followed
 _DECAY = 0.9  # what was chosen at a place counts by so much at the next one
-_MOST_WORK = 1 << 27  # units of work of all searches on a canvas: about a second
-_TOKEN_WORK, _WAY_WORK = 2, 100  # of each token that is classed, and of each class, besides what kernels count
+MOST_WORK, FEW_WORK = 1 << 26, 1 << 24  # units of work of all searches on a canvas: half a second, and a fraction of one
+_TOKEN_WORK, _WAY_WORK, _LED_WORK = 2, 500, 600
+"""Of each token that is classed, each class, and each place that is passed as in a known text, besides what kernels count."""
+_MOST_GUIDES = 8  # known texts that are tried
 
 
 class _State(NamedTuple):
@@ -58,23 +65,27 @@ class Canvas:
     """The open places of a text, to be filled; of parts before the first end token. The caller holds the lock of ``tables``."""
 
     def __init__(self, tables: InfillGrammar, parts: Sequence[Part], padded: bool) -> None:
-        self._tables = tables
+        self.tables = tables
         self._parts = parts
         self._open = [i for i, part in enumerate(parts) if part.is_open]
         before, elements, _ = laid_out(parts, padded)
         self._begun: tuple[list[bytes], int] = [], tables.step(tables.start, before)  # texts of places, and the cursor there
-        self._until = tables.work_left - _MOST_WORK
-        self._tokens: dict[int, list[tuple[bytes, int, int]]] = {}  # what is known for ``_ways``
-        self._places: list[_Place] = []
+        self.grant(MOST_WORK)
+        self._tokens: dict[int, list[tuple[bytes, int, int]]] = {}  # what is known for :meth:`ways`
+        self.places: list[_Place] = []
         for count, text in elements:
             if count is None:
-                self._places.append(_Place(False, False, text))
+                self.places.append(_Place(False, False, text))
             elif count < 0:
-                self._places += [_Place(True, True, b"")] * (-1 - count)
+                self.places += [_Place(True, True, b"")] * (-1 - count)
             else:
-                self._places += [_Place(True, False, b"")] * (count - 1) + [_Place(True, False, text)]
+                self.places += [_Place(True, False, b"")] * (count - 1) + [_Place(True, False, text)]
         # by place and the cursor before it: texts of the places from there on
-        self._known: list[dict[int, list[bytes]]] = [{} for _ in self._places]
+        self._known: list[dict[int, list[bytes]]] = [{} for _ in self.places]
+        self.guides: list[list[bytes]] = []
+        """Texts of all places in legal texts that differ in a few parts from these."""
+        self.n_learned = 0
+        """How many of them were found by searches."""
 
     def remember(self, parts: Sequence[Part], witness: Witness) -> None:
         """Take in a text that parts could become which may differ in a few from these: where they are the same on the left, the
@@ -84,40 +95,41 @@ class Canvas:
             return
         others = [i for i, part in enumerate(self._parts) if part is not parts[i]]
         first, last = (others[0], others[-1]) if others else (len(self._parts), -1)
-        tokens, ends = self._tables.vocab.tokens, self._tables.vocab.eos_token_ids
+        tokens, ends = self.tables.vocab.tokens, self.tables.vocab.eos_token_ids
         fillings: list[bytes] = []  # of all parts, up to the first end token
         for found in witness[: len(self._parts)]:
             if isinstance(found, int) and found in ends:
                 break
             fillings.append(tokens[found] or b"" if isinstance(found, int) else found or b"")
         of_places = [fillings[i] if i < len(fillings) else b"" for i in self._open]
-        cursor = self._tables.start
+        cursor = self.tables.start
         for i, filling in enumerate(fillings):
-            cursor = self._tables.step(cursor, parts[i].text)
+            cursor = self.tables.step(cursor, parts[i].text)
             if cursor and i > last and self._parts[i].is_open:
                 at = self._open.index(i)
                 self._known[at][cursor] = of_places[at:]
-            cursor = self._tables.step(cursor, filling)
+            cursor = self.tables.step(cursor, filling)
+        self.guides.insert(0, of_places)
         if len(fillings) >= first:
             n_left = sum(i < first for i in self._open)
             until = self._open[n_left] + 1 if n_left < len(self._open) else len(self._parts)
             same = b"".join(parts[i].text + fillings[i] for i in range(first))
             changed = b"".join(part.text for part in self._parts[first:until])
-            self._begun = of_places[:n_left], self._tables.step(self._tables.start, same + changed)
+            self._begun = of_places[:n_left], self.tables.step(self.tables.start, same + changed)
 
     def witness(self, most: int) -> Witness | None:
         """A text that the parts can become; None if none was found when ``most`` states had been followed."""
         left, cursor = self._begun
         rest = self._search(len(left), cursor, most // 8 if left else most)
         if rest is None and left:
-            left, cursor = [], self._tables.step(self._tables.start, laid_out(self._parts)[0])
+            left, cursor = [], self.tables.step(self.tables.start, laid_out(self._parts)[0])
             rest = self._search(0, cursor, most)
         if rest is None:
             return None
-        ids, _ = self._tables.vocab.token_of
-        ends = self._tables.vocab.eos_token_ids
+        ids, _ = self.tables.vocab.token_of
+        ends = self.tables.vocab.eos_token_ids
         out: Witness = [None] * len(self._parts)
-        for i, place, text in zip(self._open, self._places, left + rest, strict=True):
+        for i, place, text in zip(self._open, self.places, left + rest, strict=True):
             out[i] = (ids[text] if text else ends[0]) if place.is_slot else text
             if place.is_slot and text and out[i] in ends:  # an end token that is spelled as this one
                 return None
@@ -126,95 +138,194 @@ class Canvas:
     def behind(self, part: int, cursor: int, most: int) -> list[bytes] | None:
         """Texts of the places behind an open part, from the cursor at its end; None if none were found."""
         at = self._open.index(part)
-        return self._search(at + 1, self._tables.step(cursor, self._places[at].text), most)
+        return self._search(at + 1, self.tables.step(cursor, self.places[at].text), most)
+
+    def before(self, part: int, most: int) -> list[tuple[int, list[bytes]]]:
+        """Cursors before an open part, each with texts of the places left of it that lead there."""
+        last = self._open.index(part)
+        cursor = self.tables.step(self.tables.start, laid_out(self._parts)[0])
+        beam = _Beam(self, 0, last, cursor)
+        beam.run(most)
+        return [(state.cursor, beam.texts(state)) for state in beam.reached]
 
     def _search(self, first: int, cursor: int, most: int) -> list[bytes] | None:
         """The texts of the places from one on, from the cursor before it, by following at most so many states."""
-        n_places = len(self._places)
-        if first == n_places:
-            return [] if cursor and self._tables.accepts_at(cursor) else None
-        layers: list[list[_State]] = [[] for _ in range(n_places + 1)]
-        followed: list[Counter[int]] = [Counter() for _ in range(n_places)]
-        seen = {(first, cursor)}
-        layers[first].append(_State(0.0, 0, cursor, None, b""))
-        width = 1
-        until = self._until
-        while most > 0 and cursor and self._tables.work_left > until:
-            n_before = most
-            for at in range(first, n_places):
-                waiting = layers[at]
-                put_off: list[_State] = []
-                n_here = 0
-                while (
-                    waiting
-                    and n_here < 2 * width
-                    and len(put_off) < _MOST_OF_A_KIND
-                    and most > 0
-                    and self._tables.work_left > until
-                ):
-                    state = heapq.heappop(waiting)
-                    known = self._known[at].get(state.cursor)
-                    if known is None and self._places[at].may_end and self._tables.accepts_at(state.cursor):
-                        known = [b""] * (n_places - at)
-                    if known is not None:
-                        return self._note(state, at, known)
-                    ways = self._ways(at, state.cursor)
-                    kind = sum(size for _, _, size in ways)
-                    if followed[at][kind] == width:
-                        put_off.append(state)
-                        continue
-                    followed[at][kind] += 1
-                    n_here += 1
-                    most -= 1
-                    self._tables.arena.spend(_WAY_WORK * len(ways))
-                    text = self._places[at].text
-                    n_after = 0
-                    for filling, end, _ in ways:
-                        after = self._tables.step(end, text) if text else end
-                        if after == 0 or (at + 1, after) in seen:
-                            continue
-                        seen.add((at + 1, after))
-                        rank = _DECAY * state.rank + math.log2(1 + n_after)
-                        n_after += 1
-                        following = _State(rank, len(seen), after, state, filling)
-                        if at + 1 == n_places:
-                            if self._tables.accepts_at(after):
-                                return self._note(following, at + 1, [])
-                        elif after in self._known[at + 1]:
-                            return self._note(following, at + 1, self._known[at + 1][after])
-                        else:
-                            heapq.heappush(layers[at + 1], following)
-                for state in put_off:
-                    heapq.heappush(waiting, state)
-            if most == n_before:
-                break
-            width *= 2
-        return None
+        return _Beam(self, first, len(self.places), cursor).run(most)
 
-    def _note(self, state: _State, at: int, rest: list[bytes]) -> list[bytes]:
+    def grant(self, work: int) -> None:
+        """Let searches take so much work from now on."""
+        self._until = self.tables.work_left - work
+
+    @property
+    def may_search(self) -> bool:
+        """Whether there is work left for searches."""
+        return self.tables.work_left > self._until
+
+    def rest_from(self, at: int, cursor: int) -> list[bytes] | None:
+        """The texts of the places from one on, from the cursor before it, if they are known or the text may end there."""
+        if at == len(self.places):
+            return [] if self.tables.accepts_at(cursor) else None
+        rest = self._known[at].get(cursor)
+        if rest is None and self.places[at].may_end and self.tables.accepts_at(cursor):
+            rest = [b""] * (len(self.places) - at)
+        return rest
+
+    def note(self, state: _State, at: int, rest: list[bytes]) -> list[bytes]:
         """Note what leads on from a state before a place, and so from all before it; returns it from the first one on."""
         here: _State | None = state
         while here is not None:
-            if at < len(self._places):
+            if at < len(self.places):
                 self._known[at][here.cursor] = rest
-            at -= 1
             if here.before is not None:
+                at -= 1
                 rest = [here.text, *rest]
             here = here.before
+        if at and self.guides:
+            self._learn([*self.guides[0][:at], *rest])
         return rest
 
-    def _ways(self, at: int, cursor: int) -> list[tuple[bytes, int, int]]:
+    def _learn(self, guide: list[bytes]) -> None:
+        """Take in the texts of a legal text, behind that of :meth:`remember`."""
+        if guide in self.guides:
+            return
+        self.guides[1:] = [guide, *self.guides[1 : _MOST_GUIDES - 1]]
+        self.n_learned += 1
+
+    def ways(self, at: int, cursor: int) -> list[tuple[bytes, int, int]]:
         """What a place may be filled with: for each cursor that this leads to, the text of one token before it, and how many
         tokens do behind it. The largest classes come first. A gap is ended by texts that ended others.
         """
-        if self._places[at].is_slot:
+        if self.places[at].is_slot:
             known = self._tokens.get(cursor)
             if known is None:
-                self._tables.arena.spend(_TOKEN_WORK * self._tables.vocab.size)
-                known = self._tokens[cursor] = sorted(self._tables.token_successors(cursor), key=lambda way: -way[2])
+                self.tables.arena.spend(_TOKEN_WORK * self.tables.vocab.size)
+                known = self._tokens[cursor] = sorted(self.tables.token_successors(cursor), key=lambda way: -way[2])
             return known
         found: dict[int, bytes] = {}
-        for text in (b"", *self._tables.rests.texts):
-            if after := self._tables.step(cursor, text):
+        for text in (b"", *self.tables.rests.texts):
+            if after := self.tables.step(cursor, text):
                 found.setdefault(after, text)
         return [(text, after, 1) for after, text in found.items()]
+
+
+class _Beam:
+    """A search from the cursor before one place to the end of the text, or for cursors before a ``last`` place.
+
+    ``reached``: states before the last place, none of them with the cursor of another.
+    """
+
+    def __init__(self, canvas: Canvas, first: int, last: int, cursor: int) -> None:
+        self._canvas = canvas
+        self._tables = canvas.tables
+        self._places = canvas.places
+        self._first = first
+        self._last = last
+        self._is_whole = last == len(canvas.places)
+        self._layers: defaultdict[int, list[_State]] = defaultdict(list)
+        self._followed: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        self._seen = {(first, cursor)}
+        self._start = _State(0.0, 0, cursor, None, b"")
+        self.reached: list[_State] = []
+
+    def run(self, most: int) -> list[bytes] | None:
+        """The texts of the places from the first one on, if the end is found by following at most so many states."""
+        if not self._start.cursor:
+            return None
+        found = self._added(self._start, self._first)
+        for guide in self._canvas.guides[1:] if found is None else ():
+            found = found or self._led(self._start, self._first, guide)
+        width = 1
+        while found is None and most > 0 and self._canvas.may_search:
+            n_followed = 0
+            for at in range(self._first, self._last):
+                if not self._layers[at]:
+                    continue
+                n_here, found = self._follow(at, width, most - n_followed)
+                n_followed += n_here
+                if found is not None:
+                    break
+            if not n_followed:
+                break
+            most -= n_followed
+            width *= 2
+        return found
+
+    def texts(self, state: _State) -> list[bytes]:
+        """What the places from the first one up to a state were filled with."""
+        texts: list[bytes] = []
+        here: _State | None = state
+        while here is not None and here.before is not None:
+            texts.append(here.text)
+            here = here.before
+        return texts[::-1]
+
+    def _follow(self, at: int, width: int, most: int) -> tuple[int, list[bytes] | None]:
+        """Follow states before a place, at most twice the width of the beam; returns how many, and what was found."""
+        waiting, followed = self._layers[at], self._followed[at]
+        text = self._places[at].text
+        put_off: list[_State] = []
+        found = None
+        n_here = 0
+        while found is None and waiting and n_here < min(2 * width, most) and len(put_off) < _MOST_OF_A_KIND:
+            if not self._canvas.may_search:
+                break
+            state = heapq.heappop(waiting)
+            ways = self._canvas.ways(at, state.cursor)
+            kind = sum(size for _, _, size in ways)
+            if followed[kind] == width:
+                put_off.append(state)
+                continue
+            followed[kind] += 1
+            n_here += 1
+            self._tables.arena.spend(_WAY_WORK * len(ways))
+            n_after = 0
+            for filling, end, _ in ways:
+                after = self._tables.step(end, text) if text else end
+                if after == 0 or (at + 1, after) in self._seen:
+                    continue
+                self._seen.add((at + 1, after))
+                rank = _DECAY * state.rank + math.log2(1 + n_after)
+                n_after += 1
+                found = self._added(_State(rank, len(self._seen), after, state, filling), at + 1)
+                if found is not None:
+                    break
+        for state in put_off:
+            heapq.heappush(waiting, state)
+        return n_here, found
+
+    def _added(self, state: _State, at: int) -> list[bytes] | None:
+        """Take in a state before a place, and those to which a known text leads on from it."""
+        found = self._noted(state, at)
+        guides = self._canvas.guides
+        return self._led(state, at, guides[0]) if found is None and guides else found
+
+    def _noted(self, state: _State, at: int) -> list[bytes] | None:
+        """Take in one state before a place; the texts from the first place on if the rest of the text is known from there."""
+        if at == self._last and not self._is_whole:
+            self.reached.append(state)
+            return None
+        rest = self._canvas.rest_from(at, state.cursor) if self._is_whole else None
+        if rest is None:
+            if at < self._last:
+                heapq.heappush(self._layers[at], state)
+            return None
+        return self._canvas.note(state, at, rest)
+
+    def _led(self, state: _State, at: int, guide: Sequence[bytes]) -> list[bytes] | None:
+        """Go on from a state by the texts of the places in a known text."""
+        n_places = 0
+        found = None
+        while found is None and at < self._last:
+            place = self._places[at]
+            if place.is_slot and not guide[at]:
+                break
+            n_places += 1
+            after = self._tables.step(state.cursor, guide[at] + place.text)
+            if after == 0 or (at + 1, after) in self._seen:
+                break
+            self._seen.add((at + 1, after))
+            at += 1
+            state = _State(_DECAY * state.rank, len(self._seen), after, state, guide[at - 1])
+            found = self._noted(state, at)
+        self._tables.arena.spend(_LED_WORK * n_places)
+        return found

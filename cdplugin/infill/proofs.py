@@ -22,7 +22,7 @@ import numpy as np
 from cdplugin.bits import bit_flags, bit_members, packed_bits
 from cdplugin.errors import LimitExceeded
 from cdplugin.infill.parts import FEW_PLACES, Part, laid_out, with_gaps, with_token
-from cdplugin.infill.rests import MOST_ELEMENTS
+from cdplugin.infill.rests import MOST_ELEMENTS, Element
 from cdplugin.infill.search import Search, SearchGivenUp
 from cdplugin.infill.witness import Witness, by_part, by_place
 from cdplugin.queries.successors import successors
@@ -35,8 +35,10 @@ FEW_CLASSES = 8  # in doubt
 MOST_TRIES = 100_000  # texts that are tried, for one mask
 MOST_WORK_OF_MASK = 1 << 18  # of the lattices for the tokens of a mask that are in doubt
 _MOST_ASKED = 16  # tokens in slots
-_FEW_ASKED = 2  # of them, where many places are open
-_MOST_STATES, _STATES_OF_A_CLASS = 400, 8  # that are followed from slot to slot
+_MOST_WORK_OF_CANVAS = 1 << 25  # units, of going from slot to slot: half a second or so
+_STATES_OF_A_CLASS, _STATES_BEFORE = 8, 16  # that are followed so: behind a slot, and before it
+_MOST_BEFORE, _MOST_SPREADS_BEFORE = 128, 8  # cursors before a slot that are compared, and at which classes are proven
+_SAMPLE, _MOST_ALIKE = 16, 2  # tokens by which they are compared, and those at which the same ones may come
 _MOST_SPREADS = 4  # at one cursor
 _FEW_WIDE_CLASSES = 64  # in a string
 _MOST_OPENINGS = 12  # behind texts that ended gaps, for a few tokens
@@ -80,11 +82,11 @@ class Proofs:
         self._is_brief = self._has_slots and self._tables.has_families
         self._n_asked, self._most_asked = 0, _MOST_ASKED if self._is_brief else len(row) * 32
         self._canvas: Canvas | None = None
-        self._states_left = _MOST_STATES
         if self._is_brief and witness is not None and parts[hole].slot:
             self._canvas = answers.canvas(parts, witness)
-            if len(self._elements) > FEW_PLACES:  # each question takes a lattice of as many gaps
-                self._most_asked = min(_MOST_ASKED, _FEW_ASKED)
+            self._canvas.grant(_MOST_WORK_OF_CANVAS)
+            self._most_asked = 0
+        self._most_states = _STATES_OF_A_CLASS
         self._found: list[bytes] | None = None
         """What the open places were last filled with."""
         self._known = answers.kept_fillings(parts)
@@ -142,6 +144,9 @@ class Proofs:
     def _decide_classes(self, start: int, search: Search) -> int:
         """Decide classes, at a place before which nothing is open: then what holds for a token holds for its class."""
         classes = self._classes(start)
+        if self._canvas is not None:
+            text = self._elements[self._at][1]
+            classes = [one for one in classes if self._tables.step(one[0], text)]
         classes.reverse()
         left: list[Class] = []  # not proven when they were met
         misses = undecided = 0
@@ -149,7 +154,7 @@ class Proofs:
         is_ruled = is_retried = False
         is_sure = len(self._elements) == 1 and self._parts[self._hole].slot  # the matcher knows the whole text
         try:
-            if classes and not is_sure:
+            if classes and not is_sure and self._canvas is None:
                 self._begin(start)
             while classes or left:
                 if not classes and not is_retried:
@@ -163,10 +168,10 @@ class Proofs:
                 cursor, tokens = queue[-1]
                 if self._is_taken(cursor, tokens) or is_sure:
                     misses = 0
-                elif queue is classes and misses < _MOST_MISSES:  # another one may teach what proves it
-                    misses += 1
+                elif queue is classes and (misses < _MOST_MISSES or self._canvas is not None):
+                    misses += 1  # another one may teach what proves it
                     left.append(queue[-1])
-                elif self._answers.work >= search.until or self._n_asked >= self._most_asked:
+                elif self._is_used_up(search):
                     break
                 else:
                     misses = 0
@@ -186,6 +191,10 @@ class Proofs:
         except LimitExceeded:  # the work that the mask may take is used up
             pass
         return undecided + sum(len(tokens) for _, tokens in [*classes, *left])
+
+    def _is_used_up(self, search: Search) -> bool:
+        """Whether no lattice is to be asked about tokens any more."""
+        return self._answers.work >= search.until or self._n_asked >= self._most_asked
 
     def _decide_one_by_one(self, start: int, search: Search) -> int:
         """Decide tokens at a place before which something is open. What is filled in there leads to a cursor, and a class that
@@ -212,9 +221,11 @@ class Proofs:
                 doubtful = self._answers.possible(self._parts, self._hole, doubtful, by_first=True)
                 if before > _FEW_TOKENS:
                     doubtful = self._open_for_some(start, doubtful)
-            if len(doubtful) > _FEW_TOKENS or (len(doubtful) and self._has_slots):
+            if self._canvas is not None:
+                doubtful = self._spread_before(self._canvas, seen, doubtful)
+            elif len(doubtful) > _FEW_TOKENS or (len(doubtful) and self._has_slots):
                 self._begin(start)
-                if self._witness is not None and (self._found is None or self._canvas is not None):
+                if self._witness is not None and self._found is None:
                     self._found = by_place(self._tables, self._parts, self._witness, self._hole)
             while len(doubtful):
                 if self._found is not None:
@@ -224,7 +235,7 @@ class Proofs:
                     if len(doubtful) < before:
                         doubtful = self._open_for_some(start, doubtful)
                     continue
-                is_used_up = self._answers.work >= search.until or self._n_asked >= self._most_asked
+                is_used_up = self._is_used_up(search)
                 if self._narrow and (is_used_up or self._n_asked >= _MOST_ASKED_AHEAD or len(doubtful) < _FEW_TOKENS):
                     doubtful = self._spread_at(self._narrow.pop(0), seen, doubtful)
                     continue
@@ -281,6 +292,62 @@ class Proofs:
             self._allow(self._tokens_of(fillings[self._at]))
         return doubtful
 
+    def _spread_before(self, canvas: Canvas, seen: Counter[int], doubtful: np.ndarray) -> np.ndarray:
+        """Prove classes at cursors before a slot that its places on the left may lead to; returns the tokens in doubt then.
+
+        Known texts are tried first: at the cursor of the known text, then each time at that at which most tokens of a sample
+        are proven by one, or else may come: inside a string or a comment that a place on the left opens, nearly all. Of those
+        at which the same ones are, few are looked at. Then these cursors are searched from, those first at which most tokens
+        may come, since they have few classes. What that teaches is tried once more.
+        """
+        found = canvas.before(self._hole, _STATES_BEFORE)[:_MOST_BEFORE]
+        best = 0 if found else -1
+        for _ in range(2):
+            n_guides = canvas.n_learned
+            chosen: list[tuple[int, list[bytes]]] = []
+            alike: Counter[tuple[bytes, bytes]] = Counter()
+            self._most_states = 0
+            while best >= 0 and len(chosen) < _MOST_SPREADS_BEFORE:
+                cursor, left = found.pop(best)
+                self._left = _by_element(left, self._elements[: self._at])
+                chosen.append((cursor, self._left))
+                doubtful = self._spread_at(cursor, seen, doubtful)
+                best = self._best_of(found, doubtful, alike, canvas)
+            self._most_states = _STATES_OF_A_CLASS
+            sizes = {cursor: self._n_taken(cursor, doubtful) for cursor, _ in chosen}
+            for cursor, self._left in sorted(chosen, key=lambda one: -sizes[one[0]]):
+                doubtful = self._spread_at(cursor, seen, doubtful)
+            if canvas.n_learned == n_guides:
+                break
+            best = self._best_of(found, doubtful, Counter(), canvas)
+        return doubtful
+
+    def _best_of(
+        self,
+        found: list[tuple[int, list[bytes]]],
+        doubtful: np.ndarray,
+        alike: Counter[tuple[bytes, bytes]],
+        canvas: Canvas,
+    ) -> int:
+        """Which of some cursors before a slot to look at next; -1 for none. ``alike``: how many of a kind were."""
+        if not canvas.may_search:
+            return -1
+        sample = [self._tables.vocab.tokens[token] or b"" for token in doubtful[:: len(doubtful) // _SAMPLE + 1].tolist()]
+        best, most, kind_of_best = -1, (0, 0), (b"", b"")
+        for i, (cursor, _) in enumerate(found):
+            kind = proven, may = self._taken_of(sample, cursor, canvas)
+            size = sum(proven), sum(may)
+            if size > most and alike[kind] < _MOST_ALIKE:
+                best, most, kind_of_best = i, size, kind
+        alike[kind_of_best] += 1
+        return best
+
+    def _taken_of(self, sample: list[bytes], cursor: int, canvas: Canvas) -> tuple[bytes, bytes]:
+        """Of a sample's tokens at a cursor before a slot: whether a known text proves each, and whether each may come there."""
+        ends = [self._tables.step(cursor, text) for text in sample]
+        proven = {end: end != 0 and canvas.behind(self._hole, end, 0) is not None for end in set(ends)}
+        return bytes(proven[end] for end in ends), bytes(end != 0 for end in ends)
+
     def _tokens_of(self, filling: bytes) -> np.ndarray:
         """The tokens that what the place was filled with begins with."""
         ids, _ = self._tables.vocab.token_of
@@ -289,7 +356,11 @@ class Proofs:
 
     def _is_wide(self, cursor: int, doubtful: np.ndarray) -> bool:
         """Whether most of the tokens in doubt may come at a cursor, as in a string."""
-        return 2 * int(bit_flags(self._tables.mask_at(cursor))[doubtful].sum()) >= len(doubtful)
+        return 2 * self._n_taken(cursor, doubtful) >= len(doubtful)
+
+    def _n_taken(self, cursor: int, tokens: np.ndarray) -> int:
+        """How many of some tokens may come at a cursor."""
+        return int(bit_flags(self._tables.mask_at(cursor))[tokens].sum())
 
     def _open_widely(self, start: int, seen: Counter[int], doubtful: np.ndarray) -> np.ndarray:
         """Decide tokens after fillings of the places before this one that leave it open for most
@@ -362,7 +433,8 @@ class Proofs:
         """Take out of lists of classes those that the loose lattice rules out, if only for one of their tokens."""
         doubtful = [tokens for classes in lists for _, tokens in classes] or [np.zeros(0, np.int64)]
         possible = np.zeros(32 * len(self._row), bool)
-        possible[self._answers.possible(self._parts, self._hole, np.concatenate(doubtful))] = True
+        is_long = self._is_brief and len(self._elements) > FEW_PLACES  # all facts would take a second
+        possible[self._answers.possible(self._parts, self._hole, np.concatenate(doubtful), by_first=is_long)] = True
         for classes in lists:
             classes[:] = [(cursor, tokens) for cursor, tokens in classes if possible[tokens].all()]
 
@@ -388,28 +460,14 @@ class Proofs:
         """What the places from this one on are filled with behind a token, where that is kept, else nothing; None where no
         completion is known from the cursor after the token.
         """
+        if self._canvas is not None:
+            texts = self._canvas.behind(self._hole, cursor, self._most_states)
+            return None if texts is None else _by_element(texts, self._elements[self._at + 1 :])
         if not self._is_proven(cursor):
-            return self._by_canvas(cursor)
+            return None
         if not self._is_brief or self._tail is None:
             return []
         return self._tail.fillings_behind(cursor) if self._parts[self._hole].slot else self._tail.fillings(cursor)
-
-    def _by_canvas(self, cursor: int) -> list[bytes] | None:
-        """What the places behind the slot are filled with from the cursor after a token, if the matcher soon finds a way from
-        slot to slot to a text that is known.
-        """
-        if self._canvas is None or self._states_left <= 0:
-            return None
-        self._states_left -= _STATES_OF_A_CLASS
-        texts = self._canvas.behind(self._hole, cursor, _STATES_OF_A_CLASS)
-        if texts is None:
-            return None
-        rest = []
-        for count, _ in self._elements[self._at + 1 :]:
-            width = 1 if count is None else count if count >= 0 else -1 - count
-            rest.append(b"".join(texts[:width]))
-            texts = texts[width:]
-        return rest
 
     def witness(self, token: int) -> Witness | None:
         """A text that the parts can become with a token of the mask, if one is kept."""
@@ -454,3 +512,14 @@ class Proofs:
         flags = np.zeros(32 * len(self._row), np.bool_)
         flags[tokens] = True
         self._row |= packed_bits(flags)
+
+
+def _by_element(texts: Sequence[bytes], elements: Sequence[Element]) -> list[bytes]:
+    """The texts of places as those of elements: slots side by side are one."""
+    found = []
+    at = 0
+    for count, _ in elements:
+        width = 1 if count is None else count if count >= 0 else -1 - count
+        found.append(b"".join(texts[at : at + width]))
+        at += width
+    return found

@@ -62,6 +62,7 @@ PREFERRED_BYTES = np.argsort(
 """Bytes in the order in which a filling prefers them."""
 _FEWEST_OF_WORD = 3  # bytes
 _STEP_BYTES = 256  # of a step that is kept, about
+_MOST_TOKEN_SUCCESSORS, _SUCCESSOR_BYTES = 1 << 15, 192  # that are kept of all cursors, and of one, about
 
 
 class InfillGrammar:
@@ -120,6 +121,7 @@ class InfillGrammar:
             self.arena.nbytes
             + self.endings.nbytes
             + _STEP_BYTES * len(self._steps)
+            + _SUCCESSOR_BYTES * self._n_token_successors
             + sum(w.nbytes_at_rest for w in self._works)
         )
 
@@ -198,6 +200,8 @@ class InfillGrammar:
     def _forget_rests(self) -> None:
         self.rests = Rests(self)
         self.openings = Openings(self.rests)
+        self._token_successors: dict[int, list[tuple[bytes, int, int]]] = {}
+        self._n_token_successors = 0
 
     @property
     def loose(self) -> Workspace:
@@ -475,8 +479,11 @@ class InfillGrammar:
 
     def token_successors(self, cursor: int) -> list[tuple[bytes, int, int]]:
         """The cursors that one token leads to, each with the text of the first such token before it, and how many there are
-        behind it; in the order of these tokens.
+        behind it; in the order of these tokens. Those of cursors that come again, as in all masks of a canvas, are kept.
         """
+        known = self._token_successors.get(cursor)
+        if known is not None:
+            return known
         row = self.mask_at(cursor)
         leave_out(row, self.vocab.eos_token_ids)
         cursors, numbers = successors(self.arena, cursor, row)
@@ -488,7 +495,13 @@ class InfillGrammar:
         order = first.argsort()
         texts = [self.vocab.tokens[token] for token in first[order].tolist()]
         found = zip(texts, np.array(cursors, np.int64)[order].tolist(), sizes[order].tolist(), strict=True)
-        return [(text, after, size) for text, after, size in found if text and size]
+        known = [(text, after, size) for text, after, size in found if text and size]
+        self._n_token_successors += len(known)
+        if self._n_token_successors > _MOST_TOKEN_SUCCESSORS:
+            self._token_successors.clear()
+            self._n_token_successors = len(known)
+        self._token_successors[cursor] = known
+        return known
 
     # --- the lattice's tables -----------------------------------------------------------------------------------------------
 
