@@ -19,7 +19,7 @@ from __future__ import annotations
 import operator
 import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -295,7 +295,14 @@ def integer(what: str, value: Any) -> int:
     raise TypeError(f"{what}: expected an integer, found {type(value).__name__}")
 
 
-_last_bitmask: tuple[Any, int, int, int, int, Any, Any] = (None, 0, 0, 0, 0, None, None)
+_Ask = Callable[[], int] | None
+_Seen = tuple[Any, int, int, int, int, int, _Ask, _Ask, Any]
+"""A bitmask that was checked for a vocabulary, and the vocabulary's size; where its rows lie: address, bytes of a row, how many
+rows, how many words; a tensor's ``data_ptr`` and ``numel``, to be asked anew, or None; a weak reference. A plain tuple, since
+that is unpacked in half the time of another.
+"""
+
+_seen: _Seen = (None, 0, 0, 0, 0, 0, None, None, None)
 
 
 def row_address(bitmask: Any, index: int, size: int) -> int:
@@ -306,20 +313,29 @@ def row_address(bitmask: Any, index: int, size: int) -> int:
     the array is kept, since NumPy refuses to resize, and so to move, an array that has one. A tensor's shape takes longer to
     compare than its size, which tells as well whether its memory is what it was.
     """
-    global _last_bitmask
-    seen, known_size, address, stride, rows, n_words, _ = _last_bitmask
-    same = seen is bitmask and known_size == size
-    if same:  # the same object, but its memory may have been changed under it
-        if isinstance(bitmask, np.ndarray):
-            same = len(bitmask) == rows and bitmask.flags.writeable
-        else:
-            same = bitmask.data_ptr() == address and bitmask.numel() == n_words
-    if not same:
-        view = bitmask_view(bitmask, size)
-        address, stride, rows = view.ctypes.data, view.strides[0], len(view)
-        _last_bitmask = (bitmask, size, address, stride, rows, view.size, weakref.ref(bitmask))
+    seen, known_size, address, stride, rows, words, data_ptr, numel, _ = _seen
+    if (
+        seen is not bitmask
+        or known_size != size
+        or not (  # the same object, but its memory may have been changed under it
+            len(bitmask) == rows and bitmask.flags.writeable
+            if data_ptr is None or numel is None
+            else data_ptr() == address and numel() == words
+        )
+    ):
+        _, _, address, stride, rows, *_ = _look_at(bitmask, size)
     if type(index) is not int:
         index = integer("bitmask row", index)
-    if not -rows <= index < rows:
-        raise ValueError(f"bitmask row: expected 0 to {rows - 1}, found {index}")
-    return address + stride * (index % rows)
+    place = index if index >= 0 else index + rows
+    if 0 <= place < rows:
+        return address + stride * place
+    raise ValueError(f"bitmask row: expected 0 to {rows - 1}, found {index}")
+
+
+def _look_at(bitmask: Any, size: int) -> _Seen:
+    """Check a bitmask, and remember it as the last one."""
+    global _seen
+    view = bitmask_view(bitmask, size)
+    ask = (None, None) if isinstance(bitmask, np.ndarray) else (bitmask.data_ptr, bitmask.numel)
+    _seen = (bitmask, size, view.ctypes.data, view.strides[0], len(view), view.size, *ask, weakref.ref(bitmask))
+    return _seen

@@ -22,7 +22,7 @@ from cdplugin.engine.blocks import address_of
 from cdplugin.engine.expander import StaticTables
 from cdplugin.errors import BudgetError, EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
-from cdplugin.kernels.entry import TERMINATED
+from cdplugin.kernels.entry import OP_ACCEPT, OP_FILL, TERMINATED
 from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
 from cdplugin.queries import budgets, captures, completion, explain, forced, trace
@@ -333,9 +333,9 @@ class Matcher:
             arena = self._present()  # not always: with the place at hand, a budget that is far away costs next to nothing
         with arena.lock:
             cursor = self._cursors[-1]
-            status = kernels.run(arena.address, kernels.OP_FILL, cursor, row, self._stops_address)
+            status = kernels.run(arena.address, OP_FILL, cursor, row, self._stops_address)
             if status < 0:
-                arena.finish(status, kernels.OP_FILL, cursor, row, self._stops_address)
+                arena.finish(status, OP_FILL, cursor, row, self._stops_address)
             if budget is not None and (type(budget) is not int or budget < self._enough or place > self._until):
                 self._fit(arena, row, budget)
 
@@ -594,5 +594,5 @@ class Matcher:
             return after_stop(arena, cursor, token_id)
         if not self._text[token_id] and not arena.header[layout.HAS_TERMINALS]:
             return 0
-        found = kernels.run(arena.address, kernels.OP_ACCEPT, cursor, token_id, 1)
-        return found if found >= 0 else arena.finish(found, kernels.OP_ACCEPT, cursor, token_id, 1)
+        found = kernels.run(arena.address, OP_ACCEPT, cursor, token_id, 1)
+        return found if found >= 0 else arena.finish(found, OP_ACCEPT, cursor, token_id, 1)
