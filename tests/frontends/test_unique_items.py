@@ -495,3 +495,35 @@ def test_endings_whose_shortest_items_are_used_up(items: dict, n: int) -> None:
     ending = m.shortest_completion()
     assert m.accept_tokens(ending) == len(ending) and m.is_accepting()
     assert is_valid(schema, VOCAB.decode(ending))
+
+
+@pytest.mark.parametrize(
+    ("items", "begin"),
+    [
+        ({"type": "string", "minLength": 1}, b'["ab","'),  # `","\`: after the backslash of an escape
+        ({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}, b'[{"a":"'),  # `","`: beside "b"
+    ],
+)
+def test_tokens_that_reach_a_shadow_are_decided_for_all_texts(items: Any, begin: bytes) -> None:
+    """A token that ends a value and gets into the next one is sure where anything may come there, or a lexeme that depends on
+    no value. Otherwise it is followed from each text, whose rules are made for it: a millisecond for each mask in a string.
+    """
+    vocab = vocabulary([b'","\\', b'","'])
+    m = cd.Compiler(vocab).compile(cd.JsonSchema(array(items), whitespace="compact")).matcher()
+    assert m.accept_tokens(begin) == len(begin)
+    rows = []
+    for _ in range(10):
+        assert m.accept_token(ord("x"))
+        assert {256, 257} <= mask(m)
+        rows.append(m.grammar.counters()["rows"])
+    assert rows[-1] == rows[0]
+
+
+@pytest.mark.parametrize(("begin", "allowed"), [(b'["b', True), (b'["xy', False)])
+def test_one_text_is_not_taken_for_many(begin: bytes, allowed: bool) -> None:
+    """After an x one byte may come, and nothing behind it."""
+    vocab = vocabulary([b'","x'])
+    schema = array({"type": "string", "pattern": "^(xy|b*)$"})
+    m = cd.Compiler(vocab).compile(cd.JsonSchema(schema, whitespace="compact")).matcher()
+    assert m.accept_tokens(begin) == len(begin)
+    assert (256 in mask(m)) is allowed is m.accept_token(256)

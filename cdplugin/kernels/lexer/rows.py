@@ -143,6 +143,13 @@ def live_from(h, state, byte):
 
 
 @kernel
+def first_head(h, state):
+    """The first of the bytes that may come next in a state, which has a row, where they are few; 256: they are not, or none."""
+    few = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_N_HEADS] <= MOST_HEADS
+    return head_from(h, state, 0) if few else np.int64(256)
+
+
+@kernel
 def end_of_run(h, state, byte, after):
     """The first byte behind ``byte``, whose transition is ``after``, that is not known to have the same; 256: none."""
     byte += 1

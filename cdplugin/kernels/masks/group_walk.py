@@ -3,8 +3,9 @@
 Where tokens get into lexemes that depend on an earlier text (:mod:`cdplugin.kernels.lexer.tracked`), the walk has cursors that
 carry no text, so that any value stands for the lexemes that ended. What they allow is never too little. A token is *sure*
 where it cannot be too much either: if it does not get past the first byte of a shadow, or stays in one whose state is rich,
-in which so many plain characters may come that the values to avoid cannot be all there is; or if what it gets past, where a
-doubtful lexeme (UNSURE, SIGN) might have come, is a lexeme that surely may come. The other tokens are doubts.
+in which so many plain characters may come that the values to avoid cannot be all there is, or beside which a lexeme goes on
+that depends on no value; or if what it gets past, where a doubtful lexeme (UNSURE, SIGN) might have come, is a lexeme that
+surely may come. The other tokens are doubts.
 Where no lexeme tracks its value, all tokens are sure.
 """
 
@@ -13,8 +14,9 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import accepted_of, role_of, roles_of, value_of
-from cdplugin.kernels.lexer.lexer import saturated, transition
+from cdplugin.kernels.lexer.lexer import plain_run_of, saturated, transition
 from cdplugin.kernels.lexer.plain_text import plain_chars
+from cdplugin.kernels.lexer.rows import first_head, row_of
 from cdplugin.kernels.lexer.tracked import lexer_state_of
 from cdplugin.kernels.masks.walk import begin_walk, end_walk
 from cdplugin.kernels.parser import layout as parser_layout
@@ -215,17 +217,47 @@ def _surely_goes_on(h, cursor):
 
 @kernel
 def _is_rich(h, cursor):
-    """1 if a cursor is in a shadow in which any plain characters may come, 0 if not; or a status.
+    """1 if a cursor is in a shadow in which any plain characters may come, at once or after a byte that must come first (as
+    after the backslash of an escape), or beside which a lexeme goes on that is offered whatever the value is; 0 if not; or a
+    status.
 
     ``RICH`` plain characters are more texts than there can be values to avoid, so at least one of them is new: the token can
     be gone on with, whatever was seen.
     """
     if cursor >> 32 == 0:
         return np.int64(0)
-    state = saturated(h, cursor & lexer_layout.STATE_MASK, header(h)[layout.MAX_DEPTH])
+    state = cursor & lexer_layout.STATE_MASK
+    if roles_of(h, state) & 1 << layout.PLAIN:
+        return np.int64(1)
+    found = _takes_plain_text(h, state)
+    return _leads_to_plain_text(h, state) if found == 0 else found
+
+
+@kernel
+def _takes_plain_text(h, state):
+    """1 if the only lexeme of a state goes on through any ``RICH`` plain characters, else 0; or a status."""
+    state = saturated(h, state, header(h)[layout.MAX_DEPTH])
     if state < 0:
         return state
     if length_of(h, value_of(h, state)) != 1:
         return np.int64(0)
     chars = plain_chars(h, state)
+    return np.int64(chars if chars < 0 else (1 if chars >> 1 >= RICH else 0))
+
+
+@kernel
+def _leads_to_plain_text(h, state):
+    """1 if few bytes may come next and the first of them leads to where any ``RICH`` plain characters may come, which the
+    structure says; else 0, or a status.
+    """
+    if length_of(h, value_of(h, state)) != 1:
+        return np.int64(0)
+    row = row_of(h, state)
+    if row < 0:
+        return row
+    byte = first_head(h, state)
+    after = np.int64(0) if byte == 256 else transition(h, state, byte)
+    if after <= 0 or after >= lexer_layout.ENDS_BIT:
+        return min(after, np.int64(0))
+    chars = plain_run_of(h, after)
     return np.int64(chars if chars < 0 else (1 if chars >> 1 >= RICH else 0))
