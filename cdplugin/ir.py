@@ -68,7 +68,8 @@ class ValueReader:
     no two of whose texts have the same value, by which values are counted. ``needs``: how many values there must be, for a
     reader who named them as ``keyword`` at ``location``; lexemes of one ``group`` have them together. ``enough``, set by the
     compiler: while fewer values than that are excluded, others are left. ``is_sign``: the twin stands for a lexeme that may not
-    be for want of values further on, beside others: with one of them the text always goes on.
+    be for want of values further on, beside others: with one of them the text always goes on. ``are_alike``: the texts are all
+    JSON strings, or all but the shortest, and what follows one depends on it only in that its value must not come again.
     """
 
     read: Callable[[bytes], Hashable]
@@ -79,6 +80,7 @@ class ValueReader:
     group: object = None
     enough: int = 0
     is_sign: bool = False
+    are_alike: bool = False
 
 
 class Texts:

@@ -22,7 +22,7 @@ from cdplugin.engine.lexemes import LexemeTable
 from cdplugin.engine.rules import RuleSet
 from cdplugin.engine.tracked import ValueTracker
 from cdplugin.errors import LimitExceeded
-from cdplugin.ir import Family, GrammarIR, Member, Part, Symbol
+from cdplugin.ir import MOST_COUNTED, Family, GrammarIR, Member, Part, Symbol
 from cdplugin.kernels import entry
 from cdplugin.kernels.parser import rules as kernels
 from cdplugin.kernels.store import layout
@@ -373,7 +373,11 @@ class StaticTables:
         if len(self.lexemes.ranges):
             arena.set_table(layout.TOKEN_RANGES, self.lexemes.ranges.reshape(-1))
             arena.header[layout.HAS_TERMINALS] = 1
-        arena.header[layout.HAS_TRACKED] = bool(self.rules.ir.tracked)
+        tracked = self.rules.ir.tracked.values()
+        has_few = any(
+            not reader.is_sign and reader.enough < MOST_COUNTED - arena.vocab.max_token_bytes - 2 for reader in tracked
+        )
+        arena.header[layout.HAS_TRACKED] = layout.FEW_VALUES if has_few else bool(tracked)
         arena.header[layout.HAS_CLOCKS] = self.lexemes.has_clocks
         arena.set_block(self.rules.block.copy() if self.rules.is_lazy else self.rules.block)
         arena.set_table(layout.VISIT_STAMPS, np.zeros(self.rules.n_nonterminals, np.int64))

@@ -498,32 +498,66 @@ def test_endings_whose_shortest_items_are_used_up(items: dict, n: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("items", "begin"),
+    ("items", "begin", "tokens"),
     [
-        ({"type": "string", "minLength": 1}, b'["ab","'),  # `","\`: after the backslash of an escape
-        ({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}, b'[{"a":"'),  # `","`: beside "b"
+        ({"type": "string", "minLength": 1}, b'["ab","', [b'","\\', b'","']),  # after the backslash of an escape
+        (
+            {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}},
+            b'[{"a":"',
+            [b'","'],
+        ),  # "b" is beside
+        ({"type": "string"}, b'["ab","xyz', [b'","",', b'","","']),  # texts that are longer than the one in the token
     ],
 )
-def test_tokens_that_reach_a_shadow_are_decided_for_all_texts(items: Any, begin: bytes) -> None:
+def test_tokens_that_reach_a_shadow_are_decided_for_all_texts(items: Any, begin: bytes, tokens: list[bytes]) -> None:
     """A token that ends a value and gets into the next one is sure where anything may come there, or a lexeme that depends on
     no value. Otherwise it is followed from each text, whose rules are made for it: a millisecond for each mask in a string.
     """
-    vocab = vocabulary([b'","\\', b'","'])
+    vocab = vocabulary(tokens)
     m = cd.Compiler(vocab).compile(cd.JsonSchema(array(items), whitespace="compact")).matcher()
     assert m.accept_tokens(begin) == len(begin)
     rows = []
     for _ in range(10):
         assert m.accept_token(ord("x"))
-        assert {256, 257} <= mask(m)
+        assert {*range(256, 256 + len(tokens))} <= mask(m)
         rows.append(m.grammar.counters()["rows"])
     assert rows[-1] == rows[0]
 
 
-@pytest.mark.parametrize(("begin", "allowed"), [(b'["b', True), (b'["xy', False)])
-def test_one_text_is_not_taken_for_many(begin: bytes, allowed: bool) -> None:
-    """After an x one byte may come, and nothing behind it."""
-    vocab = vocabulary([b'","x'])
-    schema = array({"type": "string", "pattern": "^(xy|b*)$"})
-    m = cd.Compiler(vocab).compile(cd.JsonSchema(schema, whitespace="compact")).matcher()
-    assert m.accept_tokens(begin) == len(begin)
-    assert (256 in mask(m)) is allowed is m.accept_token(256)
+@pytest.mark.parametrize(
+    ("items", "token", "texts"),
+    [
+        (
+            {"type": "string"},
+            b'","",',
+            [b'["abcdef', b'["","abcdef', b'["a', b'["', b'["\\u0061', b'["abc\\', b'["abcdef","', b'["abcdef","ghijk'],
+        ),
+        ({"type": "string"}, b'","ab"', [b'["abcdef', b'["ab', b'["\\u0061b', b'["ab","abcdef', b'["ba","abcdef']),
+        ({"type": "string", "pattern": "^(xy|b*)$"}, b'","x', [b'["bbbbbbbb', b'["xy', b'["xy","bbbbb', b'["b']),
+        ({"type": "string", "pattern": "^([ab]x{20}|c*)$"}, b'","a', [b'["b' + b"x" * 20, b'["a' + b"x" * 20]),
+    ],
+)
+def test_a_token_is_in_the_mask_exactly_if_it_is_followed(items: Any, token: bytes, texts: list[bytes]) -> None:
+    """Whatever was found out after another text."""
+    grammar = cd.Compiler(vocabulary([token])).compile(cd.JsonSchema(array(items), whitespace="compact"))
+    for begin in texts + texts[::-1]:
+        m = grammar.matcher()
+        assert m.accept_tokens(begin) == len(begin)
+        assert (256 in mask(m)) is m.accept_token(256), begin
+
+
+@pytest.mark.parametrize("items", [{"type": "string", "maxLength": 0}, {"type": "string", "pattern": "^[ab]$"}])
+def test_no_comma_after_the_last_value_in_a_large_vocabulary(items: Any) -> None:
+    """Tokens such as `",` end just before a lexeme for which no value may be left. Below a quote there is more of the trie here
+    than is walked for each row.
+    """
+    vocab = vocabulary([b'",', b'" ,', *(b'"' + bytes([byte]) + b"-" for byte in range(0x21, 0x7F) if byte != 0x2C)])
+    m = cd.Compiler(vocab).compile(cd.JsonSchema(array(items))).matcher()
+    for byte in b'["a","b' if "pattern" in items else b'["':
+        assert m.accept_token(byte)
+        stepped = set()
+        for token in range(vocab.size):
+            if m.accept_token(token):
+                stepped.add(token)
+                m.rollback(1)
+        assert mask(m) == stepped

@@ -21,6 +21,7 @@ from cdplugin.expr import (
     CAT_OP,
     EPSILON,
     LITERALS_OP,
+    REPEAT_OP,
     Expr,
     alt,
     both,
@@ -95,6 +96,14 @@ def distinct_item(scalar: Expr) -> Expr:
 def _has_no_exponents(part: Expr) -> bool:
     """Whether an expression is seen to have no number with an exponent, or to be fixed texts (which are spelt as usual)."""
     return part.op == LITERALS_OP or (part.op == CAT_OP and part.args[0] is QUOTE)
+
+
+def _is_any_string(item: Expr) -> bool:
+    """Whether an expression is seen to be all JSON strings, or all but the shortest."""
+    if item.op != CAT_OP or len(item.args) != 3 or item.args[0] is not QUOTE or item.args[2] is not QUOTE:
+        return False
+    text = item.args[1]
+    return text.op == REPEAT_OP and text.args[0] is JSON_STRING.any_char and text.args[2] is None
 
 
 def read_value(text: bytes) -> Hashable:
@@ -290,7 +299,8 @@ class Unique(Bracketed[_Place]):
 
     def __init__(self, frame: Frame, item: Expr, space: Sequence[Symbol], location: str) -> None:
         super().__init__(frame)
-        self._reader = ValueReader(read_value, PLAIN_TEXTS, frame.low, "uniqueItems", location)
+        are_alike = _is_any_string(item) and frame.ir.restriction is None
+        self._reader = ValueReader(read_value, PLAIN_TEXTS, frame.low, "uniqueItems", location, are_alike=are_alike)
         self.lexemes = self._lexeme, self._twin = frame.ir.track(item, self._reader, "value")
         self._space = tuple(space)
 

@@ -54,6 +54,13 @@ def text_after(h, text, byte, state):
 
 
 @kernel
+def text_before(h, text):
+    """The text of a pair without its last byte, and that byte; 0 for the empty text, which has none."""
+    last = word_of(h, text & _ID, 1)
+    return word_of(h, text & _ID, 0), last >> 32
+
+
+@kernel
 def text_in(h, text, state):
     """The same text in another lexer state; or ``GROW``."""
     last = word_of(h, text & _ID, 1)

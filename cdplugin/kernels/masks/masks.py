@@ -42,11 +42,12 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
-from cdplugin.kernels.lexer.fields import n_ranges_of, ranges_of, roles_of, value_of
+from cdplugin.kernels.lexer.fields import is_skip, n_ranges_of, ranges_of, roles_of, symbol_of, value_of
 from cdplugin.kernels.lexer.lexer import saturated
 from cdplugin.kernels.lexer.tracked import has_role, lexer_state_of
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.masks.bases import base_of
+from cdplugin.kernels.masks.doubts import add_doubts
 from cdplugin.kernels.masks.far_words import without_far_words
 from cdplugin.kernels.masks.fields import groups_of, n_groups_of, n_tokens_of, parent_of, tokens_of
 from cdplugin.kernels.masks.group_walk import walk_group
@@ -161,12 +162,13 @@ def _reach(h, row, base):
             # ENDS is read anew each time: advance and base_of may write to it
             if i64(h, layout.ENDS)[group + mask_layout.G_NODES] > SMALL:
                 next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
-                # bases are shared by all rows, but what a shadow allows depends on a text
-                if next_row > 0 and _has_shadow(h, next_row):
-                    continue  # walked instead
-                if next_row < 0:
-                    return next_row
-                status = _push_after(h, bottom, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS])
+                ends = i64(h, layout.ENDS)[group + mask_layout.G_ENDS]
+                walked = _is_walked(h, next_row) if next_row > 0 else next_row
+                if walked < 0:
+                    return walked
+                if walked:
+                    continue
+                status = _push_after(h, bottom, next_row, ends)
                 if status < 0:
                     return status
     return np.int64(0)
@@ -208,17 +210,39 @@ def _walk_groups(h, row, base, doubtful):
         if small or header(h)[layout.HAS_TRACKED]:
             # rows are memoised, so asking for one that _reach has made costs a look-up
             next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
-            if next_row > 0 and (small or _has_shadow(h, next_row)):
-                next_row = walk_group(h, next_row, i64(h, layout.ENDS)[group + mask_layout.G_ENDS], doubtful)
-            if next_row < 0:
-                return np.int64(next_row)
+            ends = i64(h, layout.ENDS)[group + mask_layout.G_ENDS]
+            status = next_row if small or next_row <= 0 else _is_walked(h, next_row)
+            if status > 0:
+                status = walk_group(h, next_row, ends, doubtful)
+            if status < 0:
+                return np.int64(status)
     return np.int64(0)
 
 
 @kernel
-def _has_shadow(h, row):
-    """Whether a lexeme may come at the boundary before ``row`` that depends on the text of an earlier one."""
-    return header(h)[layout.HAS_TRACKED] != 0 and roles_of(h, exact_start_of(h, row)) >> layout.NEXT != 0
+def _is_walked(h, row):
+    """1 if the trie is walked below the ends of groups for ``row``, however large it is, else 0; or a status.
+
+    Bases are shared by all rows, but what a shadow allows depends on a text: where a lexeme may come at the boundary before the
+    row that depends on an earlier one. So does what comes before an UNSURE lexeme, where no value may be left.
+    """
+    tracked = header(h)[layout.HAS_TRACKED]
+    state = exact_start_of(h, row) if tracked else np.int64(0)
+    if state == 0:
+        return np.int64(0)
+    if roles_of(h, state) >> layout.NEXT:
+        return np.int64(1)
+    for i in range(length_of(h, value_of(h, state)) if tracked == layout.FEW_VALUES else 0):
+        lexeme = word_of(h, value_of(h, state), i) >> 32
+        if is_skip(h, lexeme):
+            continue
+        ended = intern_words(h, layout.K_ACCEPTED, 1, symbol_of(h, lexeme), 0, 0, 0)
+        after = ended if ended < 0 else advance(h, row, ended)
+        if after < 0:
+            return after
+        if after > 0 and roles_of(h, exact_start_of(h, after)) & 1 << layout.UNSURE:
+            return np.int64(1)
+    return np.int64(0)
 
 
 @kernel
@@ -227,7 +251,7 @@ def _doubts(h, bottom, row, state):
     status.
 
     If no text matters in ``state`` (none of its lexemes tracks its value), they are decided now, once for all cursors:
-    those that can be followed stay as decided tokens. Otherwise they stay open, for :func:`_add_doubts` to decide beside
+    those that can be followed stay as decided tokens. Otherwise they stay open, for :func:`add_doubts` to decide beside
     the cursor's text.
     """
     head = header(h)
@@ -343,7 +367,7 @@ def _write_mask(h, number, out):
 def _keep_row(h, record, out):
     """Keep the row ``out`` as that of a mask, if it is not one too many (then it is never asked again). 0 or ``GROW``.
 
-    The row holds no doubts that are open (:func:`_add_doubts`): these depend on the text, and are added after it is copied.
+    The row holds no doubts that are open (:func:`add_doubts`): these depend on the text, and are added after it is copied.
     """
     head = header(h)
     at = head[layout.TOKENS_USED]
@@ -395,32 +419,6 @@ def _compose_mask(h, number, out):
 
 
 @kernel
-def _add_doubts(h, number, pair, out):
-    """OR those doubts of mask ``number`` that are legal after ``pair`` into ``out``; 0 or a status.
-
-    Each doubt is followed byte by byte from the pair, with its text. They are few: most tokens that reach a shadow are sure.
-    """
-    masks = i64(h, layout.MASKS)
-    record = number * mask_layout.MASK_WORDS
-    first = masks[record + mask_layout.MASK_DOUBTS]
-    last = first + masks[record + mask_layout.MASK_N_DOUBTS]
-    cursor = single(pair >> 32, pair & layout.LOW_32, np.int64(0))
-    # a pair with a text is no cursor by itself, but a set of one pair is
-    if pair & lexer_layout.TEXT_BIT:
-        cursor = np.int64(intern_words(h, layout.K_STATE, 1, pair, 0, 0, 0))
-        if cursor < 0:
-            return cursor
-    for i in range(first, last):
-        token = np.int64(i32(h, layout.TOKEN_LISTS)[i])
-        after = step_token(h, cursor, token)
-        if after < 0:
-            return after
-        if after > 0:
-            out[token >> 5] |= np.int32(1 << (token & 31))
-    return np.int64(0)
-
-
-@kernel
 def fill(h, cursor, out):
     """Write the mask of ``cursor`` into ``out`` (int32 words); stop tokens and token terminals are the caller's. 0 or a status,
     then ``out`` is garbage.
@@ -457,7 +455,7 @@ def fill(h, cursor, out):
                         out[k] |= beside[k]
                 count += 1
                 if i64(h, layout.MASKS)[number * mask_layout.MASK_WORDS + mask_layout.MASK_N_DOUBTS]:
-                    status = _add_doubts(h, number, pair, out)
+                    status = add_doubts(h, number, pair, out)
                     if status < 0:
                         return status
         if count:

@@ -127,7 +127,7 @@ _S = 2 * N_TABLES
     C_SUBWALKS,  # walks below the ends of a group for one row
     HAS_TERMINALS,  # 1: some lexeme is a set of tokens
     HAS_CLOCKS,  # 1: some lexeme ends after a number of tokens
-    HAS_TRACKED,  # 1: some lexeme tracks its value
+    HAS_TRACKED,  # 1: some lexeme tracks its value, FEW_VALUES: one that has so few that none may be left
     MAX_WORK,  # work is counted in units of about ten nanoseconds: what an operation is granted,
     WORK_GRANTED,  # what this one was granted,
     WORK_LEFT,  # what it has left,
@@ -162,7 +162,7 @@ once); K_ORIGIN: 1 if it was restricted to all of its left corners; K_CAT, K_ALT
 """
 
 X_EXPRESSION, X_KIND, X_SKIP, X_RANGES, X_N_RANGES, X_SYMBOL = range(6)
-X_BEGUN, X_TICK, X_IS_SKIP, X_ROLE, X_TRACKED, X_FENCE, LEXEME_WORDS = range(6, 13)
+X_BEGUN, X_TICK, X_IS_SKIP, X_ROLE, X_TRACKED, X_FENCE, X_ALIKE, LEXEME_WORDS = range(6, 14)
 """A lexeme in LEXEMES, by its number. Written by the compiler (engine.lexemes) and, for lexemes made late, by engine.tracked.
 
 A lexeme has one number in the rules, and further ones where it matters whether it has begun or how many tokens it has taken.
@@ -182,9 +182,11 @@ To the parser (X_SYMBOL) and to the masks they are one lexeme.
 | X_ROLE | its role in tracking values (lexer.tracked) | PLAIN … SIGN | lexer, tracked, earley |
 | X_TRACKED | the number under which a lexeme with a role ends, -1: none | lexeme | earley, engine.tracked |
 | X_FENCE | a LONGEST lexeme never ends before a byte that this goes on with, 0: none | expression id | lexer |
+| X_ALIKE | of those that track: they are any strings, which differ only as values to avoid (masks.doubts) | 0, 1 | doubts |
 """
 X_NONE = (X_SKIP, X_TICK, X_TRACKED)  # fields that are -1 in a plain lexeme; X_SYMBOL and X_BEGUN are its number, the others 0
 PLAIN, TRACKS, VALUE, NEXT, SHADOW, UNSURE, SIGN = range(7)  # X_ROLE
+FEW_VALUES = 2  # in HAS_TRACKED
 EXACT, LONGEST, LAZY = range(3)  # X_KIND
 
 # --- kinds of values: what their words are ---------------------------------------------------------------------------------
@@ -218,7 +220,7 @@ EXACT, LONGEST, LAZY = range(3)  # X_KIND
 # --- kinds of memo entries: function of two ids ----------------------------------------------------------------------------
 M_DERIVATIVE, M_PLAIN_RUN, M_ONE_CHAR, M_SATURATE, M_AFTER_CHAR, M_CORNERS, M_FIRST, M_START = range(1, 9)
 M_RESTRICT, M_COMPLETE, M_ADVANCE, M_STEP, M_MASK, M_SHORTEST, M_CONTAINED, M_VALUE, M_REST, M_NEXT, M_CHARS = range(9, 20)
-M_SHARED, M_CLASSES, M_LETTERS, M_WITHIN, M_ABSORBED = range(20, 25)
+M_SHARED, M_CLASSES, M_LETTERS, M_WITHIN, M_ABSORBED, M_DOUBT = range(20, 26)
 
 NEW_VALUE_WORK, FIND_VALUE_WORK = 12, 2  # units of work of an interned value, besides its words
 SORT_WORK = 3  # units of work of a word of the stack that is sorted

@@ -1,0 +1,94 @@
+"""The doubts of a mask: tokens that end a tracked value and get into what depends on it, decided beside a cursor's text.
+
+A doubt is followed from the cursor, so that the owner makes rules for what comes after its text's value: some hundred
+microseconds for each text, of which a string has as many as tokens. Where the lexeme's texts are *alike* (``X_ALIKE``: any
+strings, which matter only as values to avoid), a doubt is decided once for all texts in a row that are *long*: longer than any
+whole string inside the token, and so equal to none.
+
+::
+
+    ["blue", "green       the row after ["blue",
+       "",              allowed: what ends has a new value, and "" has not come before
+                        the same for ["blue", "gre and ["blue", "greenish, but not for ["blue", ", which ends as ""
+
+After such a token there are any strings again, so whether it is allowed depends on the values that have come, which the row
+knows, and on whether two of the values inside the token and the text are equal.
+"""
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.lexer import layout as lexer_layout
+from cdplugin.kernels.lexer.fields import are_alike, role_of, value_of
+from cdplugin.kernels.lexer.tracked import lexer_state_of, text_before
+from cdplugin.kernels.masks import layout as mask_layout
+from cdplugin.kernels.parser.cursors import single, step_token
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import i32, i64, length_of, memo_get, memo_put, word_of
+from cdplugin.kernels.store.stack import intern_words
+
+_BESIDE = 4  # bytes of a token with a whole string that are not the string's: what ends the text, a comma, two quotes
+_ESCAPE = 5  # bytes at most that an escape goes on for after its backslash
+_LOOKED_AT = 64  # bytes of a text, from its end: more than short tokens ask for
+_BACKSLASH = 0x5C
+
+
+@kernel
+def add_doubts(h, number, pair, out):
+    """OR those doubts of mask ``number`` that are legal after ``pair`` into ``out``; 0 or a status.
+
+    Each doubt is followed byte by byte from the pair, with its text, or was from another one. They are few: most tokens that
+    reach a shadow are sure.
+    """
+    masks = i64(h, layout.MASKS)
+    record = number * mask_layout.MASK_WORDS
+    first = masks[record + mask_layout.MASK_DOUBTS]
+    last = first + masks[record + mask_layout.MASK_N_DOUBTS]
+    row = pair >> 32
+    cursor = single(row, pair & layout.LOW_32, np.int64(0))
+    # a pair with a text is no cursor by itself, but a set of one pair is
+    if pair & lexer_layout.TEXT_BIT:
+        cursor = np.int64(intern_words(h, layout.K_STATE, 1, pair, 0, 0, 0))
+        if cursor < 0:
+            return cursor
+    offsets = i64(h, layout.TOKEN_OFFSETS)
+    value_bytes = _value_bytes(h, pair)
+    for i in range(first, last):
+        token = np.int64(i32(h, layout.TOKEN_LISTS)[i])
+        is_long = value_bytes > max(offsets[token + 1] - offsets[token] - _BESIDE, np.int64(0))
+        allowed = memo_get(h, layout.M_DOUBT, row, token) if is_long else np.int64(-1)
+        if allowed < 0:
+            after = step_token(h, cursor, token)
+            if after < 0:
+                return after
+            allowed = np.int64(after > 0)
+            if is_long and memo_put(h, layout.M_DOUBT, row, token, allowed) < 0:
+                return np.int64(statuses.GROW)
+        if allowed:
+            out[token >> 5] |= np.int32(1 << (token & 31))
+    return np.int64(0)
+
+
+@kernel
+def _value_bytes(h, pair):
+    """How many bytes, at least, the value of a pair's text has, of a lexeme whose texts are alike; -1 for other texts.
+
+    Bytes without a backslash before them stand for themselves, but for the opening quote. The first ones that are looked at may
+    belong to an escape.
+    """
+    text = pair & layout.LOW_32
+    if text & lexer_layout.TEXT_BIT == 0:
+        return np.int64(-1)
+    words = value_of(h, lexer_state_of(h, text))
+    lexeme = word_of(h, words, 0) >> 32
+    if length_of(h, words) != 1 or role_of(h, lexeme) != layout.TRACKS or not are_alike(h, lexeme):
+        return np.int64(-1)
+    seen = np.int64(0)
+    while seen < _LOOKED_AT:
+        text, byte = text_before(h, text)
+        if text == 0:
+            return seen - 1
+        if byte == _BACKSLASH:
+            break
+        seen += 1
+    return seen - _ESCAPE
