@@ -202,8 +202,13 @@ class Expander:
 
     def _expand(self, nonterminal: int) -> None:
         family, value = self._family(nonterminal)
-        n_before = len(self._nullable)
-        codes = [self._encoded(right, nonterminal) for right in family.expand(value, self._rules.productive)]
+        n_before, begun = len(self._nullable), family.work
+        codes = []
+        for right in family.expand(value, self._rules.productive):
+            if family.work - begun > self._arena.header[layout.WORK_LEFT]:
+                self._number_new(n_before)  # no rules yet: they are made when they are asked for again
+                self._arena.spend(family.work - begun)  # raises
+            codes.append(self._encoded(right, nonterminal))
         rights = [way for code in codes if code is not None for way in self._ways(code)]
         offsets = np.array([0, *accumulate(map(len, rights))], np.int64)
         symbols = np.array([*chain.from_iterable(rights)], np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -311,3 +312,19 @@ def test_distinct_and_not_distinct_is_nothing() -> None:
     assert takes(grammar, b"[[1]]") and not takes(grammar, b"[[1],[2]]") and not takes(grammar, b"[[1],[1]]")
     with pytest.raises(cd.UnsupportedError, match=r"not supported below 'not', .* - at /not/uniqueItems"):
         COMPILER.compile(cd.JsonSchema({"type": "array", "not": array({})}))
+
+
+def test_rules_that_are_many_at_once_keep_to_the_budget() -> None:
+    """What distinct numbers inside a distinct item may go on with: work of a nonterminal's rules is looked at while they are
+    made. One step took four times ``Limits.max_step_work`` (of numbers up to 90, nine times, and a mask under a budget 25 s).
+    """
+    inner = {"type": "array", "uniqueItems": True, "items": {"type": "integer", "minimum": -45, "maximum": 45}}
+    grammar = COMPILER.compile(cd.JsonSchema({"type": "array", "uniqueItems": True, "items": inner}))
+    matcher = grammar.matcher()
+    assert matcher.accept_tokens(b"[[1,2") == 5
+    for question in (matcher.shortest_completion, lambda: matcher.can_end_within(6)):
+        before = grammar.counters()["work"]
+        with suppress(cd.LimitExceeded):
+            question()
+        assert grammar.counters()["work"] - before < 2.2 * cd.Limits().max_step_work
+    assert matcher.accept_tokens(b",3],[3,1,2,4]]") == 14 and matcher.is_accepting()
