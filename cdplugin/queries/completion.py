@@ -31,7 +31,7 @@ from cdplugin.vocab.vocabulary import Vocabulary, once_for_a_vocabulary
 _MOST_KEPT = 50_000  # cursors whose endings are kept
 _PLACE_BYTES = 400  # of such a cursor: two places in tables
 _GREED = (2, 8)  # weights of the estimate: a short ending, else any ending
-_SHORT_PART = 4  # one part in so many of the work is for a short one
+_SHORT_PART = 4  # one part in so many of the work is for a short one, where lexemes track their values
 
 _MANY_EDGES = 200  # of one place: what is left after each is not estimated before it is looked at
 _FIRST_EDGES, _MORE_EDGES = 50, 4  # so many edges of a place are open at first, so many times as many when they are used up
@@ -261,11 +261,12 @@ class Endings:
         head, exact = self.arena.header, self.costs
         for by_tokens in (False, True):
             for weight in _GREED:
-                kept = 0  # work for the searches after this one
-                if not by_tokens and weight != _GREED[-1]:
-                    kept = int(head[layout.WORK_LEFT]) // _SHORT_PART * (_SHORT_PART - 1)
-                elif not by_tokens and head[layout.HAS_TRACKED]:
-                    self.costs = self._differing()
+                kept = 0  # work for the searches after this one, where values that have to differ may mislead it
+                if not by_tokens and head[layout.HAS_TRACKED]:
+                    if weight != _GREED[-1]:
+                        kept = int(head[layout.WORK_LEFT]) // _SHORT_PART * (_SHORT_PART - 1)
+                    else:
+                        self.costs = self._differing()
                 self.costs.budget.renew(most)
                 head[layout.WORK_LEFT] -= kept
                 try:
