@@ -88,7 +88,8 @@ def main() -> None:
     dtype = torch.bfloat16 if device == "cuda" else torch.float32
     is_random = Path(name).is_dir() and not any(Path(name).glob("*.safetensors"))
     if is_random:
-        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(name), dtype=dtype).to(device).eval()
+        with torch.device(device):  # billions of random weights take minutes on a CPU
+            model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(name), dtype=dtype).eval()
     else:
         model = AutoModelForCausalLM.from_pretrained(name, dtype=dtype).to(device).eval()
     vocab = cd.Vocabulary.from_huggingface(tokenizer, vocab_size=model.config.get_text_config().vocab_size)

@@ -11,7 +11,10 @@ from typing import Any
 import triton
 import triton.language as tl
 
-BLOCK = 4096
+BLOCK = 1024
+LANES = {2: 256, 4: 128}
+"""Lanes of a program by the bytes of a logit: each has few neighbouring columns, so that a warp stores to places close together.
+Blocks and lanes are the fastest of those measured on an H100 (perf/results/2026-11-27-gpu-kernel.json)."""
 
 
 @triton.jit
@@ -60,5 +63,5 @@ def mask_rows(logits: Any, masks: Any, indices: Any, rows: int) -> None:
         masks.shape[1],
         LISTED=indices is not None,
         BLOCK=BLOCK,
-        num_warps=8,
+        num_warps=LANES[logits.element_size()] // 32,
     )
