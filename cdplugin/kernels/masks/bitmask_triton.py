@@ -13,7 +13,7 @@ import triton.language as tl
 
 BLOCK = 1024
 LANES = {2: 256, 4: 128}
-"""Lanes of a program by the bytes of a logit: each has few neighbouring columns, so that a warp stores to places close together.
+"""Lanes of a program by the bytes of a logit: each has few neighbouring columns, so that a warp stores to one small range.
 Blocks and lanes are the fastest of those measured on an H100 (perf/results/2026-11-27-gpu-kernel.json)."""
 
 
