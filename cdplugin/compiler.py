@@ -22,7 +22,7 @@ from cdplugin.engine.lexemes import TokenRanges, lexeme_table, plain_table, reso
 from cdplugin.engine.rules import SEARCH_BYTES, Lexemes, RuleSet, build_rules, prepare_rules
 from cdplugin.engine.tracked import count_words
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
-from cdplugin.ir import EXACT, LAZY, GrammarIR, Symbol
+from cdplugin.ir import EXACT, LAZY, GrammarIR, Symbol, enough_values
 from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.store import layout
 from cdplugin.limits import Limits, at_most
@@ -324,7 +324,7 @@ def _count_values(ir: GrammarIR, rules: RuleSet, arena: Arena, plain_ids: dict[S
         count = counts.get(expression)
         if count is None:
             count = counts[expression] = count_words(arena, expression)
-        reader.enough = count - arena.vocab.max_token_bytes - 2
+        reader.enough = enough_values(count, arena.vocab.max_token_bytes)
         group = id(reader.group or reader)
         most[group] = max(most.get(group, 0), count)
     for reader, _ in readers:

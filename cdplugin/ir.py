@@ -60,6 +60,13 @@ MOST_COUNTED = 100_000
 """Values of a lexeme that keeps its text are counted up to here; more are as good as any number."""
 
 
+def enough_values(count: int, max_token_bytes: int) -> int:
+    """How many of ``count`` values may be used up so that some are left even after one token more, each of whose bytes may end
+    one. Below 0: some may be missing from the start.
+    """
+    return count - max_token_bytes - 2
+
+
 @dataclass(eq=False)
 class ValueReader:
     """How the texts of lexemes that keep theirs are read (:meth:`GrammarIR.track`).

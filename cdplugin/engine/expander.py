@@ -22,7 +22,7 @@ from cdplugin.engine.lexemes import LexemeTable
 from cdplugin.engine.rules import RuleSet
 from cdplugin.engine.tracked import ValueTracker
 from cdplugin.errors import LimitExceeded
-from cdplugin.ir import MOST_COUNTED, Family, GrammarIR, Member, Part, Symbol
+from cdplugin.ir import MOST_COUNTED, Family, GrammarIR, Member, Part, Symbol, enough_values
 from cdplugin.kernels import entry
 from cdplugin.kernels.parser import rules as kernels
 from cdplugin.kernels.store import layout
@@ -379,9 +379,8 @@ class StaticTables:
             arena.set_table(layout.TOKEN_RANGES, self.lexemes.ranges.reshape(-1))
             arena.header[layout.HAS_TERMINALS] = 1
         tracked = self.rules.ir.tracked.values()
-        has_few = any(
-            not reader.is_sign and reader.enough < MOST_COUNTED - arena.vocab.max_token_bytes - 2 for reader in tracked
-        )
+        unbounded = enough_values(MOST_COUNTED, arena.vocab.max_token_bytes)
+        has_few = any(not reader.is_sign and reader.enough < unbounded for reader in tracked)
         arena.header[layout.HAS_TRACKED] = layout.FEW_VALUES if has_few else bool(tracked)
         arena.header[layout.HAS_CLOCKS] = self.lexemes.has_clocks
         arena.set_block(self.rules.block.copy() if self.rules.is_lazy else self.rules.block)

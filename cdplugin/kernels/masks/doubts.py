@@ -45,12 +45,7 @@ def add_doubts(h, number, pair, out):
     first = masks[record + mask_layout.MASK_DOUBTS]
     last = first + masks[record + mask_layout.MASK_N_DOUBTS]
     row = pair >> 32
-    cursor = single(row, pair & layout.LOW_32, np.int64(0))
-    # a pair with a text is no cursor by itself, but a set of one pair is
-    if pair & lexer_layout.TEXT_BIT:
-        cursor = np.int64(intern_words(h, layout.K_STATE, 1, pair, 0, 0, 0))
-        if cursor < 0:
-            return cursor
+    cursor = np.int64(-1)  # made for the first doubt that is not known
     offsets = i64(h, layout.TOKEN_OFFSETS)
     value_bytes = _value_bytes(h, pair)
     for i in range(first, last):
@@ -58,6 +53,10 @@ def add_doubts(h, number, pair, out):
         is_long = value_bytes > max(offsets[token + 1] - offsets[token] - _BESIDE, np.int64(0))
         allowed = memo_get(h, layout.M_DOUBT, row, token) if is_long else np.int64(-1)
         if allowed < 0:
+            if cursor < 0:
+                cursor = _cursor_of(h, pair)
+                if cursor < 0:
+                    return cursor
             after = step_token(h, cursor, token)
             if after < 0:
                 return after
@@ -67,6 +66,14 @@ def add_doubts(h, number, pair, out):
         if allowed:
             out[token >> 5] |= np.int32(1 << (token & 31))
     return np.int64(0)
+
+
+@kernel
+def _cursor_of(h, pair):
+    """The cursor of one pair, or a status. A pair with a text is no cursor by itself, but a set of one pair is."""
+    if pair & lexer_layout.TEXT_BIT:
+        return np.int64(intern_words(h, layout.K_STATE, 1, pair, 0, 0, 0))
+    return single(pair >> 32, pair & layout.LOW_32, np.int64(0))
 
 
 @kernel
