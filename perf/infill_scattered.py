@@ -62,14 +62,17 @@ def main() -> None:
         for slot in slots if answer else []:
             token = ids[slot]
             if arguments.masks:
-                spent, row = timed(session.mask, slot)
+                spent, row = timed(asked, session.mask, slot)
                 times["mask"].append(spent)
-                undecided.append(session.undecided)
-                allowed = bit_members(row).tolist()
-                sizes.append(len(allowed))
-                counts[f"mask has the own token: {token in allowed}"] += 1
-                if not arguments.own:
-                    token = int(rng.choice(allowed))
+                if row is None:
+                    counts["mask given up"] += 1
+                else:
+                    undecided.append(session.undecided)
+                    allowed = bit_members(row).tolist()
+                    sizes.append(len(allowed))
+                    counts[f"mask has the own token: {token in allowed}"] += 1
+                    if not arguments.own:
+                        token = int(rng.choice(allowed))
             spent, answer = timed(asked, session.set, slot, token)
             times["set"].append(spent)
             counts[f"set: {answer}"] += 1

@@ -94,6 +94,39 @@ def test_a_canvas_is_filled_where_it_can_be(names: cd.Infill, seed: int, monkeyp
 
 
 @pytest.mark.parametrize("seed", range(cases(12, 1, 3)))
+def test_slots_of_too_many_classes_are_filled_by_the_matcher(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compared with all fillings, as if two classes of tokens were too many for a lattice (with a large vocabulary and C++, one
+    slot has thousands). What is found is right, what is refused cannot be filled, and what a mask lacks is counted.
+    """
+    monkeypatch.setattr(answers, "MOST_CLASSES", 2)
+    infill = cd.Infill(cd.Compiler(SMALL).compile(NAMES))
+    rng = random.Random(seed)
+    answered: Counter[bool | None] = Counter()
+    n_equal = 0
+    for _ in range(cases(40, 8, 40)):
+        session = problem(infill, rng)
+        legal = all_fillings(infill, session)
+        try:
+            answer: bool | None = session.completable()
+        except cd.LimitExceeded:
+            answer = None
+        answered[answer] += 1
+        assert answer in (bool(legal), None), session._parts
+        if not answer or not session.open_slots():
+            continue
+        at = rng.randrange(len(session.open_slots()))
+        row = session.mask(session.open_slots()[at]).view(np.uint8)
+        allowed = set(np.flatnonzero(np.unpackbits(row, bitorder="little")).tolist())
+        right = {filling[at] for filling in legal}
+        assert allowed and allowed <= right, session._parts
+        assert len(right - allowed) <= session.undecided
+        n_equal += allowed == right
+        token = rng.choice(sorted(allowed))
+        assert session.set(session.open_slots()[at], token), session._parts
+    assert min(answered[True], answered[False], n_equal) > 0
+
+
+@pytest.mark.parametrize("seed", range(cases(12, 1, 3)))
 def test_what_is_known_of_a_text_is_of_use_for_one_like_it(names: cd.Infill, seed: int) -> None:
     """One part differs, as after a token was set or taken back: what is found is a legal text of the new one."""
     rng = random.Random(seed)

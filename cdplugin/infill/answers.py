@@ -20,6 +20,7 @@ from cdplugin.infill.complete import Completions
 from cdplugin.infill.parts import (
     FEW_PLACES,
     MANY_PLACES,
+    MOST_CLASSES,
     MOST_COMPETING,
     MOST_PLANNED,
     Part,
@@ -159,12 +160,21 @@ class Answers:
                 return False
         elif self._is_filled_before_lattices(parts):
             return True
+        is_followed = self.has_many_classes(parts)
+        if is_followed:
+            is_filled = self._are_slots_filled(parts, search is not None)
+            if is_filled is not None:
+                return is_filled
         if self.build(parts) == 1:
             return True
-        if self.tables.is_exact or not self.build(parts, loose=True):
+        if self.tables.is_exact:
+            return False
+        if not self.build(parts, loose=True):
+            if is_followed:
+                raise unknown("texts of so many tokens")
             return False
         has_slots = any(part.slot and part.is_open for part in parts)
-        if has_slots and not self.tables.has_families:  # of families that was asked
+        if has_slots and not (self.tables.has_families or is_followed):  # of these that was asked
             canvas = self.canvas(parts[: self.length(parts)])
             if self._is_filled(parts, canvas, FEW_STATES):
                 return True
@@ -186,7 +196,8 @@ class Answers:
         n_open = sum(part.is_open for part in free)
         is_long = n_open > FEW_PLACES  # derivations of texts with many gaps take seconds
         canvas = self.canvas(parts[:last])
-        most = FEW_STATES if is_one_of_many or not is_long else MOST_STATES
+        is_brief = is_one_of_many or (not is_long and self.tables.has_families)
+        most = FEW_STATES if is_brief else MOST_STATES
         canvas.grant(FEW_WORK)
         if (is_long or self._proof[1]) and self._is_filled(parts, canvas, most):  # most canvases can be filled
             return True
@@ -199,9 +210,19 @@ class Answers:
         canvas.grant(MOST_WORK)
         if (is_long or not is_one_of_many) and self._is_filled(parts, canvas, most):
             return True
+        if canvas.is_exhausted:
+            return False
         if is_one_of_many or n_open > MANY_PLACES:
             raise unknown("texts of so many tokens")
         return None
+
+    def has_many_classes(self, parts: Sequence[Part]) -> bool:
+        """Whether lexemes compete and even one slot has too many classes of tokens for a lattice: the matcher goes from slot to
+        slot then, as where rules are made on demand.
+        """
+        if self.tables.is_exact or self.tables.has_families or not any(part.slot and part.is_open for part in parts):
+            return False
+        return self.tables.classify(self.tables.loose) > MOST_CLASSES
 
     def is_planned_short(self, parts: Sequence[Part]) -> bool:
         """Whether lexemes compete and too many slots are open to be planned with all classes: then a *no* proves nothing."""
@@ -220,7 +241,9 @@ class Answers:
         tables = self.tables
         self.proofs = None
         is_only_slot = parts[hole].slot and sum(part.is_open for part in parts) == 1  # then the matcher tells all
-        if tables.is_exact or not (tables.has_families or is_only_slot):  # of families the strict lattice knows little
+        # of families, and of many slots, the strict lattice knows little
+        is_followed = tables.has_families or (not is_only_slot and self.has_many_classes(parts))
+        if tables.is_exact or not (is_followed or is_only_slot):
             self._add_mask(parts, hole, row, False)
         last = self.length(parts)
         if tables.is_exact or last is None or hole >= last:  # the last: behind the first end token
@@ -228,9 +251,9 @@ class Answers:
         found = self.kept_fillings(parts)
         if found is not None:
             self._kept = list(parts), found
-        self.proofs = proofs = Proofs(self, parts, hole, row, witness)
+        self.proofs = proofs = Proofs(self, parts, hole, row, is_followed, witness)
         undecided = proofs.decide()
-        if tables.has_families and parts[hole].slot and not is_only_slot and witness is None and not row.any():
+        if is_followed and parts[hole].slot and not is_only_slot and witness is None and not row.any():
             self._add_mask(parts, hole, row, False)  # then the strict lattice may have said that there is some text
         return undecided
 
@@ -239,16 +262,18 @@ class Answers:
         many of its mask's, in a tenth of the time. None where it tells little, or nothing needs it.
         """
         self.proofs = None
-        if not self.tables.is_exact and not self.tables.has_families and sum(part.is_open for part in parts) > 1:
+        if self.tables.is_exact or self.tables.has_families or self.has_many_classes(parts):
+            return
+        if sum(part.is_open for part in parts) > 1:
             self._add_mask(parts, hole, row, False)
 
-    def possible(self, parts: Sequence[Part], hole: int, tokens: np.ndarray, by_first: bool = False) -> np.ndarray:
-        """Those of some tokens that the loose lattice does not rule out at an open part. ``by_first``: by their first bytes
-        alone, with whatever the parser allows, in a tenth of the time.
+    def possible(self, parts: Sequence[Part], hole: int, tokens: np.ndarray, free: bool, by_first: bool = False) -> np.ndarray:
+        """Those of some tokens that the loose lattice does not rule out at an open part. ``free``: with gaps for slots.
+        ``by_first``: by their first bytes alone, with whatever the parser allows, in a tenth of the time.
         """
         row = np.full((self.tables.vocab.size + 31) // 32, -1, np.int32)  # only these are asked about
         np.bitwise_and.at(row.view(np.uint32), tokens >> 5, ~(np.uint32(1) << (tokens & 31).astype(np.uint32)))
-        if self.tables.has_families:
+        if free:
             parts, hole = with_gaps(parts[: self.length(parts)], hole)
         if not by_first:
             self._add_mask(parts, hole, row, True)

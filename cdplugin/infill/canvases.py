@@ -71,6 +71,7 @@ class Canvas:
         before, elements, _ = laid_out(parts, padded)
         self._begun: tuple[list[bytes], int] = [], tables.step(tables.start, before)  # texts of places, and the cursor there
         self.grant(MOST_WORK)
+        self._is_followed = False  # whether the last search left no state
         self._tokens: dict[int, list[tuple[bytes, int, int]]] = {}  # what is known for :meth:`ways`
         self.places: list[_Place] = []
         for count, text in elements:
@@ -86,6 +87,8 @@ class Canvas:
         """Texts of all places in legal texts that differ in a few parts from these."""
         self.n_learned = 0
         """How many of them were found by searches."""
+        self.is_exhausted = False
+        """Whether the last :meth:`witness` was None because all that tokens may lead to was followed: then there is none."""
 
     def remember(self, parts: Sequence[Part], witness: Witness) -> None:
         """Take in a text that parts could become which may differ in a few from these: where they are the same on the left, the
@@ -96,6 +99,12 @@ class Canvas:
         others = [i for i, part in enumerate(self._parts) if part is not parts[i]]
         first, last = (others[0], others[-1]) if others else (len(self._parts), -1)
         tokens, ends = self.tables.vocab.tokens, self.tables.vocab.eos_token_ids
+        n_parts = len(self._parts)
+        if any(
+            part.text or found not in (None, b"", *ends)
+            for part, found in zip(parts[n_parts:], witness[n_parts:], strict=False)
+        ):
+            last = n_parts  # the known text goes on where this one has ended
         fillings: list[bytes] = []  # of all parts, up to the first end token
         for found in witness[: len(self._parts)]:
             if isinstance(found, int) and found in ends:
@@ -124,6 +133,8 @@ class Canvas:
         if rest is None and left:
             left, cursor = [], self.tables.step(self.tables.start, laid_out(self._parts)[0])
             rest = self._search(0, cursor, most)
+        # of what may stand in a gap, few texts are tried
+        self.is_exhausted = rest is None and self._is_followed and all(place.is_slot for place in self.places)
         if rest is None:
             return None
         ids, _ = self.tables.vocab.token_of
@@ -150,7 +161,10 @@ class Canvas:
 
     def _search(self, first: int, cursor: int, most: int) -> list[bytes] | None:
         """The texts of the places from one on, from the cursor before it, by following at most so many states."""
-        return _Beam(self, first, len(self.places), cursor).run(most)
+        beam = _Beam(self, first, len(self.places), cursor)
+        found = beam.run(most)
+        self._is_followed = not beam.is_waiting()
+        return found
 
     def grant(self, work: int) -> None:
         """Let searches take so much work from now on."""
@@ -249,6 +263,10 @@ class _Beam:
             most -= n_followed
             width *= 2
         return found
+
+    def is_waiting(self) -> bool:
+        """Whether there are states that were not followed."""
+        return any(self._layers.values())
 
     def texts(self, state: _State) -> list[bytes]:
         """What the places from the first one up to a state were filled with."""

@@ -11,6 +11,7 @@ from cdplugin.kernels.infill import layout as ws
 
 MOST_PLANNED = 1000  # nodes that the classes of open slots may make, roughly
 MOST_COMPETING = 400  # where lexemes compete
+MOST_CLASSES = 1000  # of one slot; with more, the matcher fills slots where lexemes compete
 FEW_PLACES = 4  # with text between them, up to which derivations of large grammars are found soon
 MANY_PLACES = 12  # above which they are not looked for: they take seconds, and are mostly given up
 _FEWEST_CLASSES = 8  # of a slot near something fixed

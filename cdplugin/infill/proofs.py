@@ -58,11 +58,18 @@ Class = tuple[int, np.ndarray]
 class Proofs:
     """The tokens in doubt of one mask.
 
-    ``row``: the tokens that are known to be legal; what is found is added. ``witness``: a text that the parts can become.
+    ``row``: the tokens that are known to be legal; what is found is added. ``is_followed``: slots are filled by following the
+    matcher; lattices know little of them. ``witness``: a text that the parts can become.
     """
 
     def __init__(
-        self, answers: Answers, parts: Sequence[Part], hole: int, row: np.ndarray, witness: Witness | None = None
+        self,
+        answers: Answers,
+        parts: Sequence[Part],
+        hole: int,
+        row: np.ndarray,
+        is_followed: bool,
+        witness: Witness | None = None,
     ) -> None:
         self._answers = answers
         self._tables = answers.tables
@@ -79,7 +86,7 @@ class Proofs:
             rests.tail([(None, self._elements[self._at][1]), *self._elements[self._at + 1 :]]) if self._serves else None
         )
         # where rules are made on demand, what slots do to the lattices takes seconds to find, so they are hardly asked
-        self._is_brief = self._has_slots and self._tables.has_families
+        self._is_brief = self._has_slots and is_followed
         self._n_asked, self._most_asked = 0, _MOST_ASKED if self._is_brief else len(row) * 32
         self._canvas: Canvas | None = None
         if self._is_brief and witness is not None and parts[hole].slot:
@@ -213,12 +220,12 @@ class Proofs:
         try:
             # other slots are planned with few tokens: a mask has what the lattices know of, as `set` does
             if is_ruled and not self._is_brief:
-                doubtful = self._answers.possible(self._parts, self._hole, doubtful)
+                doubtful = self._answers.possible(self._parts, self._hole, doubtful, self._is_brief)
             doubtful = self._open_widely(start, seen, doubtful)
             before = len(doubtful)
             doubtful = self._open_for_some(start, doubtful)
             if len(doubtful) and not self._is_brief:
-                doubtful = self._answers.possible(self._parts, self._hole, doubtful, by_first=True)
+                doubtful = self._answers.possible(self._parts, self._hole, doubtful, self._is_brief, by_first=True)
                 if before > _FEW_TOKENS:
                     doubtful = self._open_for_some(start, doubtful)
             if self._canvas is not None:
@@ -254,9 +261,9 @@ class Proofs:
                         self._openings.learn(self._found[0])
                 elif not is_ruled and len(doubtful):
                     is_ruled = True
-                    doubtful = self._answers.possible(self._parts, self._hole, doubtful)
+                    doubtful = self._answers.possible(self._parts, self._hole, doubtful, self._is_brief)
             if len(doubtful) and self._is_brief:  # last, so that a limit that is crossed there costs nothing else
-                doubtful = self._answers.possible(self._parts, self._hole, doubtful, by_first=True)
+                doubtful = self._answers.possible(self._parts, self._hole, doubtful, self._is_brief, by_first=True)
         except LimitExceeded:
             pass
         return undecided + len(doubtful)
@@ -434,7 +441,7 @@ class Proofs:
         doubtful = [tokens for classes in lists for _, tokens in classes] or [np.zeros(0, np.int64)]
         possible = np.zeros(32 * len(self._row), bool)
         is_long = self._is_brief and len(self._elements) > FEW_PLACES  # all facts would take a second
-        possible[self._answers.possible(self._parts, self._hole, np.concatenate(doubtful), by_first=is_long)] = True
+        possible[self._answers.possible(self._parts, self._hole, np.concatenate(doubtful), self._is_brief, is_long)] = True
         for classes in lists:
             classes[:] = [(cursor, tokens) for cursor, tokens in classes if possible[tokens].all()]
 

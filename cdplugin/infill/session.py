@@ -34,7 +34,7 @@ from cdplugin.errors import LimitExceeded
 from cdplugin.infill.answers import Answers
 from cdplugin.infill.at_rest import leave_tables, take_tables
 from cdplugin.infill.parts import Gap, Part, Slots, filled, with_token
-from cdplugin.infill.search import MOST_PLACES
+from cdplugin.infill.search import MOST_PLACES, SearchGivenUp
 from cdplugin.infill.tables import InfillGrammar
 from cdplugin.infill.witness import Witness
 from cdplugin.kernels.store import layout
@@ -255,7 +255,12 @@ class InfillSession:
         """Have end tokens in a row where they may stand, and nowhere else."""
         for token in self._eos:
             row[token >> 5] &= ~np.int32(1 << (token & 31)) if token & 31 != 31 else np.int32(0x7FFFFFFF)
-        if part.slot and self._padded and self._can_pad(place):
+        try:
+            can_pad = part.slot and self._padded and self._can_pad(place)
+        except SearchGivenUp:
+            can_pad = False
+            self.undecided += len(self._eos)
+        if can_pad:
             for token in self._eos:
                 row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
 
