@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import statistics
 import sys
 from pathlib import Path
 from typing import Any
@@ -106,3 +107,21 @@ def test_pictures_are_those_that_the_script_makes(tmp_path: Path, monkeypatch: p
         assert (ROOT / "docs" / "img" / name).is_file(), f"make plots: {name} is missing"
     version = re.search(r'^version = "(.*)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert version is not None and version.group(1) in (ROOT / "docs" / "img" / "badge-version.svg").read_text()
+
+
+def test_the_kernel_on_a_card() -> None:
+    """The variant that is shipped, beside xgrammar's kernel."""
+    source = (ROOT / "cdplugin" / "kernels" / "masks" / "bitmask_triton.py").read_text()
+    assert "\nBLOCK = 1024\nLANES = {2: 256, 4: 128}\n" in source
+    rows = json.loads((ROOT / "perf" / "results" / "2026-11-27-gpu-kernel.json").read_text())["rows"]
+    for dtype, warps in (("bfloat16", 8), ("float32", 4)):
+        ours, theirs = (
+            {
+                (row["rows"], row["allowed"]): row["kernel us"]
+                for row in rows
+                if row["dtype"] == dtype and (row["variant"], row["block"], row["warps"]) == which
+            }
+            for which in (("lane", 1024, warps), ("xgrammar", 0, 0))
+        )
+        ratio = statistics.geometric_mean(ours[shape] / theirs[shape] for shape in theirs)
+        assert len(theirs) == 9 and re.search(rf"{ratio:.2f}× [^.]*in {dtype}", README)
