@@ -1,6 +1,6 @@
 # make demo   sets everything up (virtual environment, model weights) and generates JSON, unconstrained beside constrained
 # make test   sets everything up and runs ruff, mypy, the tests that are not slow with a part of their cases, and the kernels
-#             interpreted
+#             interpreted: six minutes on two cores
 # make check  all tests with all cases, the kernels with checked bounds, and those with a real vLLM, which has an environment of
 #             its own (make vllm; skipped where vLLM cannot be installed)
 #
@@ -28,6 +28,7 @@ FUZZ          ?= 50
 FUZZ_SEED     ?= 0
 FAULTY_TOKENS ?= 1000000
 PART          ?= 0/8
+CASES         ?= quick
 DOCS_VENV     ?= .venv-docs
 RELEASE_VENV  ?= .venv-release
 EXTRAS        ?=
@@ -44,7 +45,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 export PYTHONDONTWRITEBYTECODE ?= 1
 
-.PHONY: help playground docs plots notebooks release demo test quick lint types tests interpreted checked vllm fuzz hostile faults guard mutations check hosts soak warmup format bench clean
+.PHONY: help playground docs plots notebooks release demo test quick lint types tests interpreted checked vllm fuzz hostile faults guard mutations check tiers hosts soak warmup format bench clean
 
 help: ## what can be made
 	@sed -n '1,15s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -116,7 +117,7 @@ $(HOSTS_VENV)/.llama: $(HOSTS_VENV)/.made
 demo: $(VENV)/.demo ## generate JSON with a small model, unconstrained beside constrained
 	@MODEL='$(MODEL)' SCHEMA='$(SCHEMA)' $(BIN)/python examples/demo.py
 
-test: lint types warmup quick interpreted ## a few minutes: what a change must pass before it is shown to anybody
+test: lint types warmup quick interpreted ## six minutes on two cores: what a change must pass before it is shown to anybody
 	@echo "the quick checks passed; make check runs all of them"
 
 check: lint types warmup tests checked vllm ## everything that has to hold before a change is merged, at full counts
@@ -166,7 +167,7 @@ tests: $(VENV)/.test warmup
 
 interpreted: $(VENV)/.test
 	@echo "== kernels interpreted (NUMBA_DISABLE_JIT=1)"
-	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(PYTEST) -m kernel $(PYTEST_ARGS)
+	@CDPLUGIN_TESTS=$(CASES) NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(PYTEST) -m kernel $(PYTEST_ARGS)
 
 checked: $(VENV)/.test
 	@echo "== kernels with checked bounds (NUMBA_BOUNDSCHECK=1)"
@@ -193,7 +194,13 @@ faults: $(VENV)/.test
 mutations: $(VENV)/.test ## break a line of a kernel at a time: the tests have to notice
 	@$(BIN)/python tests/mutations/run.py
 
-soak: check hostile fuzz faults ## make check, and all that keeps hostile requests harmless, many times over (hours)
+tiers: $(VENV)/.test warmup ## time the tests, and list in tests/slow.json those that make test leaves out
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not slow and not model' --junitxml=build/quick.xml || true
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m kernel --junitxml=build/interpreted.xml || true
+	@$(BIN)/python tests/tiers.py quick=build/quick.xml interpreted=build/interpreted.xml
+
+soak: CASES := all
+soak: check interpreted hostile fuzz faults ## make check, and all that keeps hostile requests harmless, many times over (hours)
 	@echo "soaked"
 
 vllm: ## the tests that start a real vLLM, on the CPU

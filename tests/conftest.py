@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
+import tiers  # noqa: E402 - from the tests folder
 
 try:
     from hypothesis import HealthCheck, settings
@@ -24,11 +26,15 @@ else:
 collect_ignore = ["fuzz/test_faults.py", "hostile/test_hostile.py", "test_forking.py"] if sys.platform == "win32" else []
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Everything in tests/kernels also runs interpreted and with checked bounds (see `make test`)."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Everything in tests/kernels also runs interpreted and with checked bounds; `make test` leaves out what takes long."""
     for item in items:
         if (ROOT / "tests" / "kernels") in item.path.parents:
             item.add_marker(pytest.mark.kernel)
+    if os.environ.get("CDPLUGIN_TESTS") == "quick":
+        left_out = tiers.slow("interpreted" if os.environ.get("NUMBA_DISABLE_JIT") == "1" else "quick")
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
+        items[:] = [item for item in items if item.nodeid not in left_out]
 
 
 @pytest.fixture(scope="session")

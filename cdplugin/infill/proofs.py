@@ -220,12 +220,12 @@ class Proofs:
         try:
             # other slots are planned with few tokens: a mask has what the lattices know of, as `set` does
             if is_ruled and not self._is_brief:
-                doubtful = self._answers.possible(self._parts, self._hole, doubtful, self._is_brief)
+                doubtful = self._possible(doubtful)
             doubtful = self._open_widely(start, seen, doubtful)
             before = len(doubtful)
             doubtful = self._open_for_some(start, doubtful)
             if len(doubtful) and not self._is_brief:
-                doubtful = self._answers.possible(self._parts, self._hole, doubtful, self._is_brief, by_first=True)
+                doubtful = self._possible(doubtful, by_first=True)
                 if before > _FEW_TOKENS:
                     doubtful = self._open_for_some(start, doubtful)
             if self._canvas is not None:
@@ -261,9 +261,9 @@ class Proofs:
                         self._openings.learn(self._found[0])
                 elif not is_ruled and len(doubtful):
                     is_ruled = True
-                    doubtful = self._answers.possible(self._parts, self._hole, doubtful, self._is_brief)
+                    doubtful = self._possible(doubtful)
             if len(doubtful) and self._is_brief:  # last, so that a limit that is crossed there costs nothing else
-                doubtful = self._answers.possible(self._parts, self._hole, doubtful, self._is_brief, by_first=True)
+                doubtful = self._possible(doubtful, by_first=True)
         except LimitExceeded:
             pass
         return undecided + len(doubtful)
@@ -441,7 +441,7 @@ class Proofs:
         doubtful = [tokens for classes in lists for _, tokens in classes] or [np.zeros(0, np.int64)]
         possible = np.zeros(32 * len(self._row), bool)
         is_long = self._is_brief and len(self._elements) > FEW_PLACES  # all facts would take a second
-        possible[self._answers.possible(self._parts, self._hole, np.concatenate(doubtful), self._is_brief, is_long)] = True
+        possible[self._possible(np.concatenate(doubtful), by_first=is_long)] = True
         for classes in lists:
             classes[:] = [(cursor, tokens) for cursor, tokens in classes if possible[tokens].all()]
 
@@ -452,6 +452,10 @@ class Proofs:
         if self._parts[self._hole].slot:
             return self._tail.follows(cursor)
         return self._rests.find(cursor, self._tail) is not None
+
+    def _possible(self, tokens: np.ndarray, by_first: bool = False) -> np.ndarray:
+        """Those of some tokens that the loose lattice does not rule out (:meth:`Answers.possible`)."""
+        return self._answers.possible(self._parts, self._hole, tokens, self._is_brief, by_first)
 
     def _is_taken(self, cursor: int, tokens: np.ndarray) -> bool:
         """Whether the tokens of a class are proven, and so added to the row."""

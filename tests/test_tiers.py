@@ -1,0 +1,34 @@
+"""What ``make test`` leaves to ``make check`` (``slow.json``) exists, and JUnit files are read as pytest names tests."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import tiers
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.mark.parametrize("tier", tiers.LIMITS)
+def test_what_is_left_out_exists(tier: str) -> None:
+    left_out = tiers.slow(tier)
+    assert left_out
+    for node in left_out:
+        path, *names = node.partition("[")[0].split("::")
+        source = (ROOT / path).read_text(encoding="utf-8")
+        for name in names:
+            assert re.search(rf"\b(def|class) {name}\b|\b{name} = ", source), f"{node}: make tiers lists it again"
+
+
+def test_node_ids_are_those_of_pytest(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    report.write_text(
+        '<testsuites><testsuite><testcase classname="tests.test_tiers" name="test_a[x]" time="2.5"/>'
+        '<testcase classname="tests.fuzz.test_fuzz_calls.TestCalls" name="runTest" time="0.25"/></testsuite></testsuites>'
+    )
+    assert tiers.timed(report) == {
+        "tests/test_tiers.py::test_a[x]": 2.5,
+        "tests/fuzz/test_fuzz_calls.py::TestCalls::runTest": 0.25,
+    }
