@@ -75,9 +75,9 @@ class Expander:
     """Gives an arena the rules of families' members when the parser first predicts them.
 
     One per arena: numbers of members that the static tables do not have are the arena's own. ``n_static_rules``,
-    ``n_static_dots``: how many rules and dots these tables have; ``n_rules``, ``n_dots``: with those made so far, which follow
-    them in the arena's tables. ``numbers``: those of the IR's nonterminals, with the members that it notes; ``members``: the
-    other members, by number.
+    ``n_static_dots``, ``n_static_nonterminals``: how many of each these tables have; ``n_rules``, ``n_dots``: with those made
+    so far, which follow them in the arena's tables. ``numbers``: those of the IR's nonterminals, with the members that it
+    notes; ``members``: the other members, by number.
     """
 
     def __init__(self, rules: RuleSet, arena: Arena) -> None:
@@ -87,6 +87,7 @@ class Expander:
         self.numbers = rules.number
         self._symbol = {number: symbol for symbol, number in self.numbers.items()}
         self._nullable = arena.tables[layout.NULLABLE].tolist()
+        self.n_static_nonterminals = len(self._nullable)
         self.n_static_dots = self.n_dots = len(arena.tables[layout.DOT_SYMBOL])
         self.n_static_rules = self.n_rules = len(arena.tables[layout.RULE_LISTS]) // 2
         self._n_corners = len(arena.tables[layout.CORNER_LISTS]) // 2

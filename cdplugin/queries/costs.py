@@ -219,9 +219,12 @@ class Costs:
         fresh: list[tuple[int, int]] = []
         self._arena.spend(_RULE_WORK * (n - self._n_entries))
         dots = tables[layout.RULE_LISTS][2 * self._n_entries : 2 * n : 2]
-        if len(dots) > _FEW_RULES and self._n_entries == 0 and self._settle(dots):
-            self._unlisted, self._n_entries = dots.copy(), n
-            return
+        n_static = n if expander is None else expander.n_static_rules
+        if n_static > _FEW_RULES and self._n_entries == 0 and self._settle(dots[:n_static]):
+            self._unlisted, self._n_entries = dots[:n_static].copy(), n_static
+            dots = dots[n_static:]
+            if not len(dots):
+                return
         self._list_rules()
         if len(dots) > _FEW_RULES:
             fresh, dots = self._take_in(dots), dots[:0]
@@ -229,6 +232,7 @@ class Costs:
         rules: list[tuple[int, list[int], int]] = []
         for dot in dots.tolist():
             left, right = int(lefts[dot]), symbols[dot : _end_of(symbols, dot)].tolist()
+            right = [self._representative(symbol, left) for symbol in right]
             rules.append((left, right, total(self._lexeme(-2 - symbol) for symbol in right if symbol < 0)))
         self._n_entries = n  # nothing raises from here on: rules are taken in as a whole
         self._add(rules, fresh)
@@ -284,6 +288,9 @@ class Costs:
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         flat = symbols[np.repeat(dots - offsets[:-1], lengths) + np.arange(offsets[-1])]
         lefts = tables[layout.DOT_LEFT][dots]
+        expander: Any = self._arena.expand
+        for at in np.flatnonzero(flat >= expander.n_static_nonterminals).tolist() if expander is not None else ():
+            flat[at] = self._representative(int(flat[at]), int(lefts[rule_of[at]]))
         is_lexeme = flat < 0
         lexemes, which = np.unique(flat[is_lexeme], return_inverse=True)
         lexeme_costs = np.array([self._lexeme(-2 - symbol) for symbol in lexemes.tolist()], np.int64)
@@ -307,6 +314,16 @@ class Costs:
         self._sums += sums.tolist()
         fresh = (missing == 0) & (sums < _ENDLESS)
         return list(zip(np.minimum(sums, LONG)[fresh].tolist(), lefts[fresh].tolist(), strict=True))
+
+    def _representative(self, symbol: int, left: int) -> int:
+        """The symbol whose cost counts where one stands in a rule of ``left``: for a member that stands for any number of them,
+        one whose texts are about as long (:meth:`cdplugin.ir.Family.representative`).
+        """
+        expander: Any = self._arena.expand
+        if expander is None or symbol < expander.n_static_nonterminals:
+            return symbol
+        self._arena.spend(_ITEM_WORK)
+        return int(expander.representative(symbol, left))
 
     def _grow(self, n: int) -> None:
         """Know nonterminals up to ``n``; those that derive the empty string cost nothing."""

@@ -135,6 +135,24 @@ def test_names_come_once_and_the_shortest_ending_has_all() -> None:
     assert sorted(json.loads(text)) == sorted(names)
 
 
+@pytest.mark.parametrize("n", [40, 80])
+@pytest.mark.parametrize("begun", [b"", b'{"further":[1],"inner":{"name_3":12,"more":[{}],'])
+def test_an_ending_has_all_names_of_an_object_inside_others(begun: bytes, n: int) -> None:
+    """What is left of an inner object is estimated by all names that are missing, or the search looks everywhere else first."""
+    names = [f"name_{i}" for i in range(n)]
+    schema: object = {"type": "object", "properties": dict.fromkeys(names, INTEGER), "required": names}
+    for _ in range(2):
+        schema = {"type": "object", "properties": {"inner": schema, "other": {"type": "boolean"}}, "required": ["inner"]}
+    grammar = cd.Compiler(VOCAB).compile(cd.JsonSchema(schema, property_order="any"))
+    matcher = grammar.matcher()
+    for byte in begun:
+        mask_of(matcher)
+        assert matcher.accept_token(byte)
+    text = b"".join(TOKENS[t] for t in [*matcher.tokens, *matcher.shortest_completion()] if t != len(TOKENS) - 1)
+    validator = pytest.importorskip("jsonschema").Draft202012Validator(schema)
+    validator.validate(json.loads(text))
+
+
 def test_names_that_are_left_are_what_was_not_written() -> None:
     """Every byte that may come next, at each place of names written in any order, of a hundred that share beginnings."""
     rng = random.Random(5)
