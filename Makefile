@@ -28,7 +28,7 @@ FUZZ          ?= 50
 FUZZ_SEED     ?= 0
 FAULTY_TOKENS ?= 1000000
 PART          ?= 0/8
-CASES         ?= quick
+TIER          ?= --tier interpreted
 DOCS_VENV     ?= .venv-docs
 RELEASE_VENV  ?= .venv-release
 EXTRAS        ?=
@@ -151,7 +151,7 @@ playground: $(VENV)/.demo ## a local page that shows what a schema or grammar al
 
 quick: $(VENV)/.test warmup
 	@echo "== tests, quick"
-	@CDPLUGIN_TESTS=quick $(BIN)/python -m pytest $(PYTEST) -m 'not slow and not model' $(PYTEST_ARGS)
+	@CDPLUGIN_TESTS=quick $(BIN)/python -m pytest $(PYTEST) -m 'not slow and not model' --tier quick $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	@echo "== ruff"; $(BIN)/ruff check .
@@ -167,7 +167,7 @@ tests: $(VENV)/.test warmup
 
 interpreted: $(VENV)/.test
 	@echo "== kernels interpreted (NUMBA_DISABLE_JIT=1)"
-	@CDPLUGIN_TESTS=$(CASES) NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(PYTEST) -m kernel $(PYTEST_ARGS)
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(PYTEST) -m kernel $(TIER) $(PYTEST_ARGS)
 
 checked: $(VENV)/.test
 	@echo "== kernels with checked bounds (NUMBA_BOUNDSCHECK=1)"
@@ -195,11 +195,11 @@ mutations: $(VENV)/.test ## break a line of a kernel at a time: the tests have t
 	@$(BIN)/python tests/mutations/run.py
 
 tiers: $(VENV)/.test warmup ## time the tests, and list in tests/slow.json those that make test leaves out
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m 'not slow and not model' --junitxml=build/quick.xml || true
-	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m kernel --junitxml=build/interpreted.xml || true
+	@CDPLUGIN_TESTS=quick $(BIN)/python -m pytest $(PYTEST) -m 'not slow and not model' --junitxml=build/quick.xml || true
+	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(PYTEST) -m kernel --junitxml=build/interpreted.xml || true
 	@$(BIN)/python tests/tiers.py quick=build/quick.xml interpreted=build/interpreted.xml
 
-soak: CASES := all
+soak: TIER :=
 soak: check interpreted hostile fuzz faults ## make check, and all that keeps hostile requests harmless, many times over (hours)
 	@echo "soaked"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,13 +25,17 @@ else:
 collect_ignore = ["fuzz/test_faults.py", "hostile/test_hostile.py", "test_forking.py"] if sys.platform == "win32" else []
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tier", choices=list(tiers.LIMITS), help="leave out what tests/slow.json lists for this tier")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Everything in tests/kernels also runs interpreted and with checked bounds; `make test` leaves out what takes long."""
     for item in items:
         if (ROOT / "tests" / "kernels") in item.path.parents:
             item.add_marker(pytest.mark.kernel)
-    if os.environ.get("CDPLUGIN_TESTS") == "quick":
-        left_out = tiers.slow("interpreted" if os.environ.get("NUMBA_DISABLE_JIT") == "1" else "quick")
+    if tier := config.getoption("--tier"):
+        left_out = tiers.slow(tier)
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
         items[:] = [item for item in items if item.nodeid not in left_out]
 
