@@ -259,7 +259,7 @@ def compare(results: dict[str, dict[str, Any]]) -> dict[str, dict[str, dict[str,
 
 
 def show(results: dict[str, dict[str, Any]], ratios: dict[str, dict[str, dict[str, Any]]]) -> None:
-    """The table of perf/README.md."""
+    """The table of perf/logbook.md."""
     columns = [*(f"{runs} run{'s' * (runs > 1)}" for runs in CUMULATIVE), *KNOWN]
     print(f"| task | engine | {' | '.join(columns)} | compile, p50 | warm µs: p50 | p99 | cold µs: p50 | p99 |")
     print("|---|---|" + "---:|" * (len(columns) + 5))

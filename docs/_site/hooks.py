@@ -1,5 +1,5 @@
-"""What the site has beside docs/: the changelog, SECURITY.md, CONTRIBUTING.md, perf/README.md with its results, the examples,
-the notebooks; and a place in the navigation for every host's page.
+"""What the site has beside docs/: the changelog, SECURITY.md, CONTRIBUTING.md, perf/README.md and perf/logbook.md with their
+results, the examples, the notebooks; and a place in the navigation for every host's page.
 
 Pages link to those files as they lie in the repository (``../SECURITY.md``), so that the links work there too; here they are
 turned into links to the pages made from them.
@@ -21,6 +21,7 @@ PAGES = {
     "SECURITY.md": "security.md",
     "CONTRIBUTING.md": "contributing.md",
     "perf/README.md": "benchmarks.md",
+    "perf/logbook.md": "logbook.md",
     "README.md": "index.md",
 }
 """Files of the repository → pages of the site."""
