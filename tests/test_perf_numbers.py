@@ -1,4 +1,4 @@
-"""perf/README.md against the files that it is of: commands exist, headline numbers are theirs, every file of results is named."""
+"""perf/README.md against the files that it is of: commands exist, headline numbers are theirs, every file is named."""
 
 from __future__ import annotations
 
