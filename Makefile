@@ -43,7 +43,6 @@ PYTEST := -q -n $(JOBS) --dist worksteal --durations=25
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-export PYTHONDONTWRITEBYTECODE ?= 1
 
 .PHONY: help playground docs plots notebooks release demo test quick lint types tests interpreted checked vllm fuzz hostile faults guard mutations check tiers hosts soak warmup format bench clean
 
@@ -228,3 +227,4 @@ bench: $(VENV)/.test ## a twentieth of the MaskBench development half, three eng
 
 clean: ## remove the environment and caches of the tools
 	rm -rf $(VENV) $(VLLM_VENV) $(HOSTS_VENV) .venv-gpu .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
+	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,12 +24,48 @@ else:
     settings.load_profile("house")
 
 
+def _parsers_when_asked() -> None:
+    """jsonschema checks ``iri`` with a package that makes 38 parsers when it is imported, three seconds in each process, and asks
+    one of them: each is made when it is asked first.
+    """
+    try:
+        import lark
+    except ImportError:
+        return
+
+    class WhenAsked:
+        def __init__(self, *args: Any, **options: Any) -> None:
+            self.parser = functools.cache(lambda: made(*args, **options))
+
+        def parse(self, *args: Any, **options: Any) -> Any:
+            return self.parser().parse(*args, **options)
+
+    made, lark.Lark = lark.Lark, WhenAsked
+    try:
+        importlib.import_module("rfc3987_syntax")
+    except ImportError:
+        pass
+    finally:
+        lark.Lark = made
+
+
+_parsers_when_asked()
+
 # they fork, or set limits of a process
 collect_ignore = ["fuzz/test_faults.py", "hostile/test_hostile.py", "test_forking.py"] if sys.platform == "win32" else []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tier", choices=list(tiers.LIMITS), help="leave out what tests/slow.json lists for this tier")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With ``-m kernel``, files that have no such test are not even imported: theirs bring PyTorch and transformers."""
+    if config.getoption("markexpr") != "kernel" or collection_path.suffix != ".py":
+        return None
+    if (ROOT / "tests" / "kernels") in collection_path.parents or "mark.kernel" in collection_path.read_text(encoding="utf-8"):
+        return None
+    return True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
