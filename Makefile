@@ -44,7 +44,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-.PHONY: help playground docs plots notebooks release demo test quick lint types tests interpreted checked vllm fuzz hostile faults guard mutations check tiers hosts soak warmup format bench clean
+.PHONY: help playground docs plots notebooks release demo test quick lint types tests interpreted warmup-checked checked vllm-environment vllm fuzz hostile faults guard mutations check tiers hosts soak warmup format bench clean
 
 help: ## what can be made
 	@sed -n '1,15s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -168,9 +168,10 @@ interpreted: $(VENV)/.test
 	@echo "== kernels interpreted (NUMBA_DISABLE_JIT=1)"
 	@NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(PYTEST) -m kernel $(TIER) $(PYTEST_ARGS)
 
-checked: $(VENV)/.test
-	@echo "== kernels with checked bounds (NUMBA_BOUNDSCHECK=1)"
-	@NUMBA_BOUNDSCHECK=1 $(BIN)/cdplugin warmup
+warmup-checked: $(VENV)/.test
+	@echo "== kernels with checked bounds (NUMBA_BOUNDSCHECK=1)"; NUMBA_BOUNDSCHECK=1 $(BIN)/cdplugin warmup
+
+checked: warmup-checked
 	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest $(PYTEST) -m kernel $(PYTEST_ARGS)
 
 fuzz: $(VENV)/.test warmup ## mutated specs, calls in any order, threads, injected faults; FUZZ=50: so many times what the tests do
@@ -186,8 +187,8 @@ guard: $(VENV)/.test warmup ## a part of hostile, fuzz and faults: about twenty 
 	@$(MAKE) --no-print-directory fuzz FUZZ=2
 	@$(MAKE) --no-print-directory faults FAULTY_TOKENS=5000
 
-faults: $(VENV)/.test
-	@echo "== walks with injected faults, checked bounds"; NUMBA_BOUNDSCHECK=1 $(BIN)/cdplugin warmup
+faults: warmup-checked
+	@echo "== walks with injected faults, checked bounds"
 	@NUMBA_BOUNDSCHECK=1 $(BIN)/python tests/fuzz/faulty_walk.py --tokens $(FAULTY_TOKENS)
 
 mutations: $(VENV)/.test ## break a line of a kernel at a time: the tests have to notice
@@ -201,6 +202,9 @@ tiers: $(VENV)/.test warmup ## time the tests, and list in tests/slow.json those
 soak: TIER :=
 soak: check interpreted hostile fuzz faults ## make check, and all that keeps hostile requests harmless, many times over (hours)
 	@echo "soaked"
+
+vllm-environment: # where vLLM cannot be installed, make vllm says so
+	-@$(MAKE) --no-print-directory $(VLLM_VENV)/.test
 
 vllm: ## the tests that start a real vLLM, on the CPU
 	@echo "== vLLM"
