@@ -39,6 +39,7 @@ class Derivatives:
         self.spellable = None if spellable is None else frozenset(spellable)
         self.empty = self.number(("empty",))
         self.epsilon = self.number(("epsilon",))
+        self.nullable_memo: dict[int, bool] = {}
         self.alive_memo: dict[int, bool] = {self.empty: False, self.epsilon: True}
         self.derived: dict[tuple[int, int], int] = {}
         # masks of bytes that no leaf tells apart: these have equal derivatives
@@ -122,6 +123,11 @@ class Derivatives:
 
     def nullable(self, n: int) -> bool:
         """Does ``n`` match the empty string?"""
+        if n not in self.nullable_memo:
+            self.nullable_memo[n] = self._nullable(n)
+        return self.nullable_memo[n]
+
+    def _nullable(self, n: int) -> bool:
         op, *args = self.nodes[n]
         if op == "literals":
             return b"" in args[0]

@@ -60,7 +60,10 @@ class NaiveLexing:
         self.rules = [(len(ir.names), (ir.start,)), *self.productive(ir.rules)]
         self.skips = set(ir.skips.values())
         self.columns: list[Column] = []
+        self.waiting: list[dict[int, list[Item]]] = []  # the items of each column by the symbol after the dot
         self.numbers: dict[Column, int] = {}
+        self.closed: dict[frozenset[Item], int] = {}  # the number of the column of some items
+        self.stepped: dict[tuple[frozenset[Thread], int], frozenset[Thread]] = {}
 
     def productive(self, rules: Sequence[tuple[int, tuple[int, ...]]]) -> list[tuple[int, tuple[int, ...]]]:
         """The rules that derive some text."""
@@ -83,33 +86,46 @@ class NaiveLexing:
 
     def column(self, seeds: Iterable[Item]) -> int:
         """The number of the column of some items: predict and complete until nothing is new."""
-        items = set(seeds)
-        while True:
-            new = set()
-            for rule, dot, origin in items:
-                left, right = self.rules[rule]
-                if dot == len(right):
-                    new |= self.moved(items if origin == HERE else self.columns[origin], {left}, origin)
-                elif right[dot] >= 0:
-                    new |= {(r, 0, HERE) for r, (other, _) in enumerate(self.rules) if other == right[dot]}
-                elif self.may_be_empty(right[dot]):
-                    new.add((rule, dot + 1, origin))
-            if new <= items:
-                break
-            items |= new
+        seeds = frozenset(seeds)
+        if seeds not in self.closed:
+            self.closed[seeds] = self.close(seeds)
+        return self.closed[seeds]
+
+    def close(self, seeds: Iterable[Item]) -> int:
+        items: set[Item] = set()
+        waiting: dict[int, list[Item]] = {}
+        ended = set()  # what began here, too
+        agenda = list(seeds)
+        while agenda:
+            item = agenda.pop()
+            if item in items:
+                continue
+            items.add(item)
+            rule, dot, origin = item
+            left, right = self.rules[rule]
+            if dot == len(right):
+                if origin == HERE:
+                    ended.add(left)
+                    agenda += [(r, d + 1, o) for r, d, o in waiting.get(left, ())]
+                else:
+                    agenda += self.moved(origin, {left})
+                continue
+            waiting.setdefault(right[dot], []).append(item)
+            if right[dot] >= 0:
+                agenda += [(r, 0, HERE) for r, (other, _) in enumerate(self.rules) if other == right[dot]]
+            if right[dot] in ended or right[dot] < 0 and self.may_be_empty(right[dot]):
+                agenda.append((rule, dot + 1, origin))
         closed = frozenset(items)
         if closed not in self.numbers:
             self.numbers[closed] = len(self.columns)
             self.columns.append(closed)
+            self.waiting.append(waiting)
         return self.numbers[closed]
 
-    def moved(self, column: Iterable[Item], symbols: set[int], number: int) -> set[Item]:
-        """The items of a column (of that number) that wait for one of some symbols, after it."""
-        return {
-            (rule, dot + 1, number if origin == HERE else origin)
-            for rule, dot, origin in column
-            if dot < len(self.rules[rule][1]) and self.rules[rule][1][dot] in symbols
-        }
+    def moved(self, number: int, symbols: Iterable[int]) -> set[Item]:
+        """The items of a column that wait for one of some symbols, after it."""
+        waiting = [item for symbol in symbols for item in self.waiting[number].get(symbol, ())]
+        return {(rule, dot + 1, number if origin == HERE else origin) for rule, dot, origin in waiting}
 
     def may_be_empty(self, symbol: int) -> bool:
         return symbol not in self.terminals and self.derivatives.nullable(self.starts[~symbol])
@@ -122,7 +138,7 @@ class NaiveLexing:
             bare = Place(place.column)
             skips = frozenset(lexemes & self.skips)
             return bare if all(self.ir.skips.get(x) in skips for x in self.expected(bare)) else Place(place.column, skips)
-        seeds = self.moved(self.columns[place.column], lexemes, place.column)
+        seeds = self.moved(place.column, lexemes)
         return Place(self.column(seeds)) if seeds else None
 
     def united(self, threads: Iterable[Thread]) -> frozenset[Thread]:
@@ -176,8 +192,10 @@ class NaiveLexing:
             self.longer[left] = left != self.derivatives.epsilon and any(alive(step(left, byte)) for byte in range(256))
         return self.longer[left]
 
-    def step(self, threads: Iterable[Thread], byte: int) -> frozenset[Thread]:
-        return self.united(t for thread in threads for t in self.step_thread(thread, byte))
+    def step(self, threads: frozenset[Thread], byte: int) -> frozenset[Thread]:
+        if (threads, byte) not in self.stepped:
+            self.stepped[threads, byte] = self.united(t for thread in threads for t in self.step_thread(thread, byte))
+        return self.stepped[threads, byte]
 
     def step_thread(self, thread: Thread, byte: int) -> list[Thread]:
         derive, alive = self.derivatives.step, self.derivatives.alive
