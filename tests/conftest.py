@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,8 +26,8 @@ else:
 
 
 def _parsers_when_asked() -> None:
-    """jsonschema checks ``iri`` with a package that makes 38 parsers when it is imported, three seconds in each process, and asks
-    one of them: each is made when it is asked first.
+    """jsonschema checks ``iri`` with a package that makes 38 parsers when it is imported, three seconds in each process. One of
+    them is asked: each is made when it is asked first.
     """
     try:
         import lark
@@ -57,6 +58,8 @@ collect_ignore = ["fuzz/test_faults.py", "hostile/test_hostile.py", "test_forkin
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tier", choices=list(tiers.LIMITS), help="leave out what tests/slow.json lists for this tier")
+    parser.addoption("--write-passed", metavar="FILE", help="list the tests that passed with as many cases as make check tries")
+    parser.addoption("--leave-passed", metavar="FILE", help="leave out the tests that such a file lists")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -73,10 +76,33 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if (ROOT / "tests" / "kernels") in item.path.parents:
             item.add_marker(pytest.mark.kernel)
-    if tier := config.getoption("--tier"):
-        left_out = tiers.slow(tier)
+    left_out = tiers.slow(tier) if (tier := config.getoption("--tier")) else frozenset()
+    if passed := config.getoption("--leave-passed"):
+        left_out |= frozenset(json.loads(Path(passed).read_text(encoding="utf-8")))
+    if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left_out])
         items[:] = [item for item in items if item.nodeid not in left_out]
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Each report says whether its test has tried all cases: ``make check`` after ``make test`` need not repeat those."""
+    report = (yield).get_result()
+    report.tried_all = call.when == "call" and report.passed and not tiers.tried_fewer(item.nodeid, item.path)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if getattr(report, "tried_all", False):
+        _passed.append(report.nodeid)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if (path := session.config.getoption("--write-passed")) and not hasattr(session.config, "workerinput"):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(json.dumps(sorted(_passed), indent=1) + "\n", encoding="utf-8")
+
+
+_passed: list[str] = []
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from naive import Naive
+from tiers import counted
 
 import cdplugin as cd
 from cdplugin import expr
@@ -36,14 +37,13 @@ def cases(full: int, slow: int, quick: int | None = None) -> int:
     """How many cases to try: ``full`` in ``make check``, ``quick`` in ``make test`` (default: a fifth of ``full``, at least
     ``slow``), ``slow`` with kernels interpreted or with checked bounds.
     """
-    if SLOW:
-        return slow
-    return full if not QUICK else min(full, max(slow, -(-full // 5))) if quick is None else quick
+    few = min(full, max(slow, -(-full // 5))) if quick is None else quick
+    return counted(slow if SLOW else few if QUICK else full, full)
 
 
 def at_least(full: int, few: int) -> int:
     """How many comparisons a test must come to at least: ``full`` in ``make check``, ``few`` where there are fewer cases."""
-    return few if SLOW or QUICK else full
+    return counted(few if SLOW or QUICK else full, full)
 
 
 def vocabulary(tokens: Iterable[bytes | None] = (), *, all_bytes: bool = True) -> cd.Vocabulary:

@@ -113,7 +113,7 @@ class NaiveLexing:
             waiting.setdefault(right[dot], []).append(item)
             if right[dot] >= 0:
                 agenda += [(r, 0, HERE) for r, (other, _) in enumerate(self.rules) if other == right[dot]]
-            if right[dot] in ended or right[dot] < 0 and self.may_be_empty(right[dot]):
+            if right[dot] in ended or (right[dot] < 0 and self.may_be_empty(right[dot])):
                 agenda.append((rule, dot + 1, origin))
         closed = frozenset(items)
         if closed not in self.numbers:

@@ -31,3 +31,20 @@ def test_node_ids_are_those_of_pytest(tmp_path: Path) -> None:
         "tests/test_tiers.py::test_a[x]": 2.5,
         "tests/fuzz/test_fuzz_calls.py::TestCalls::runTest": 0.25,
     }
+
+
+def test_what_tries_fewer_cases_is_noted(request: pytest.FixtureRequest) -> None:
+    """The second time, ``.ci/run`` leaves out what has tried all cases."""
+    node = request.node
+    assert tiers.counted(5, 5) == 5 and not tiers.tried_fewer(node.nodeid, node.path)
+    assert tiers.counted(1, 5) == 1 and tiers.tried_fewer(node.nodeid, node.path)
+    assert not tiers.tried_fewer(node.nodeid + "[x]", node.path)
+
+
+def test_what_tries_fewer_cases_when_it_is_imported_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "_fewer", set())
+    for phase in ("", "tests/test_a.py::test_b (setup)"):
+        monkeypatch.setenv("PYTEST_CURRENT_TEST", phase)
+        tiers._fewer.clear()
+        (lambda: tiers.counted(1, 5))()
+        assert tiers.tried_fewer("tests/test_tiers.py::test_c", Path(__file__))

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -18,6 +19,24 @@ FILE = ROOT / "tests" / "slow.json"
 QUICK_SECONDS = 1.0
 INTERPRETED_SECONDS = 2.0
 LIMITS = {"quick": QUICK_SECONDS, "interpreted": INTERPRETED_SECONDS}
+
+
+_fewer: set[str] = set()
+
+
+def counted(chosen: int, full: int) -> int:
+    """``chosen``, how many cases the caller's caller tries of ``full``. Where these are fewer, the test is noted; while it is
+    imported or set up, its file.
+    """
+    if chosen != full:
+        node, _, phase = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")
+        _fewer.add(node if phase == "(call)" else sys._getframe(2).f_code.co_filename)
+    return chosen
+
+
+def tried_fewer(node: str, path: Path) -> bool:
+    """Whether a test that has run tried fewer cases than in ``make check``."""
+    return node.replace("\x00", "(null)") in _fewer or str(path) in _fewer
 
 
 def slow(tier: str) -> frozenset[str]:
