@@ -253,6 +253,10 @@ class Family(Generic[Value]):
         """About how many members follow this one at least. Only a hint: a short ending is looked for where it is small."""
         return 0
 
+    def least_bytes(self, value: Value) -> int:
+        """A lower bound of the bytes of a member's texts: what is longer than what is known makes no rules."""
+        return 0
+
 
 class GrammarIR:
     """Rules over lexemes.

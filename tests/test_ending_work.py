@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
+from pathlib import Path
 
+import numpy as np
 import pytest
 from engine_tools import cases, ir_of, vocabulary
 from naive import Naive, random_grammar, random_tokens
@@ -17,6 +20,7 @@ from cdplugin.queries import completion, costs, measures
 from cdplugin.queries.measures import total
 
 VOCAB = vocabulary([b"ab", b'":', b'{"', b"<pa", b"meter"])
+MASKBENCH = Path(__file__).resolve().parents[2] / "shared" / "maskbench" / "dev.jsonl.gz"
 
 
 def ending(spec: cd.Spec, text: bytes, most_work: int = 100_000_000) -> list[int]:
@@ -52,6 +56,50 @@ def test_many_names_of_many_kinds_in_any_order(n: int, kinds: int) -> None:
     found = ending(cd.JsonSchema(schema, property_order="any"), b"", 40_000_000)
     text = b"".join(VOCAB.tokens[token] or b"" for token in found)
     assert json.loads(text) == dict.fromkeys(properties, "") and len(text) == sum(map(len, properties)) + 6 * n + 1
+
+
+@pytest.mark.parametrize("n", [20, 60])
+@pytest.mark.parametrize(
+    ("required", "found"), [((), b"}}}"), (("image", "name2"), b',"name2":{}}}}'), (("image", "name2", "name9"), None)]
+)
+def test_only_names_that_may_be_shortest_get_rules(required: tuple[str, ...], found: bytes | None, n: int) -> None:
+    """Names of many kinds in any order: all of them, and what may follow each, had rules made to see which is the shortest."""
+    kinds = {f"name{i}": {"type": "object", "properties": {f"x{i}": {"type": "integer"}}} for i in range(n)}
+    service = {
+        "type": "object",
+        "properties": {**kinds, "image": {"type": "string"}},
+        "patternProperties": {"^x-": {}},
+        "required": list(required),
+        "additionalProperties": False,
+    }
+    services = {"type": "object", "additionalProperties": service}
+    schema = {"type": "object", "properties": {"services": services}}
+    tokens = ending(cd.JsonSchema(schema, property_order="any"), b'{"services":{"a":{"image":"x"', 2_500_000)
+    text = b"".join(VOCAB.tokens[token] or b"" for token in tokens)
+    assert text == found or (found is None and len(text) == 2 * len(b',"name2":{}') + 3)
+
+
+@pytest.mark.skipif(not MASKBENCH.exists(), reason="needs ../shared/maskbench")
+def test_ways_that_are_kept_are_taken_where_shorter_ones_are_promised_later() -> None:
+    """A way of 29 bytes was kept before rules came that promise 15 bytes: the search tried everything of less than 29 first."""
+    with gzip.open(MASKBENCH, "rt") as lines:
+        schema = next(json.loads(line)["schema"] for line in lines if line.startswith('{"id":"Github_hard---o83844"'))
+    grammar = cd.Compiler(VOCAB).compile(cd.JsonSchema(schema, property_order="any"))
+    rng = random.Random(3)
+    bits = np.zeros((1, (VOCAB.size + 31) // 32), np.int32)
+    for _ in range(7):
+        matcher = grammar.matcher()
+        for _ in range(25):
+            before = grammar.counters()["work"]
+            matcher.shortest_completion()
+            assert grammar.counters()["work"] - before <= 25_000_000
+            for _ in range(rng.randrange(1, 6)):
+                matcher.fill_next_token_bitmask(bits)
+                allowed = [byte for byte in range(256) if bits[0, byte >> 5] >> (byte & 31) & 1]
+                usual = [byte for byte in allowed if chr(byte).isalnum() or chr(byte) in '{}[]",:_-']
+                if not allowed:
+                    break
+                assert matcher.accept_token(rng.choice(usual or allowed))
 
 
 def test_rules_that_come_while_an_ending_is_estimated_count() -> None:

@@ -131,6 +131,13 @@ class Expander:
         family, value = self._family(nonterminal)
         return family.remaining(value)
 
+    def least_bytes(self, nonterminal: int) -> int:
+        """A lower bound of the bytes of a nonterminal's texts, as its family puts it; 0 where it has none."""
+        if not self._is_member(nonterminal):
+            return 0
+        family, value = self._family(nonterminal)
+        return family.least_bytes(value)
+
     def family(self, nonterminal: int) -> Family | None:
         """The family that a nonterminal is a member of."""
         return self._family(nonterminal)[0] if self._is_member(nonterminal) else None

@@ -29,7 +29,7 @@ from cdplugin.queries.successors import leave_out, successors
 from cdplugin.vocab.vocabulary import Vocabulary, once_for_a_vocabulary
 
 _MOST_KEPT = 50_000  # cursors whose endings are kept
-_PLACE_BYTES = 400  # of such a cursor: two places in tables
+_PLACE_BYTES = 460  # of such a cursor: two places in tables, and its length
 _GREED = (2, 8)  # weights of the estimate: a short ending, else any ending
 _SHORT_PART = 4  # one part in so many of the work is for a short one, where lexemes track their values
 
@@ -159,7 +159,7 @@ class Endings:
         self.costs = Costs(arena, Measures(arena))  # estimates in bytes
         self._generous: Costs | None = None
         self._next: dict[int, Edge] = {}  # on a way that was found
-        self._length: dict[int, int] = {}  # in bytes, to the end of that way
+        self._length: dict[int, tuple[int, int]] = {}  # in bytes, to the end of that way; how often costs had fallen till then
         self._words: dict[int, bytes | None] = {}  # of expressions: a shortest word
         self._word_bytes = 0
         self._text_bytes = 0  # of the texts in ``_next``
@@ -353,8 +353,10 @@ class Endings:
             cost = len(self._text(edge)) if by_tokens or isinstance(edge, bytes) else 1
             left = FAR if len(edges) > _MANY_EDGES else self._estimate(after, demand=False)
             unknown = left >= FAR
-            if unknown or self.costs.is_bound:
-                left = max(0 if unknown else left, estimate - cost, 0)
+            if unknown:
+                left = max(estimate - cost, self.costs.at_least(after) if len(edges) <= _MANY_EDGES else 0)
+            elif self.costs.is_bound:
+                left = max(left, estimate - cost)
             elif cost + left <= estimate:
                 nearest = min(nearest or left, left)
             found.append((edge, after, cost, left, unknown))
@@ -366,11 +368,14 @@ class Endings:
         return looked, len(found) == len(edges)
 
     def _estimate(self, cursor: int, demand: bool = True) -> int:
-        known = self._length.get(cursor)
-        if known is None:
-            return self.costs.of_cursor(cursor, demand)
-        self.costs.is_bound = False
-        return known
+        """Bytes that are left from a cursor: of the way that is kept, unless rules came since that promise a shorter one. That
+        way is still taken when the search comes to it: to look for the shorter one may take all its work.
+        """
+        known, n_lowered = self._length.get(cursor, (FAR, 0))
+        if known < FAR and n_lowered == self.costs.n_lowered:
+            self.costs.is_bound = False
+            return known
+        return min(known, self.costs.of_cursor(cursor, demand))
 
     def _text(self, edge: bytes | int) -> bytes:
         """The bytes that an edge stands for."""
@@ -392,7 +397,7 @@ class Endings:
             before, edge = came[cursor]
             edges.append(edge)
             length += len(self._text(edge))
-            self._length[before] = length
+            self._length[before] = length, self.costs.n_lowered
             self._next[before] = (edge, cursor)
             self._text_bytes += len(edge) if isinstance(edge, bytes) else 0
             cursor = before

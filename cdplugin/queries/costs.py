@@ -30,8 +30,8 @@ from cdplugin.queries.measures import Budget, Measures, ShortestMatches, total
 _PLACE_BYTES, _RULE_BYTES = 150, 450  # measured: an entry of a table; a rule or a nonterminal with its lists
 
 # Units of work (Limits.max_step_work), measured, of what is done in Python: looking at what follows a nonterminal, at an item
-# there, at a lexeme of a lexer state, and taking in one rule.
-_CLOSING_WORK, _ITEM_WORK, _LEXEME_WORK, _RULE_WORK = 1_500, 200, 80, 400
+# there, at a lexeme of a lexer state, taking in one rule, and reading where one stands.
+_CLOSING_WORK, _ITEM_WORK, _LEXEME_WORK, _RULE_WORK, _PLACE_WORK = 1_500, 200, 80, 400, 40
 _ENDLESS = 1 << 61  # of a rule with a lexeme that nothing matches: more than others sum up to
 _SLACK = 8  # bytes by which what has to differ is longer than the shortest that there is
 _FEW_RULES = 50  # up to so many are taken in one by one
@@ -42,7 +42,7 @@ class Costs:
     """Estimates for one arena, in bytes; each is computed once. The caller holds the arena's lock.
 
     ``differing``: texts that have to differ from those before them are taken to be longer than the shortest, which is soon used
-    up. So a search goes on where it has begun.
+    up. So a search goes on where it has begun. ``n_lowered``: how often rules came that made something cheaper.
     """
 
     def __init__(self, arena: Arena, measures: Measures, *, differing: bool = False) -> None:
@@ -66,6 +66,7 @@ class Costs:
         self._unlisted = np.zeros(0, np.int64)  # where rules begin that ``_cost`` knows, and the lists above do not
         self._stale = False  # whether some cost has become lower since others were computed from it
         self._demand = True
+        self.n_lowered = 0
         self.is_bound = False  # whether the last answer is only a lower bound, because of some & or ~
         self._bounds: set[int] = set()  # the pairs of which that is so
         self._unsure = False  # whether something was computed from what was not known to end
@@ -86,6 +87,7 @@ class Costs:
         self.is_bound = False
         self._load()
         if self._stale:
+            self.n_lowered += 1
             self._forget()
             self._stale = self._unsure = False
         if cursor >> 32:
@@ -97,6 +99,31 @@ class Costs:
             else:
                 best = min(best, self._pair(pair >> 32, self._arena.lexer_state(pair & layout.LOW_32)))
         return best
+
+    def at_least(self, cursor: int) -> int:
+        """A lower bound of :meth:`of_cursor` by what is known of the rows that the lexemes of a cursor lead to; no rules are
+        made.
+        """
+        return min((self._pair_at_least(row, state) for row, state in self._arena.pairs(cursor)), default=0)
+
+    def _pair_at_least(self, row: int, state: int) -> int:
+        if state == self._arena.of_row(row, parser_layout.R_START):
+            return self._row_at_least(row)
+        least = FAR
+        for bytes_left, record in self._ways(state)[0]:
+            if bytes_left >= least:
+                break
+            lexemes = self._arena.tables[layout.LEXEMES]
+            is_skip, symbol = bool(lexemes[record + layout.X_IS_SKIP]), int(lexemes[record + layout.X_SYMBOL])
+            del lexemes
+            after = row if is_skip else self._arena.call_known(kernels.OP_SCAN, row, symbol)
+            least = min(least, total((bytes_left, 0 if after is None else self._row_at_least(after))))
+        return least
+
+    def _row_at_least(self, row: int) -> int:
+        """A lower bound of :meth:`of_row` for which no rules are made."""
+        places = self._places(self._arena.of_row(row, parser_layout.R_ITEMS))
+        return min((total((self._at_least(dot), self._of_end.get(node, 0))) for dot, node in places), default=0)
 
     @property
     def nbytes(self) -> int:
@@ -361,14 +388,14 @@ class Costs:
         """The cost of a nonterminal in a rule of ``left``. Makes late rules, those near an end first, until some derivation
         ends.
 
-        Members that follow one of their own family and are no nearer to an end come last. An object with 20 properties in any
+        Members that follow one of their own family and are no nearer to an end come last, with all that stands in one rule with
+        them: the value of a name that need not come. An object with 20 properties in any
         order has a million of these, and none tells what a required property may hold. Each member that gets rules moves the
         others of its family back by one. Otherwise all subsets of an object's names would come before an inner object with
         more names.
         """
         expander: Any = self._arena.expand
-        if expander is not None:
-            nonterminal = expander.representative(nonterminal, left)
+        nonterminal = self._representative(nonterminal, left)
         self._grow(nonterminal + 1)
         if self._cost[nonterminal] < FAR or not self._demand:
             self._unsure = self._unsure or self._cost[nonterminal] >= FAR
@@ -396,15 +423,15 @@ class Costs:
                     heappush(waiting, (is_late[symbol], distance(symbol), -next(order), symbol))
                     continue
                 for rule in self._rules_of[symbol] if self._cost[symbol] >= FAR else ():
-                    for part in self._rules[rule][1]:
-                        if part < 0 or self._cost[part] < FAR:
-                            continue
+                    parts = [part for part in self._rules[rule][1] if part >= 0 and self._cost[part] >= FAR]
+                    wanted = [part for part in parts if is_late.get(part, True)]
+                    late = bool(wanted) and (is_late[symbol] or self._is_late(parts, symbol))
+                    for part in parts:
                         wanted_by.setdefault(part, []).append(symbol)
-                        if is_late.get(part, True):
-                            late = expander is not None and expander.is_no_nearer(part, symbol)
-                            if not late or part not in is_late:
-                                is_late[part] = late
-                                pending.append(part)
+                    for part in wanted:
+                        if part not in is_late or not late:
+                            is_late[part] = late
+                            pending.append(part)
             if not waiting:
                 return FAR
             late, known, age, member = heappop(waiting)
@@ -420,8 +447,14 @@ class Costs:
                 made[expander.family(member)] += 1
                 expander(member)
                 self._load()
+            is_late[member] = False
             pending.append(member)
         return self._cost[nonterminal]
+
+    def _is_late(self, parts: list[int], symbol: int) -> bool:
+        """Whether one of some parts of a rule of ``symbol`` is of its family, and no nearer to an end."""
+        expander: Any = self._arena.expand
+        return expander is not None and any(expander.is_no_nearer(part, symbol) for part in parts)
 
     def _rest(self, dot: int) -> int:
         """What the symbols from a dot to the end of its rule cost."""
@@ -450,23 +483,58 @@ class Costs:
         known = self._of_row.get(row)
         if known is None:
             items = self._arena.of_row(row, parser_layout.R_ITEMS)
-            edges = self._edges(items)
-            self._close([node for _, node in edges])
-            known = min((total((rest, self._of_end.get(node, FAR))) for rest, node in edges), default=FAR)
+            known = self._least_of(items) if self._demand and self._arena.expand is not None else self._of_all(items)
             if known < FAR:
                 self._of_row[row] = known
         return known
 
+    def _of_all(self, items: int) -> int:
+        """What kernel items (a ``K_ITEMS`` value) cost at least, to the end of the text."""
+        edges = self._edges(items)
+        self._close([node for _, node in edges])
+        return min((total((rest, self._of_end.get(node, FAR))) for rest, node in edges), default=FAR)
+
+    def _least_of(self, items: int) -> int:
+        """:meth:`_of_all`, where that makes rules: only of items that may cost the least."""
+        found = FAR
+        for least, dot, node in sorted((self._at_least(dot), dot, node) for dot, node in self._places(items)):
+            if least >= found:
+                break
+            if total((least, self._of_end.get(node, 0))) >= found:
+                continue
+            rest = self._rest(dot)
+            if rest < found:
+                self._close([node])
+                found = min(found, total((rest, self._of_end.get(node, FAR))))
+        return found
+
     def _edges(self, items: int) -> list[tuple[int, int]]:
         """For kernel items (a ``K_ITEMS`` value): the cost of the rest of the rule, and what is completed then."""
-        out = []
-        for item in self._arena.sequence(items):
-            dot = item >> 32
-            if dot == parser_layout.SKIP_ITEM_DOT:
-                continue
-            rest = self._rest(dot)  # rules may be made: the tables are others then
-            out.append((rest, int(self._arena.tables[layout.DOT_LEFT][dot]) << 32 | (item & layout.LOW_32)))
-        return out
+        return [(self._rest(dot), node) for dot, node in self._places(items)]
+
+    def _places(self, items: int) -> list[tuple[int, int]]:
+        """For kernel items (a ``K_ITEMS`` value): the dot, and what is completed at the end of its rule."""
+        lefts = self._arena.tables[layout.DOT_LEFT]
+        places = [(item >> 32, item & layout.LOW_32) for item in self._arena.sequence(items)]
+        self._arena.spend(_PLACE_WORK * len(places))
+        return [(dot, int(lefts[dot]) << 32 | origin) for dot, origin in places if dot != parser_layout.SKIP_ITEM_DOT]
+
+    def _at_least(self, dot: int) -> int:
+        """A lower bound of :meth:`_rest` for which no rules are made: of what is not known, what its family says."""
+        known = self._of_rest.get(dot)
+        if known is not None:
+            return known
+        expander: Any = self._arena.expand
+        symbols = self._arena.tables[layout.DOT_SYMBOL]
+        least = 0
+        for symbol in symbols[dot : _end_of(symbols, dot)].tolist():
+            if symbol < 0:
+                least += self._lexeme(-2 - symbol)
+            elif symbol < len(self._cost) and self._cost[symbol] < FAR:
+                least += self._cost[symbol]
+            else:
+                least += expander.least_bytes(symbol)
+        return min(least, FAR)
 
     def _close(self, roots: list[int]) -> None:
         """Know the cost after completing each of ``roots`` (nonterminal, origin): everything that they lead to is looked at

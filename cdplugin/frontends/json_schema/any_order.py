@@ -20,7 +20,7 @@ from cdplugin.expr import EMPTY, Expr, cat, literal, literals
 from cdplugin.frontends.json_schema.bracketed import Bracketed, Frame
 from cdplugin.frontends.json_schema.distinct import ByteNode, common_length, with_text
 from cdplugin.frontends.json_schema.distinct_values import Hashed
-from cdplugin.frontends.json_schema.members import BitSet, Entry, Further
+from cdplugin.frontends.json_schema.members import MEMBER_BYTES, BitSet, Entry, Further
 from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.ir import GrammarIR, Part, Productive, Symbol, Texts, TrackedLexeme, ValueReader
 
@@ -280,6 +280,9 @@ class ManyMembers(Bracketed[_State]):
 
     def remaining(self, value: _State) -> int:
         return max(self._missing(value.left), self._low - value.count)
+
+    def least_bytes(self, value: _State) -> int:
+        return MEMBER_BYTES * self.remaining(value) + 1
 
     def _missing(self, left: tuple[int, ...]) -> int:
         """How many required names are still to come."""

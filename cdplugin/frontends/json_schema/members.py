@@ -110,6 +110,10 @@ class BitSet(int):
 _Place = tuple[bool, int, int, int, tuple[int, ...], Seen | bool]
 
 
+MEMBER_BYTES = 4
+"""Bytes of a member at least, besides its name: two quotes, a colon, a value."""
+
+
 class Members(Bracketed[_Place]):
     """The members of an object and its closing brace, after ``seen`` names (a bit set), ``count`` members in all.
 
@@ -129,7 +133,8 @@ class Members(Bracketed[_Place]):
         self._entries = entries
         self._further = further
         self._ordered = ordered
-        self._required = sum(1 << i for i, entry in enumerate(entries) if entry.required)
+        self._required_bytes = {1 << i: MEMBER_BYTES + len(entry.name) for i, entry in enumerate(entries) if entry.required}
+        self._required = sum(self._required_bytes)
         self._conditions = (1 << n_conditions) - 1
         self._final: tuple[Productive, _Usable] | None = None
         self._n_groups = max((more.group for more in further), default=-1) + 1
@@ -209,6 +214,16 @@ class Members(Bracketed[_Place]):
     def remaining(self, value: _Place) -> int:
         _, seen, count, met, _, _ = value
         return max(self._missing(seen).bit_count() + (self._conditions & ~met).bit_count(), self._low - count)
+
+    def least_bytes(self, value: _Place) -> int:
+        missing = self._missing(value[1])
+        others = self._low - value[2] - missing.bit_count()
+        least = 1 + MEMBER_BYTES * max(others, 0)
+        while missing:
+            lowest = missing & -missing
+            least += self._required_bytes[lowest]
+            missing ^= lowest
+        return least
 
     def whole(self, productive: Productive) -> Whole | None:
         """Each required member once, and for each that the bounds and conditions ask for one of every other kind."""
