@@ -11,23 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from cdplugin.expr import EPSILON, REPEAT_OP, Expr, alt, cat, literal, literals, repeat
+from cdplugin.expr import alt, cat, literal, literals
 from cdplugin.frontends.bnf.tree import ALT, CHARS, EXPR, REF, REPEAT, SEQ, TEXT, Grammar, Node
-from cdplugin.frontends.productive import arden, leaves_first
+from cdplugin.frontends.regular import MOST_NODES, Regular, leaves_first, repeated, solution
 from cdplugin.regex.alphabet import UTF8
 from cdplugin.walks import fold
-
-_MOST_COUNT = 1 << 20
-"""Largest product of counts."""
-MOST_NODES = 2_000
-"""Size of the largest expression that a rule is folded into."""
-
-
-class Regular(NamedTuple):
-    """An expression and its size, counted as a tree."""
-
-    expr: Expr
-    size: int
 
 
 class Folded(NamedTuple):
@@ -97,21 +85,6 @@ def combine(node: Node, parts: list[Regular], folded: dict[str, Regular]) -> Reg
     return None
 
 
-def repeated(expression: Expr, low: int, high: int | None) -> Expr:
-    """``expression`` so many times. A repetition of one is one where no count is left out: ``(x{1,3}){2}`` is ``x{2,6}``.
-
-    From ``k a`` to ``k b`` and from ``(k + 1) a`` to ``(k + 1) b`` leave no gap if they do not for the smallest ``k``.
-    """
-    if expression.op != REPEAT_OP or high == 0:
-        return repeat(expression, low, high)
-    inner, a, b = expression.args
-    gapless = high == low or a <= 1 or (low >= 1 and (b is None or low * (b - a) >= a - 1))
-    if not gapless:
-        return repeat(expression, low, high)
-    most = None if high is None or b is None else high * b
-    return repeat(inner, low * a, most) if max(low * a, most or 0) <= _MOST_COUNT else repeat(expression, low, high)
-
-
 def _only(joined: list[Regular]) -> Regular | None:
     return joined[0] if len(joined) == 1 else None
 
@@ -144,20 +117,6 @@ def join_alternatives(parts: Iterable[tuple[Regular, Node]]) -> list[Regular]:
 
 
 def _self_recursive(body: Node, name: str, folded: dict[str, Regular]) -> Regular | None:
-    """The least solution of a rule that leads to itself at one end, also where the loop matches the empty text."""
+    """The least solution of a rule that leads to itself at one end."""
     rights = [branch.args if branch.op == SEQ else (branch,) for branch in (body.args if body.op == ALT else (body,))]
-    split = arden(rights, lambda node: node.op == REF and node.args[0] == name)
-    if split is None:
-        return None
-    loops, ends, at_left = split
-    joined: list[Regular] = []
-    for items in loops + ends:
-        parts = [part for item in items if (part := regular(item, folded)) is not None]
-        run = _only(join_sequence(parts)) if len(parts) == len(items) else None
-        if run is None:
-            return None
-        joined.append(run)
-    loop = repeated(alt(*(run.expr for run in joined[: len(loops)])), 0, None) if loops else EPSILON
-    end = alt(*(run.expr for run in joined[len(loops) :]))
-    size = sum(run.size for run in joined) + 1
-    return None if size > MOST_NODES else Regular(cat(end, loop) if at_left else cat(loop, end), size)
+    return solution(rights, lambda node: node.op == REF and node.args[0] == name, lambda node: regular(node, folded))

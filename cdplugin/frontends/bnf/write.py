@@ -11,11 +11,12 @@ from difflib import get_close_matches
 
 from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.expr import ALL_BYTES, EPSILON, Expr, byte_mask, repeat
-from cdplugin.frontends.bnf.fold import Folded, Regular, combine, join_alternatives, join_sequence, regular, repeated
+from cdplugin.frontends.bnf.fold import Folded, combine, join_alternatives, join_sequence, regular
 from cdplugin.frontends.bnf.rule_options import RuleOptions
 from cdplugin.frontends.bnf.tree import ALT, DISPATCH, REF, REPEAT, SEQ, TOKENS, Dispatch, Grammar, Node, references
 from cdplugin.frontends.free_text import dispatch_text, dispatch_tokens
 from cdplugin.frontends.productive import Productive
+from cdplugin.frontends.regular import Regular, repeated
 from cdplugin.frontends.repeats import SymbolRepeats
 from cdplugin.ir import GrammarIR, Symbol, TokenSet
 from cdplugin.limits import Limits, at_most

@@ -11,13 +11,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from cdplugin.bits import members
-from cdplugin.expr import ALT_OP, BYTES_OP, CAT_OP, EPSILON_OP, LITERALS_OP, Expr, alt, byte_class, cat, nullable, repeat
+from cdplugin.expr import ALT_OP, BYTES_OP, CAT_OP, LITERALS_OP, Expr, byte_class, nullable
 from cdplugin.frontends.lark.byte_sets import Bytes
-from cdplugin.frontends.productive import arden, leaves_first
+from cdplugin.frontends.regular import Regular, leaves_first, solution
 from cdplugin.ir import EXACT, LONGEST, GrammarIR, Symbol
 
-MOST_NODES = 2_000
-"""Size of the largest expression that rules are folded into."""
 _MOST_RULES = 10_000
 _MOST_TEXTS = 1_000
 _NUMBER = byte_class(b"-0123456789").args[0]
@@ -61,16 +59,16 @@ def folded(ir: GrammarIR, rights: Rights, start: Symbol) -> Expr | None:
         return None
     if not _lexemes_are_exact(ir, {part for symbol in mentioned for right in rights[symbol] for part in right if part < 0}):
         return None
-    done: dict[Symbol, tuple[Expr, int]] = {}
+    done: dict[Symbol, Regular] = {}
 
     def solve(symbol: Symbol) -> bool:
-        found = _solved(ir, rights[symbol], symbol, done)
+        found = solution(rights[symbol], symbol.__eq__, lambda part: Regular(ir.lexemes[~part], 1) if part < 0 else done[part])
         if found is not None:
             done[symbol] = found
         return found is not None
 
     leaves_first(mentioned, solve)
-    return done[start][0] if start in done else None
+    return done[start].expr if start in done else None
 
 
 def _reached(ir: GrammarIR, rights: Rights, start: Symbol) -> dict[Symbol, set[Symbol]] | None:
@@ -117,24 +115,3 @@ def _texts(expression: Expr) -> Sequence[bytes] | None:
     if expression.op == CAT_OP and all(part.op == LITERALS_OP and len(part.args) == 1 for part in expression.args):
         return [b"".join(part.args[0] for part in expression.args)]
     return None
-
-
-def _solved(
-    ir: GrammarIR, rights: Sequence[Sequence[Symbol]], symbol: Symbol, done: Mapping[Symbol, tuple[Expr, int]]
-) -> tuple[Expr, int] | None:
-    """The texts of a rule from those of the rules that it mentions, and their size."""
-    split = arden(rights, symbol.__eq__)
-    if split is None:
-        return None
-    loops, ends, at_left = split
-    size = 1
-    joined: list[Expr] = []
-    for parts in loops + ends:
-        known = [(ir.lexemes[~part], 1) if part < 0 else done[part] for part in parts]
-        size += sum(n for _, n in known) + 1
-        if size > MOST_NODES:
-            return None
-        joined.append(cat(*(part for part, _ in known)))
-    loop = [repeat(alt(*joined[: len(loops)]))] if loops else []
-    end = alt(*joined[len(loops) :])
-    return cat(*(part for part in ([end, *loop] if at_left else [*loop, end]) if part.op != EPSILON_OP)), size
