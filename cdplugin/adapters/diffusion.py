@@ -226,25 +226,25 @@ def fill_in(
             ids = torch.tensor([*prompt(before + base, after), *part.written])
             scores = sampler.noisy(_logits(model, ids, torch.tensor([-1]))[:, :size])[0]
             token = int(scores.argmax())
-            taken = surely(session.close, place) if token in ends else surely(session.insert, place, token)
-            if taken:
-                if token in ends:
+            if not _take(session, place, token, ends):
+                allowed = unpack(session.mask(place), size)
+                can_close = surely(session.close, place)
+                if can_close:
+                    session.undo()
+                allowed[ends] = can_close
+                if not bool(allowed.any()):
                     break
-                continue
-            allowed = unpack(session.mask(place), size)
-            can_close = surely(session.close, place)
-            if can_close:
-                session.undo()
-            allowed[ends] = can_close
-            if not bool(allowed.any()):
-                break
-            token = int(scores.masked_fill(~allowed, -torch.inf).argmax())
+                token = int(scores.masked_fill(~allowed, -torch.inf).argmax())
+                if not _take(session, place, token, ends):
+                    break
             if token in ends:
-                session.close(place)
-                break
-            if not surely(session.insert, place, token):
                 break
     return session.complete()
+
+
+def _take(session: InfillSession, place: int, token: int, ends: Sequence[int]) -> bool:
+    """Write a token at the end of a gap, or close the gap where it is an end token; whether the grammar allows it."""
+    return surely(session.close, place) if token in ends else surely(session.insert, place, token)
 
 
 __all__ = ["GAP", "ORDERS", "Canvas", "diffuse", "fill_in", "unpack"]

@@ -57,6 +57,27 @@ def up_to(words: Sequence[str], ends: Sequence[str] | None) -> Expr | None:
     automaton = _Automaton(words)
     if len(automaton.children) > _MOST_NODES:
         return None
+    rows, targets = _rows(automaton, ends)
+    if len(targets) > _MOST_TARGETS:
+        return None
+    for state in sorted(rows, reverse=True):  # children have higher numbers than their parents
+        if state not in targets:
+            _replace(rows, state, [automaton.parent[state]])
+    for state in sorted(targets, reverse=True):
+        loops = rows[state].pop(state, None)
+        if loops is not None:
+            loop, size = _either(loops)
+            for expressions in rows[state].values():
+                expressions[:] = [(cat(repeat(loop), e), size + 1 + n) for e, n in expressions]
+        if state:
+            _replace(rows, state, [other for other in targets if other in rows and other != state])
+        if any(sum(n for _, n in expressions) > _MOST_NODES for row in rows.values() for expressions in row.values()):
+            return None
+    return _either(rows[0].get(_DONE, []))[0]
+
+
+def _rows(automaton: _Automaton, ends: Sequence[str] | None) -> tuple[dict[int, Row], set[int]]:
+    """What leads where from each state in which no word is complete, and those of them that not only their parents lead to."""
     rows: dict[int, Row] = {}
     targets = {0}
     for state in range(len(automaton.children)):
@@ -81,23 +102,7 @@ def up_to(words: Sequence[str], ends: Sequence[str] | None) -> Expr | None:
         if ends is None:
             row.setdefault(_DONE, []).append((EPSILON, 1))
         rows[state] = row
-    targets = {state for state in targets if state in rows}
-    if len(targets) > _MOST_TARGETS:
-        return None
-    for state in sorted(rows, reverse=True):  # children have higher numbers than their parents
-        if state not in targets:
-            _replace(rows, state, [automaton.parent[state]])
-    for state in sorted(targets, reverse=True):
-        loops = rows[state].pop(state, None)
-        if loops is not None:
-            loop, size = _either(loops)
-            for expressions in rows[state].values():
-                expressions[:] = [(cat(repeat(loop), e), size + 1 + n) for e, n in expressions]
-        if state:
-            _replace(rows, state, [other for other in targets if other in rows and other != state])
-        if any(sum(n for _, n in expressions) > _MOST_NODES for row in rows.values() for expressions in row.values()):
-            return None
-    return _either(rows[0].get(_DONE, []))[0]
+    return rows, targets & rows.keys()
 
 
 def _replace(rows: dict[int, Row], state: int, users: Sequence[int]) -> None:

@@ -13,7 +13,7 @@ refused.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import NamedTuple, NoReturn
 
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
@@ -102,46 +102,35 @@ class LookAhead:
         if not node.looks and (node.op != CAT or rest.word is rest.later):
             return self._plain(node, rest)
         if node.op == WORD:
-            begins = cat(self._one(self._word, False), self.any.first)
-            ends = alt(EPSILON, cat(self._one(self._word, True), self.any.first))
-            after_none, after_word = (ends, begins) if node.args[1] else (begins, ends)
-            return Rest(
-                self._restrict(rest.first, after_none, False),
-                self._restrict(rest.later, after_none, False),
-                self._restrict(rest.word, after_word, False),
-            )
+            return self._restricted(rest, self._boundary(is_denied=node.args[1]), False)
         if node.op == LOOK:
             ahead = yield node.args[0], self.any
-            negated = node.args[1]
-            later = self._restrict(rest.later, ahead.later, negated)
-            same = rest.later is rest.word and ahead.later is ahead.word
-            return Rest(
-                self._restrict(rest.first, ahead.first, negated),
-                later,
-                later if same else self._restrict(rest.word, ahead.word, negated),
-            )
-        if node.op == CAT:
-            items = list(node.args)
-            while items:
-                plain = []
-                while items and not items[-1].looks:
-                    plain.append(items.pop())
-                    if rest.word is not rest.later:
-                        break  # the last character tells
-                if plain:
-                    rest = yield sequence(plain[::-1]), rest
-                if items:
-                    rest = yield items.pop(), rest
-            return rest
+            return self._restricted(rest, ahead, node.args[1])
         if node.op == ALT:
             plain = [child for child in node.args if not child.looks]
-            branches = []
+            rests = []
             for child in [*([choice(plain)] if plain else []), *(child for child in node.args if child.looks)]:
-                branches.append((yield child, rest))
-            first = alt(*(b.first for b in branches))
-            later = first if all(b.first is b.later for b in branches) else alt(*(b.later for b in branches))
-            same = all(b.word is b.later for b in branches)
-            return Rest(first, later, later if same else alt(*(b.word for b in branches)))
+                rests.append((yield child, rest))
+            return _any_of(rests)
+        return (yield from (self._sequence if node.op == CAT else self._repetition)(node, rest))
+
+    def _sequence(self, node: Node, rest: Rest) -> _Steps:
+        """From the last part to the first; parts without look-aheads that stand together at once."""
+        items = list(node.args)
+        while items:
+            plain = []
+            while items and not items[-1].looks:
+                plain.append(items.pop())
+                if rest.word is not rest.later:
+                    break  # the last character tells
+            if plain:
+                rest = yield sequence(plain[::-1]), rest
+            if items:
+                rest = yield items.pop(), rest
+        return rest
+
+    def _repetition(self, node: Node, rest: Rest) -> _Steps:
+        """Copy by copy, from the last to the first."""
         assert node.op == REPEAT
         child, low, high = node.args
         if rest == self.any:
@@ -152,13 +141,24 @@ class LookAhead:
             self._refuse(child, f"look-ahead inside a repetition of more than {_MOST_COPIES}")
         after = rest
         for _ in range(high - low):
-            longer = yield child, rest
-            later = alt(after.later, longer.later)
-            same = after.later is after.word and longer.later is longer.word
-            rest = Rest(alt(after.first, longer.first), later, later if same else alt(after.word, longer.word))
+            rest = _any_of([after, (yield child, rest)])
         for _ in range(low):
             rest = yield child, rest
         return rest
+
+    def _boundary(self, is_denied: bool) -> Rest:
+        r"""How the rest begins at ``\b``, or where that is denied, at ``\B``."""
+        begins = cat(self._one(self._word, False), self.any.first)
+        ends = alt(EPSILON, cat(self._one(self._word, True), self.any.first))
+        other, word = (ends, begins) if is_denied else (begins, ends)
+        return Rest(other, other, word)
+
+    def _restricted(self, rest: Rest, ahead: Rest, negated: bool) -> Rest:
+        """``rest`` where it is also what ``ahead`` says, or is not."""
+        later = self._restrict(rest.later, ahead.later, negated)
+        same = rest.later is rest.word and ahead.later is ahead.word
+        word = later if same else self._restrict(rest.word, ahead.word, negated)
+        return Rest(self._restrict(rest.first, ahead.first, negated), later, word)
 
     def _restrict(self, rest: Expr, ahead: Expr, negated: bool) -> Expr:
         if ahead is self.alphabet.any_text:
@@ -260,6 +260,14 @@ class LookAhead:
     def _refuse(self, node: Node, message: str, error: type[GrammarError] = UnsupportedError) -> NoReturn:
         text = f"not supported: {message}" if error is UnsupportedError else message
         raise error_at(self.source, position_of(node), text, error)
+
+
+def _any_of(rests: Sequence[Rest]) -> Rest:
+    """What one of several rests allows."""
+    first = alt(*(rest.first for rest in rests))
+    later = first if all(rest.first is rest.later for rest in rests) else alt(*(rest.later for rest in rests))
+    word = later if all(rest.word is rest.later for rest in rests) else alt(*(rest.word for rest in rests))
+    return Rest(first, later, word)
 
 
 def position_of(root: Node) -> int:

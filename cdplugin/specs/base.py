@@ -163,7 +163,7 @@ class JsonObject(PlainSpec):
         self.options = Options(whitespace=whitespace)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
-        return json_schema.compile_json_object(self.options, limits, ir)
+        return json_schema.compile_schema({"type": "object"}, self.options, limits, ir)
 
     @staticmethod
     def characters() -> list[Expr]:

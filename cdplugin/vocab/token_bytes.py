@@ -148,14 +148,7 @@ def decode_each(strings: list[str], decoder: dict[str, Any] | None, label: str) 
             fused = True
         elif raw is not None or bytes_of:
             raise refuse(f"{kind} after bytes were decoded is not supported")
-        elif kind == "Replace":
-            pattern = step["pattern"].get("String")
-            if pattern is None:
-                raise refuse("Replace with a regular expression is not supported")
-            if fused and len(pattern) != 1:
-                raise refuse("Replace across tokens is not supported")
-            strings = [s.replace(pattern, step["content"]) for s in strings]
-        elif fused:
+        elif fused and kind != "Replace":
             raise refuse(f"{kind} after Fuse is not supported")
         elif kind == "ByteLevel":
             raw, fused = byte_level(strings), True
@@ -163,19 +156,32 @@ def decode_each(strings: list[str], decoder: dict[str, Any] | None, label: str) 
             for i, s in enumerate(strings):
                 if len(s) == 6 and (piece := _PIECE.fullmatch(s)):
                     bytes_of[i] = bytes([int(piece[1], 16)])
-        elif kind == "Metaspace":
-            strings = [s.replace(step["replacement"], " ") for s in strings]
-        elif kind == "Strip":
-            strings = [_strip(s, step["content"], step["start"], step["stop"]) for s in strings]
-        elif kind == "WordPiece":
-            strings = [_word_piece(s, step["prefix"], step["cleanup"]) for s in strings]
         else:
-            raise refuse(f"{kind} is not supported: what a token stands for depends on its neighbours")
+            strings = list(map(_change_of_each(step, fused, refuse), strings))
     if raw is None:
         raw = [s.encode("utf-8", "surrogatepass") for s in strings]
         for index, value in bytes_of.items():
             raw[index] = value
     return raw
+
+
+def _change_of_each(step: dict[str, Any], fused: bool, refuse: Callable[[str], VocabularyError]) -> Callable[[str], str]:
+    """How a decoder's step changes each token's text. Raises what ``refuse`` makes where that depends on other tokens."""
+    kind = step["type"]
+    if kind == "Replace":
+        pattern = step["pattern"].get("String")
+        if pattern is None:
+            raise refuse("Replace with a regular expression is not supported")
+        if fused and len(pattern) != 1:
+            raise refuse("Replace across tokens is not supported")
+        return lambda s: s.replace(pattern, step["content"])
+    if kind == "Metaspace":
+        return lambda s: s.replace(step["replacement"], " ")
+    if kind == "Strip":
+        return lambda s: _strip(s, step["content"], step["start"], step["stop"])
+    if kind == "WordPiece":
+        return lambda s: _word_piece(s, step["prefix"], step["cleanup"])
+    raise refuse(f"{kind} is not supported: what a token stands for depends on its neighbours")
 
 
 def loses_text(pre_tokenizer: dict[str, Any] | None) -> bool:

@@ -7,8 +7,8 @@ lexemes, ``layout`` puts the whitespace. Schemas in which nothing is to be merge
 rules in ``usual`` alone: less is done, and the same comes out.
 """
 
-from cdplugin.frontends.json_schema.compile import check_schema, compile_json_object, compile_schema
+from cdplugin.frontends.json_schema.compile import check_schema, compile_schema
 from cdplugin.frontends.json_schema.options import USUAL, Options
 from cdplugin.frontends.json_schema.strings import characters
 
-__all__ = ["USUAL", "Options", "characters", "check_schema", "compile_json_object", "compile_schema"]
+__all__ = ["USUAL", "Options", "characters", "check_schema", "compile_schema"]

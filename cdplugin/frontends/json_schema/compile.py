@@ -62,27 +62,31 @@ def compile_schema(
         document, size, names = schema, surveyed.size, surveyed.names
     else:
         document, size = load_schema(schema, limits, names)
-    first = ir or GrammarIR()
-    first.count_text(size, limits)
+    into = ir or GrammarIR()
+    spent, n_rules = into.spent, len(into.rules)
+    into.count_text(size, limits)
+
+    def again() -> GrammarIR:
+        """Where an attempt begins that follows another: as the first one did, with what was spent."""
+        if ir is not None:
+            del ir.rules[n_rules:]
+            return ir
+        new = GrammarIR()
+        new.spent = spent
+        return new
+
     if ir is None and WITH_SHORTCUT and options is USUAL and type(document) is dict and UNUSUAL.isdisjoint(names):
         is_small = max(_MOST_AT_FIRST, size) <= min(limits.max_rules, limits.max_lexemes)
-        if is_small and write_usual(document, limits, first, _first_writer()):
-            return first
-        first, spent = GrammarIR(), first.spent
-        first.spent = spent
-    effort = Effort(limits, size, first.spent)
-    n_rules = len(first.rules)
-    if size >= _SHARED_AT_ONCE and not _ALTERNATIVES.isdisjoint(names):
-        return _compile(share_equal_parts(document), options, limits, first, effort.again())
-    try:
-        return _compile(document, options, limits, first, effort)
-    except MultipliesError:
-        if ir is None:
-            ir = GrammarIR()
-            ir.spent = first.spent
-        else:
-            del ir.rules[n_rules:]
-        return _compile(share_equal_parts(document), options, limits, ir, effort.again())
+        if is_small and write_usual(document, limits, into, _first_writer()):
+            return into
+        into = again()
+    effort = Effort(limits, size, spent)
+    if size < _SHARED_AT_ONCE or _ALTERNATIVES.isdisjoint(names):
+        try:
+            return _compile(document, options, limits, into, effort)
+        except MultipliesError:
+            into = again()
+    return _compile(share_equal_parts(document), options, limits, into, effort.again())
 
 
 def check_schema(schema: Any, limits: Limits) -> None:
@@ -116,11 +120,6 @@ def _first_writer() -> _Writer:
         writer = _Writer(reader, layout_of(*_USUAL_LAYOUT), USUAL, limits, ir, Effort(limits, 0, ir.spent), None)
         writer.write_place(())
     return writer
-
-
-def compile_json_object(options: Options | None = None, limits: Limits | None = None, ir: GrammarIR | None = None) -> GrammarIR:
-    """Any JSON object."""
-    return compile_schema({"type": "object"}, options, limits, ir)
 
 
 class _Writer(Objects, Arrays):

@@ -125,7 +125,7 @@ class Shaper:
         self._unevaluated: Unevaluated | None = None
         if reader.has_unevaluated:
             logician = self._logician
-            self._unevaluated = Unevaluated(reader, logician.complement, logician.conjunction, logician.disjoint, self.count)
+            self._unevaluated = Unevaluated(reader, logician.conjunction, logician.disjoint, self.count)
             logician.matters_to = self._unevaluated.matters_to
 
     def release(self) -> None:

@@ -67,13 +67,12 @@ class Unevaluated:
     def __init__(
         self,
         reader: Reader,
-        complement: Callable[[Subschema], Subschema],
         conjunction: Callable[..., Subschema],
         disjoint: Callable[[Subschema, Subschema], bool],
         count: Callable[[int], None],
     ) -> None:
         self._anything, self._nothing = reader.anything, reader.nothing
-        self._complement, self._conjunction, self._disjoint, self._count = complement, conjunction, disjoint, count
+        self._conjunction, self._disjoint, self._count = conjunction, disjoint, count
         self._rests: dict[tuple, Subschema] = {}
         self._under: set[Subschema] = set()
         self._telling: dict[Subschema, bool] = {}

@@ -68,8 +68,8 @@ def compile_after(
     # the trigger must come once: what is repeated may end before it comes again
     again = ir.nonterminal("free until the next trigger") if trigger.then == "repeat" and trigger.required else start
     rest = [again] if trigger.then == "repeat" else [_anything(ir, special)] if trigger.then == "free" else []
-    stops, body = trigger.texts, ir.adopt(inner)
-    text = without(stops, trigger.max_chars)
+    body = ir.adopt(inner)
+    text = without(trigger.texts, trigger.max_chars)
 
     def free(tails: list[str]) -> list[Symbol]:
         """Free text that does not end with ``tails``."""
@@ -78,20 +78,7 @@ def compile_after(
         return [ir.lexeme(not_ending_with(text, tails), "free text", max_tokens=trigger.max_tokens)]
 
     ahead = free([])
-    ways: list[list[Symbol]] = []  # to a trigger, and past it
-    words = list(dict.fromkeys(stops))
-    for one in dict.fromkeys(trigger.triggers):
-        if isinstance(one, int):
-            ways.append([*ahead, ir.token(token_set([one]), "trigger")])
-            continue
-        if trigger.max_tokens is None:  # no tokens to count: one lexeme
-            ways.append([ir.lexeme(until(one, stops, trigger.max_chars), f"text up to {one!r}")])
-        else:
-            tails = ends_before(one, words)
-            if tails is not None:
-                ways.append([*free(tails), *spell(ir, one)])
-        if may_hold_tokens(one):
-            ways.append([*ahead, *spell_with_token(ir, one)])
+    ways = _ways(trigger, ir, free)
     for head in dict.fromkeys((start, again)):
         for way in ways:
             ir.rule(head, [*way, body, *rest])
@@ -102,6 +89,26 @@ def compile_after(
     ir.start = ir.nonterminal("after a trigger")
     ir.rule(ir.start, [*spell(ir, trigger.begin), start])
     return ir
+
+
+def _ways(trigger: Trigger, ir: GrammarIR, free: Callable[[list[str]], list[Symbol]]) -> list[list[Symbol]]:
+    """The ways to a trigger and past it. ``free(tails)``: free text that does not end with ``tails``."""
+    stops = trigger.texts
+    words = list(dict.fromkeys(stops))
+    ways: list[list[Symbol]] = []
+    for one in dict.fromkeys(trigger.triggers):
+        if isinstance(one, int):
+            ways.append([*free([]), ir.token(token_set([one]), "trigger")])
+            continue
+        if trigger.max_tokens is None:  # no tokens to count: one lexeme
+            ways.append([ir.lexeme(until(one, stops, trigger.max_chars), f"text up to {one!r}")])
+        else:
+            tails = ends_before(one, words)
+            if tails is not None:
+                ways.append([*free(tails), *spell(ir, one)])
+        if may_hold_tokens(one):
+            ways.append([*free([]), *spell_with_token(ir, one)])
+    return ways
 
 
 def _anything(ir: GrammarIR, special: Symbol | None) -> Symbol:
