@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -123,6 +125,16 @@ class UnsupportedError(GrammarError):
 
 class LimitExceeded(GrammarError):  # noqa: N818 - the public name of the design
     """A budget of :class:`cdplugin.Limits` was crossed. Only the request that crossed it is affected."""
+
+
+def not_json(what: str, error: ValueError) -> GrammarError:
+    """The error for ``what``, a text that :func:`json.loads` refuses with ``error``: it is no JSON, or has an integer of more
+    digits than Python converts.
+    """
+    if isinstance(error, json.JSONDecodeError):
+        return GrammarError(f"{what} is not JSON ({error.msg})", location=f"line {error.lineno}, column {error.colno}")
+    expected = f"integers of at most {sys.get_int_max_str_digits()} digits"
+    return LimitExceeded(f"{what} holds a number that is too long", expected=expected, found="more")
 
 
 class EngineError(CdpluginError, RuntimeError):

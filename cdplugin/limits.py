@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from cdplugin.errors import LimitExceeded
+
 BEYOND_TEXT = 1 << 24
 """Characters, items or tokens that no text has: an upper bound above this is no bound."""
 _MOST = 1 << 62
@@ -72,3 +74,10 @@ DEFAULT_LIMITS = Limits()
 def at_most(limits: Limits, name: str) -> str:
     """What the message of a limit that was crossed expects."""
     return f"at most Limits.{name} = {getattr(limits, name)}"
+
+
+def check_length(what: str, nbytes: int, limits: Limits, location: str = "") -> None:
+    """Raise ``LimitExceeded`` where ``what``, a text, has more than ``Limits.max_spec_bytes``."""
+    if nbytes > limits.max_spec_bytes:
+        found = f"{nbytes} bytes"
+        raise LimitExceeded(f"{what} is too long", expected=at_most(limits, "max_spec_bytes"), found=found, location=location)

@@ -220,7 +220,10 @@ def test_choice_errors(choices, text):
 
 
 def test_choice_limit():
-    with pytest.raises(LimitExceeded, match=r"choices are longer than max_spec_bytes \(4\) - at index 2"):
+    with pytest.raises(
+        LimitExceeded,
+        match="the list of choices is too long: expected at most Limits.max_spec_bytes = 4, found 5 bytes - at index 2",
+    ):
         compile_choice(["aa", "bb", "c"], Limits(max_spec_bytes=4))
 
 

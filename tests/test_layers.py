@@ -31,7 +31,7 @@ ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "bits": set(),
     "walks": set(),
-    "limits": set(),
+    "limits": {"errors"},
     "tally": {"errors", "limits"},
     "memory": {"tally", "forking"},
     "forking": set(),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cdplugin.errors import GrammarError, LimitExceeded, shown
+from cdplugin.errors import GrammarError, shown
 from cdplugin.expr import EMPTY, Expr, literals
 from cdplugin.ir import GrammarIR
-from cdplugin.limits import DEFAULT_LIMITS, Limits
+from cdplugin.limits import DEFAULT_LIMITS, Limits, check_length
 from cdplugin.regex.alphabet import UTF8
 from cdplugin.regex.pattern import parse
 from cdplugin.regex.syntax import DIALECTS
@@ -51,8 +51,7 @@ def compile_choice(choices: Sequence[str], limits: Limits = DEFAULT_LIMITS, ir: 
             found = f"a lone surrogate at position {error.start}"
             raise GrammarError("bad choice", expected="Unicode text", found=found, location=f"index {i}") from None
         size += len(texts[-1])
-        if size > limits.max_spec_bytes:
-            raise LimitExceeded(f"choices are longer than max_spec_bytes ({limits.max_spec_bytes})", location=f"index {i}")
+        check_length("the list of choices", size, limits, f"index {i}")
     ir.count_text(size, limits)
     return _single(literals(texts), "choice", ir)
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, caret_context, shown
-from cdplugin.limits import Limits
+from cdplugin.limits import Limits, check_length
 
 
 class Source:
@@ -27,8 +27,7 @@ class Source:
         """Raise ``LimitExceeded`` for a text of more than ``max_spec_bytes``, and ``GrammarError`` at the first lone surrogate,
         which no Unicode text has.
         """
-        if len(self.text.encode("utf-8", "surrogatepass")) > limits.max_spec_bytes:
-            raise LimitExceeded(f"the grammar is longer than max_spec_bytes ({limits.max_spec_bytes})")
+        check_length("the grammar", len(self.text.encode("utf-8", "surrogatepass")), limits)
         try:
             self.text.encode()
         except UnicodeEncodeError as problem:

@@ -17,9 +17,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from cdplugin.errors import LimitExceeded
 from cdplugin.expr import negate_ranges
-from cdplugin.limits import Limits
+from cdplugin.limits import Limits, check_length
 from cdplugin.regex import tree
 from cdplugin.regex.classes import parse_class
 from cdplugin.regex.scanner import Scanner
@@ -60,9 +59,7 @@ def parse_tree(pattern: str, dialect: str, flags: str, limits: Limits) -> tuple[
     if unknown:
         raise ValueError(f"unknown flag for {dialect} patterns: expected some of {_FLAGS[dialect]!r}, found {unknown[0]!r}")
     if 4 * len(pattern) > limits.max_spec_bytes:
-        size = len(pattern.encode("utf-8", "surrogatepass"))
-        if size > limits.max_spec_bytes:
-            raise LimitExceeded(f"pattern of {size} bytes is longer than max_spec_bytes ({limits.max_spec_bytes})")
+        check_length("the pattern", len(pattern.encode("utf-8", "surrogatepass")), limits)
     parser = _Parser(Scanner(pattern, dialect, frozenset(flags) - set("dguU"), limits))
     return parser.run(), parser.parts
 

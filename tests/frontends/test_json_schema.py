@@ -346,7 +346,9 @@ def test_shared_work_is_shared() -> None:
 def test_limits() -> None:
     with pytest.raises(LimitExceeded, match="at most Limits.max_spec_depth = 10"):
         compile_schema({"a": [[[[[[[[[[[]]]]]]]]]]]}, limits=Limits(max_spec_depth=10))
-    with pytest.raises(LimitExceeded, match="schema text too long"):
+    with pytest.raises(
+        LimitExceeded, match="the schema is too long: expected at most Limits.max_spec_bytes = 50, found 119 bytes"
+    ):
         compile_schema('{"description": "' + "x" * 100 + '"}', limits=Limits(max_spec_bytes=50))
     with pytest.raises(LimitExceeded, match="schema too large"):
         compile_schema({"description": "x" * 100}, limits=Limits(max_spec_bytes=50))

@@ -41,6 +41,9 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
         ('start: %json {"a": }', "line 1, column 20", "is not JSON (Expecting value)"),
         ("start: %json", "line 1, column 13", "a JSON value"),
     ],
+    "what follows %json holds a number that is too long": [
+        (f"start: %json {'9' * 5_000}", "line 1, column 14", "expected integers of at most 4300 digits, found more"),
+    ],
     "what follows %json": [('start: %json "x"', "line 1, column 8", "an object, true or false, found str")],
     "what follows %llguidance is not JSON": [('%llguidance\nstart: "a"', "line 2, column 1", "a JSON value")],
     "what follows %llguidance": [('%llguidance 3\nstart: "a"', "line 1, column 1", "an object, found int")],

@@ -535,7 +535,12 @@ def test_xml_without_properties_takes_any() -> None:
     ("given", "kind", "message"),
     [
         (3, GrammarError, "bad structural tag: expected an object, found int - at /"),
-        ("{", GrammarError, "the structural tag is not JSON"),
+        (
+            "{",
+            GrammarError,
+            "the structural tag is not JSON (Expecting property name enclosed in double quotes) - at line 1, column 2",
+        ),
+        ("9" * 5_000, LimitExceeded, "a number that is too long: expected integers of at most 4300 digits"),
         ({"type": "x"}, GrammarError, 'bad structural tag: expected "structural_tag", found x - at /type'),
         ({"type": "structural_tag"}, GrammarError, "bad structural tag: expected a format, found none"),
         (
@@ -583,7 +588,7 @@ def test_xml_without_properties_takes_any() -> None:
         (whole({"type": "token", "token": "<nope>"}), GrammarError, "the vocabulary has no token '<nope>'"),
         ({"structures": [{"begin": "a"}], "triggers": ["a"]}, GrammarError, "bad structure: expected begin, schema and end"),
     ],
-    ids=range(28),
+    ids=range(29),
 )
 def test_refusals(given: Any, kind: type[GrammarError], message: str) -> None:
     with pytest.raises(kind, match=re.escape(message)):

@@ -12,8 +12,8 @@ import math
 import re
 from typing import Any, NamedTuple
 
-from cdplugin.errors import GrammarError, LimitExceeded, shown
-from cdplugin.limits import Limits, at_most
+from cdplugin.errors import GrammarError, LimitExceeded, not_json, shown
+from cdplugin.limits import Limits, at_most, check_length
 
 MAX_INTEGER_BITS = 8_192
 """Integers of a schema beyond this size are refused: Python converts no integer of over 4,300 digits to text by default."""
@@ -122,8 +122,7 @@ def _name(value: Any) -> str:
 
 
 def _parse_text(text: str | bytes, limits: Limits) -> Any:
-    if len(text) > limits.max_spec_bytes:
-        raise LimitExceeded("schema text too long", expected=at_most(limits, "max_spec_bytes"), found=str(len(text)))
+    check_length("the schema", len(text), limits)
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
@@ -139,19 +138,16 @@ def _parse_text(text: str | bytes, limits: Limits) -> Any:
         return json.loads(text, parse_constant=_reject_constant)
     except RecursionError:
         raise _too_deep(limits) from None
-    except json.JSONDecodeError as error:
-        at = f"line {error.lineno}, column {error.colno}"
-        raise GrammarError(f"the schema is not JSON ({error.msg})", location=at) from None
     except UnicodeDecodeError as error:
         raise GrammarError("the schema is not UTF-8", location=f"byte {error.start}") from None
     except GrammarError:
         raise
-    except ValueError as error:  # integers of more digits than Python converts
-        raise LimitExceeded(f"the schema holds a number that is too long: {error}") from None
+    except ValueError as error:
+        raise not_json("the schema", error) from None
 
 
 def _reject_constant(name: str) -> Any:
-    raise GrammarError("the schema is not JSON", found=name)
+    raise GrammarError("the schema is not JSON", expected="finite numbers", found=name)
 
 
 def _too_deep(limits: Limits) -> LimitExceeded:
@@ -196,8 +192,10 @@ def _check_scalar(value: Any, below: list[Any]) -> None:
         if not math.isfinite(value):
             raise GrammarError("the schema is not JSON", expected="finite numbers", found=shown(value))
     elif isinstance(value, int):
-        if value.bit_length() > MAX_INTEGER_BITS:
-            raise LimitExceeded("the schema holds an integer of too many digits")
+        bits = value.bit_length()
+        if bits > MAX_INTEGER_BITS:
+            expected, found = f"integers of at most {MAX_INTEGER_BITS} bits", f"one of {bits}"
+            raise LimitExceeded("the schema holds an integer of too many digits", expected=expected, found=found)
     elif isinstance(value, (dict, list)):
         # A subclass (OrderedDict and the like): walk it as what it is.
         below.append(dict(value) if isinstance(value, dict) else list(value))

@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any, NamedTuple, NoReturn
 
-from cdplugin.errors import GrammarError
+from cdplugin.errors import GrammarError, not_json
 from cdplugin.frontends.source import Source
 from cdplugin.limits import Limits, at_most
 
@@ -192,8 +192,9 @@ def _json(source: Source, keyword: str, at: int, limits: Limits) -> tuple[Any, i
         source.exceed(f"{keyword} nested too deeply", at, expected=at_most(limits, "max_spec_depth"))
     except GrammarError:
         raise
-    except ValueError as error:  # an integer of more digits than Python converts
-        source.fail(f"what follows {keyword} holds a number that is too long", at, found=str(error))
+    except ValueError as error:
+        problem = not_json(f"what follows {keyword}", error)
+        source.fail(problem.message, at, expected=problem.expected, found=problem.found)
 
 
 def token_set(source: Source, text: str, at: int) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...], bool]:

@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable
 from typing import Any, NoReturn, TypeGuard
 
-from cdplugin.errors import GrammarError, LimitExceeded, shown
-from cdplugin.limits import BEYOND_TEXT, Limits
+from cdplugin.errors import GrammarError, LimitExceeded, not_json, shown
+from cdplugin.limits import BEYOND_TEXT, Limits, check_length
 
 _REQUIRED = object()
 MOST_DEPTH = 64
@@ -110,14 +110,13 @@ def read_tag(tag: Any, limits: Limits) -> Format:
     """The format of a structural tag of either shape, ``"format"`` or ``"structures"``: a dict, JSON text, a pydantic model."""
     tag = dumped(tag)
     if isinstance(tag, str):
-        if len(tag) > limits.max_spec_bytes:
-            raise LimitExceeded(f"the structural tag is longer than max_spec_bytes ({limits.max_spec_bytes})")
+        check_length("the structural tag", len(tag), limits)
         try:
             tag = json.loads(tag)
         except RecursionError:
             raise LimitExceeded("formats are nested too deeply", expected=f"at most {MOST_DEPTH}") from None
         except ValueError as problem:
-            raise GrammarError(f"the structural tag is not JSON: {problem}") from None
+            raise not_json("the structural tag", problem) from None
     if not isinstance(tag, dict):
         fail("", "bad structural tag", expected="an object", found=type(tag).__name__)
     if _written_size(tag) > _MOST_VALUES:
