@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from collections import OrderedDict
 from collections.abc import Callable
@@ -477,3 +479,30 @@ def test_what_the_engine_finds_out_to_be_unsatisfiable_is_located(schema: Any, l
     with pytest.raises(GrammarError, match="unsatisfiable") as raised:
         cd.Compiler(vocab).compile(cd.JsonSchema(schema))
     assert raised.value.location == location
+
+
+def test_the_work_does_not_depend_on_how_python_hashes() -> None:
+    """Names that all branches of a ``oneOf`` require are looked at in the schema's order: every process takes as many steps."""
+    names = [f"name {i}" for i in range(12)]
+    branches = [
+        {
+            "properties": {name: {"const": value} if name == names[5] else {"type": "string"} for name in names},
+            "required": names,
+        }
+        for value in ("a", "b", "c")
+    ]
+    code = (
+        "import json, sys; from cdplugin.frontends.json_schema import compile_schema; "
+        "print(compile_schema(json.loads(sys.argv[1])).spent.steps)"
+    )
+    steps = {
+        subprocess.run(
+            [sys.executable, "-c", code, json.dumps({"type": "object", "oneOf": branches})],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in range(3)
+    }
+    assert len(steps) == 1, steps

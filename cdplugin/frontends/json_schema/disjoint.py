@@ -62,7 +62,7 @@ class Apart:
             once |= f.types
         if shared & ~OBJECT_BIT:
             return False  # `required` says nothing about what is no object
-        names = set(facts[0].conjunction.required).intersection(*(f.conjunction.required for f in facts[1:]))
+        names = [name for name in facts[0].conjunction.required if all(name in f.conjunction.required for f in facts)]
         return any(_all_differ([shortest_values(self._basics_of(f.children(name))) for f in facts]) for name in names)
 
     def _basics_of(self, children: list[Subschema]) -> list[Subschema]:
