@@ -364,3 +364,36 @@ def test_which_tokens_leave_an_ending_within_a_budget() -> None:
             for token, piece in enumerate(tokens):
                 expected = fewest(text + piece) <= budget
                 assert ends(token) == matcher.can_end_within(budget, after=token) == expected, (text, budget, piece)
+
+
+@pytest.mark.parametrize(
+    ("spec", "stops"),
+    [
+        (cd.Choice(["b", "12345"]), [ord("b")]),
+        (cd.JsonSchema({"enum": ["b", "cd"]}, whitespace="compact"), [ord("b"), 257]),
+        (cd.Regex("(b|xyz)+"), [ord("b")]),
+        (cd.JsonSchema({"type": "array", "items": {"type": "integer"}, "minItems": 2}), [ord("0")]),
+        (cd.Lark("start: (A | B)+ C\nA: /b+/\nB: /xx/\nC: /[by]!/"), [ord("b"), 257]),
+    ],
+)
+def test_stop_tokens_that_are_the_only_spelling_of_a_byte(spec: cd.Spec, stops: list[int]) -> None:
+    """A matcher's own stop tokens are no text: what has to be spelled with them is no ending, and another one is found."""
+    vocab = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"12", b"</s>"], eos_token_ids=257)
+    grammar = cd.Compiler(vocab).compile(spec)
+    grammar.matcher().shortest_completion()  # what other matchers know is not taken over
+    matcher = grammar.matcher(stop_token_ids=stops)
+    found = matcher.shortest_completion()
+    assert found and not set(found) & set(stops)
+    fork = matcher.fork()
+    assert fork.accept_tokens(found) == len(found) and fork.is_accepting()
+    assert matcher.enough_tokens() >= len(found) and matcher.can_end_within(len(found) + 1)
+    assert set(grammar.matcher().shortest_completion()) & set(stops)
+
+
+def test_bytes_without_tokens_are_named_as_the_cause() -> None:
+    """Where tokens cannot spell what a text needs, that is said, not that longest match misled it."""
+    with pytest.warns(UserWarning, match="occur only inside longer tokens"):
+        vocab = cd.Vocabulary.from_bytes([b"[", b"1", b"ab]", b"</s>"], eos_token_ids=3)
+    matcher = cd.Compiler(vocab).compile(cd.Regex(r"\[1*\]")).matcher()
+    with pytest.raises(cd.EngineError, match="some bytes have no token of their own"):
+        matcher.shortest_completion()

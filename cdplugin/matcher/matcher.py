@@ -118,8 +118,15 @@ class Grammar:
                     self._arena = fresh
         return self._arena
 
-    def _endings_in(self, arena: Arena) -> completion.Endings:
-        """What is known of short endings in the present arena, whose lock the caller holds."""
+    def _endings_in(self, arena: Arena, stops: np.ndarray | None = None) -> completion.Endings:
+        """What is known of short endings in the present arena, whose lock the caller holds. Stop tokens that take bytes away
+        have endings of their own.
+        """
+        if stops is not None and completion.narrowing(self.vocab, frozenset(stops[1:].tolist())):
+            return self._budgets_in(arena, stops).endings
+        return self._shared_endings(arena)
+
+    def _shared_endings(self, arena: Arena) -> completion.Endings:
         if self._endings is None or self._endings.arena is not arena:
             self._endings = completion.Endings(arena)
         return self._endings
@@ -131,7 +138,9 @@ class Grammar:
         if found is None or found.arena is not arena:
             if len(self._budgets) >= _MOST_STOP_SETS:
                 self._budgets.clear()
-            found = self._budgets[key] = budgets.Budgets(arena, self._endings_in(arena), stops)
+            narrowing = completion.narrowing(self.vocab, frozenset(stops[1:].tolist()))
+            endings = completion.Endings(arena, narrowing) if narrowing else self._shared_endings(arena)
+            found = self._budgets[key] = budgets.Budgets(arena, endings, stops)
         return found
 
 
@@ -376,7 +385,7 @@ class Matcher:
             return forced.single_tokens(self.fork(), self._size, self._stop_set, limit)
         arena, cursor = self._place()
         with arena.lock:
-            endings = self._grammar._endings_in(arena)
+            endings = self._grammar._endings_in(arena, self._stops)
         step, tokens = functools.partial(self._step, arena), self._tokens[-forced.CONTEXT :]
         return forced.Position(arena, cursor, tokens, self._stops, step, endings).canonical_tokens(limit)
 
@@ -412,7 +421,7 @@ class Matcher:
         if self.is_accepting():
             return 0
         with arena.lock, arena.one_budget(_ENDING_STEPS * arena.limits.max_step_work):
-            found = self._grammar._endings_in(arena).tokens_at_most(cursor)
+            found = self._grammar._endings_in(arena, self._stops).tokens_at_most(cursor)
         return len(self.shortest_completion()) if found is None else found
 
     def can_end_within(self, budget: int, after: int | None = None) -> bool:
@@ -472,7 +481,7 @@ class Matcher:
                     return None
             return token_ids if after == TERMINATED or arena.call(kernels.OP_ACCEPTS, after) else None
 
-        return self._grammar._endings_in(arena).followed(cursor, self._stops, follow)
+        return self._grammar._endings_in(arena, self._stops).followed(cursor, self._stops, follow)
 
     def partial(self, strings: str = "open") -> Any:
         """The value of the JSON text so far, with everything open closed; None before there is a value.

@@ -137,7 +137,7 @@ class Budgets:
 
     def __init__(self, arena: Arena, endings: completion.Endings, stops: np.ndarray) -> None:
         self.arena = arena
-        self._endings = endings
+        self.endings = endings
         self._stops = stops
         self._stop_list = stops[1:].tolist()
         self.last = 1 if self._stop_list else 0
@@ -173,7 +173,8 @@ class Budgets:
         tables = _CURSOR_BYTES * (
             len(self._left) + len(self._next) + len(self._after) + len(self._tried) + len(self._bounds) + len(self._most_after)
         )
-        return tables + self._after_bytes + self._profile_bytes + sum(growth.nbytes for growth in self._bounds_known)
+        own = 0 if self.endings.is_shared else self.endings.nbytes
+        return own + tables + self._after_bytes + self._profile_bytes + sum(growth.nbytes for growth in self._bounds_known)
 
     # --- far away -------------------------------------------------------------------------------------------------------------
 
@@ -219,7 +220,7 @@ class Budgets:
                     places, is_whole = self._successors(cursor, row)[::2]
                     if growth is not None and not is_whole:
                         return FAR
-                    known = max(map(self._endings.estimate if growth is None else growth.left, places), default=0)
+                    known = max(map(self.endings.estimate if growth is None else growth.left, places), default=0)
             except LimitExceeded:
                 return FAR  # what was found is kept: the next time it takes less
             self._most_after[cursor, levels] = known
@@ -234,7 +235,7 @@ class Budgets:
                 continue
             try:
                 with self.arena.one_budget(GRANT):
-                    growth = Growth(self.arena, self._endings.costs.measures, unit)
+                    growth = Growth(self.arena, self.endings.costs.measures, unit)
             except LimitExceeded:
                 continue
             if not growth.is_known:
@@ -247,22 +248,22 @@ class Budgets:
         """Costs in bytes, where each is a token of its own."""
         arena = self.arena
         texts = arena.vocab.tokens
-        if not self._endings.spells_bytes or any(len(texts[token] or b"") == 1 for token in self._stop_list):
+        if not self.endings.spells_bytes or any(len(texts[token] or b"") == 1 for token in self._stop_list):
             return None
         apart = None
         if not arena.is_exact:
             try:
                 with arena.one_budget(arena.limits.max_step_work):
-                    apart = separators(arena, self._endings)
+                    apart = separators(arena, self.endings)
             except LimitExceeded:
                 pass
             if apart is None:
                 return None
-        return byte_costs(arena, self._endings.costs, apart)
+        return byte_costs(arena, self.endings.costs, apart)
 
     def _tokens(self) -> Unit | None:
         """Costs in tokens, which are known of endings of the fewest bytes."""
-        return token_costs(self.arena, self._endings, self._stops) if self.arena.is_exact else None
+        return token_costs(self.arena, self.endings, self._stops) if self.arena.is_exact else None
 
     def knows(self, cursor: int) -> bool:
         """Whether the tokens of a place were looked at before."""
@@ -450,7 +451,7 @@ class Budgets:
             path = self._path(cursor, tokens)
             return None if path is None else (path, tokens)
 
-        found = self._endings.followed(cursor, self._stops, follow)
+        found = self.endings.followed(cursor, self._stops, follow)
         if found is None:
             raise EngineError(completion.NOT_FOLLOWED)
         return found
@@ -576,6 +577,6 @@ class Budgets:
         """At least so many tokens to the end, as far as the rules known so far say."""
         known = self._bounds.get(cursor)
         if known is None:
-            text = self._endings.bytes_left(cursor)
+            text = self.endings.bytes_left(cursor)
             known = self._bounds[cursor] = 1 if text >= FAR else -(-text // self._most_bytes)
         return known

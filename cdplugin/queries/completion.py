@@ -46,6 +46,7 @@ _TOKEN_WORK = 3  # units of work of sorting a token in
 _ALL_BYTES = 256
 _PLAIN = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \"'_-.,:;()[]{}<>/*+=!?\n"
 
+_NO_TOKENS = "none is found that tokens spell: some bytes have no token of their own that is no stop token"
 NOT_FOLLOWED = "the matcher does not follow the endings that were found"
 
 T = TypeVar("T")
@@ -129,15 +130,16 @@ class _Frontier:
 
 
 class _Bytes:
-    """The bytes that a token of a vocabulary spells, stop tokens aside. All its grammars share this.
+    """The bytes that a token of a vocabulary spells, end tokens and ``stops`` aside. All its grammars share that without stops.
 
     ``tokens``: byte -> its first token; ``order``: the bytes, the readable ones first; ``table``: both in that order, int64.
     """
 
-    def __init__(self, vocab: Vocabulary) -> None:
+    def __init__(self, vocab: Vocabulary, stops: frozenset[int] = frozenset()) -> None:
         self.tokens: dict[int, int] = {}
+        stops |= frozenset(vocab.eos_token_ids)
         for token in np.flatnonzero(np.diff(vocab.token_offsets) == 1).tolist():
-            if token not in vocab.eos_token_ids:
+            if token not in stops:
                 self.tokens.setdefault((vocab.tokens[token] or b"")[0], token)
         order = [byte for byte in _PLAIN if byte in self.tokens]
         order += [byte for byte in range(256) if byte in self.tokens and byte not in _PLAIN]
@@ -151,10 +153,19 @@ def _bytes_of(vocab: Vocabulary) -> _Bytes:
     return _Bytes(vocab)
 
 
-class Endings:
-    """Short endings in one arena. The caller holds the arena's lock."""
+def narrowing(vocab: Vocabulary, stops: frozenset[int]) -> frozenset[int]:
+    """``stops``, where some byte has no token of its own but these; else an empty set: endings are the same without them."""
+    single = stops & frozenset(_bytes_of(vocab).tokens.values())
+    return stops if single and len(_Bytes(vocab, single).tokens) < len(_bytes_of(vocab).tokens) else frozenset()
 
-    def __init__(self, arena: Arena) -> None:
+
+class Endings:
+    """Short endings in one arena. The caller holds the arena's lock.
+
+    ``stops``: besides the vocabulary's end tokens, those that are not text (:func:`narrowing`).
+    """
+
+    def __init__(self, arena: Arena, stops: frozenset[int] = frozenset()) -> None:
         self.arena = arena
         self.costs = Costs(arena, Measures(arena))  # estimates in bytes
         self._generous: Costs | None = None
@@ -163,8 +174,9 @@ class Endings:
         self._words: dict[int, bytes | None] = {}  # of expressions: a shortest word
         self._word_bytes = 0
         self._text_bytes = 0  # of the texts in ``_next``
-        self._stops = set(arena.vocab.eos_token_ids)
-        known = _bytes_of(arena.vocab)
+        self._stops = stops.union(arena.vocab.eos_token_ids)
+        self.is_shared = not stops
+        known = _Bytes(arena.vocab, stops) if stops else _bytes_of(arena.vocab)
         self._single, self._order, self._byte_tokens = known.tokens, known.order, known.table
 
     @property
@@ -186,7 +198,7 @@ class Endings:
         try:
             return _flat(self._find(cursor, self.arena.limits.max_completion_steps if most is None else most))
         finally:
-            if self.arena.account is not None:
+            if self.arena.account is not None and self.is_shared:
                 self.arena.account.note("endings", self.nbytes)
 
     def followed(self, cursor: int, stops: np.ndarray, follow: Callable[[list[int]], T | None]) -> T | None:
@@ -281,7 +293,8 @@ class Endings:
                 if end is not None:
                     return end
                 break  # there is none with the bytes that have tokens of their own: take whole tokens
-        raise EngineError("the text has no legal ending: the grammar's longest match leads to a dead end")
+        cause = "the grammar's longest match leads to a dead end" if self.spells_bytes else _NO_TOKENS
+        raise EngineError(f"the text has no legal ending: {cause}")
 
     def _differing(self) -> Costs:
         """Estimates with which texts that have to differ are soon found."""

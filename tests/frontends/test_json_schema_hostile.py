@@ -132,6 +132,7 @@ HOSTILE: dict[str, tuple[Any, type | None, str]] = {
         LimitExceeded,
         "a number that is too long: expected integers of at most 4300 digits",
     ),
+    "multiples beyond doubles": ({"type": "number", "minimum": 10**400, "maximum": 10**400 + 5, "multipleOf": 7}, None, ""),
     "nan": ({"minimum": float("nan")}, GrammarError, "finite"),
     "infinity as text": ('{"maximum": Infinity}', GrammarError, "not JSON: expected finite numbers, found Infinity"),
     "tuple": ({"enum": (1, 2)}, GrammarError, "tuple"),

@@ -223,6 +223,10 @@ def _listed(values: Iterable[int], points: bool, exact: bool) -> Expr:
     return alt(cat(literals(short), zeros), literals(long))
 
 
+_Place = tuple[int, int, int, int]
+"""Digits of the whole part, class of the residue, comparisons with the first digits of the lower and of the upper bound."""
+
+
 class _Layout:
     """Builds the expression for ``first`` to ``last`` in units of 10 ** (zeros - scale)."""
 
@@ -258,7 +262,7 @@ class _Layout:
                 below = self.classes[(10 * member + digit) % modulus]
                 masks[below] = masks.get(below, 0) | 1 << 0x30 + digit
             self.moves.append((tuple(masks.values()), tuple(masks)))
-        self.known: dict[tuple[int, int, int, int], int] = {}
+        self.known: dict[_Place, int] = {}
         self.fractions: dict[tuple[int, int, int, int], int] = {}
         self.free: list[list[int]] = []  # by number of digits: states by residue, where bounds say nothing any more
         self.numbers: dict[tuple[int, ...], int] = {}  # of states, by what they are
@@ -266,8 +270,9 @@ class _Layout:
     def expr(self) -> Expr:
         # Zero, and what begins with another digit. Lengths are bounded (64, or a bound's digits), states made from the end.
         first = self.classes[0]
-        after = ((bit, self._whole(1, *self._step(0, first, _EQUAL, _EQUAL, d), is_zero=d == 0)) for d, bit in _DIGITS)
-        if self._state(0, _grouped(after)) == _NO_STATE:
+        places = [(1, *self._step(0, first, _EQUAL, _EQUAL, digit)) for digit, _ in _DIGITS]
+        after = [self._whole_state(*places[0], [], is_zero=True), *map(self._whole, places[1:])]
+        if self._state(0, _grouped(zip((bit for _, bit in _DIGITS), after, strict=True))) == _NO_STATE:
             return EMPTY
         states: list[int] = []
         for words in self.numbers:
@@ -294,23 +299,39 @@ class _Layout:
             low = _GREATER
         return self.classes[(10 * self.members[residue] + digit) % self.modulus], low, high
 
-    def _whole(self, done: int, residue: int, low: int, high: int, is_zero: bool = False) -> int:
-        """The state after ``done`` digits of the whole part."""
-        key = (done, residue, low, high)
-        if not is_zero:
-            if low == _GREATER and high == _LESS:
-                state = self.free[done][residue] if self.free else _UNKNOWN
-                return self._fill(done, residue) if state == _UNKNOWN else state
-            found = self.known.get(key)
-            if found is not None:
-                return found
-        edges: list[tuple[int, int]] = []
-        if not is_zero and done < self.length:
-            edges = _grouped((bit, self._whole(done + 1, *self._step(done, residue, low, high, d))) for d, bit in _DIGITS)
-        result = self._whole_state(done, residue, low, high, edges, is_zero)
-        if not is_zero:
-            self.known[key] = result
-        return result
+    def _whole(self, root: _Place) -> int:
+        """The state at a place: after so many digits of the whole part, with that residue, and comparisons with the bounds.
+
+        On a stack of its own, since a bound may have thousands of digits.
+        """
+        if self._found(root) != _UNKNOWN:
+            return self._found(root)
+        begun = self._following(root)
+        pending = [(root, begun, iter(begun))]
+        while pending:
+            place, following, left = pending[-1]
+            for after in left:
+                if self._found(after) == _UNKNOWN:
+                    begun = self._following(after)
+                    pending.append((after, begun, iter(begun)))
+                    break
+            else:
+                pending.pop()
+                edges = _grouped((bit, self._found(after)) for after, (_, bit) in zip(following, _DIGITS, strict=False))
+                self.known[place] = self._whole_state(*place, edges)
+        return self._found(root)
+
+    def _found(self, place: _Place) -> int:
+        """The state at a place; ``_UNKNOWN`` where it is not made yet and the bounds still matter."""
+        done, residue, low, high = place
+        if low == _GREATER and high == _LESS:
+            state = self.free[done][residue] if self.free else _UNKNOWN
+            return self._fill(done, residue) if state == _UNKNOWN else state
+        return self.known.get(place, _UNKNOWN)
+
+    def _following(self, place: _Place) -> list[_Place]:
+        """The places after each digit; none where no more digits may come."""
+        return [(place[0] + 1, *self._step(*place, digit)) for digit, _ in _DIGITS] if place[0] < self.length else []
 
     def _fill(self, done: int, residue: int) -> int:
         """The state after ``done`` digits, and before it those after more, where the bounds say nothing of what follows."""
