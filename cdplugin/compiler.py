@@ -110,7 +110,7 @@ class Compiler:
         if base.arena.lender is not None:
             base.arena.lender.harvest()
         arena = base.arena.clone()
-        with arena.one_budget(self.limits.max_compile_work, "max_compile_work"):
+        with arena.compile_budget():
             return Grammar(_build(ir, base, arena, self.limits), base.arena, arena, ir.relaxed)
 
     def _base_arena(self) -> BaseArena:

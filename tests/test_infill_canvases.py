@@ -13,6 +13,7 @@ from engine_tools import ALL_BYTES, cases
 
 import cdplugin as cd
 from cdplugin.infill import answers, canvases
+from cdplugin.infill import session as session_module
 from cdplugin.infill import tables as tables_module
 from cdplugin.infill.canvases import Canvas
 from cdplugin.infill.tables import InfillGrammar
@@ -20,6 +21,13 @@ from cdplugin.infill.tables import InfillGrammar
 WORDS = [b"x", b" ", b"\n", b"(", b")", b"if", b"ab", b"#", b"x)"]
 SMALL = cd.Vocabulary.from_bytes([*WORDS, b"</s>"], eos_token_ids=len(WORDS))
 NAMES = cd.Lark('start: (s "\\n")*\ns: "if" NAME | NAME ["(" s? ")"]\nNAME: /[abfix]+/\n%ignore " "\n%ignore /#[^\\n]*/')
+BLOCKS = cd.Lark(r"""
+%indent {"max_width": 4, "OPEN_PAREN_types": [], "CLOSE_PAREN_types": []}
+start: s+
+s: NAME "(" NAME? ")" _NEWLINE | "if" NAME _NEWLINE _INDENT s+ _DEDENT
+NAME: /[abfix]+/
+%ignore / +/
+""")
 TOKENS = [*ALL_BYTES, b"def ", b"    ", b"return ", b"):\n", b" = ", b"</s>"]
 EOS, MASK = len(TOKENS) - 1, len(TOKENS)
 PROGRAM = """def below_zero(operations, limit=0):
@@ -93,13 +101,14 @@ def test_a_canvas_is_filled_where_it_can_be(names: cd.Infill, seed: int, monkeyp
     assert n_fillable > 2
 
 
+@pytest.mark.parametrize("spec", [NAMES, BLOCKS], ids=["names", "blocks"])
 @pytest.mark.parametrize("seed", range(cases(12, 1, 3)))
-def test_slots_of_too_many_classes_are_filled_by_the_matcher(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slots_of_too_many_classes_are_filled_by_the_matcher(spec: cd.Lark, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compared with all fillings, as if two classes of tokens were too many for a lattice (with a large vocabulary and C++, one
     slot has thousands). What is found is right, what is refused cannot be filled, and what a mask lacks is counted.
     """
-    monkeypatch.setattr(answers, "MOST_CLASSES", 2)
-    infill = cd.Infill(cd.Compiler(SMALL).compile(NAMES))
+    monkeypatch.setattr(tables_module, "MOST_CLASSES", 2)
+    infill = cd.Infill(cd.Compiler(SMALL).compile(spec))
     rng = random.Random(seed)
     answered: Counter[bool | None] = Counter()
     n_equal = 0
@@ -334,3 +343,47 @@ def test_texts_with_many_slots_that_cannot_be_filled_are_refused(python: cd.Infi
             session.completable()
     broken = [t for i in b"a b c d e f g h" for t in (i, MASK)] + list(b"\n\xff\n")
     assert not python.canvas(broken, MASK).completable()
+
+
+def test_classes_are_not_counted_to_the_end_where_they_are_many(names: cd.Infill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of Python's slots with Llama 3's tokens, 4,044, took nearly all the work of the first question."""
+    monkeypatch.setattr(tables_module, "_TOKENS_AT_ONCE", 1)
+    monkeypatch.setattr(tables_module, "MOST_CLASSES", 2)
+    tables = names._tables
+    with tables:
+        whole = tables.classify(tables.loose)
+    other = cd.Infill(cd.Compiler(SMALL).compile(NAMES))
+    tables = other._tables
+    with tables, tables.arena.one_budget(1 << 30):
+        assert tables.has_many_classes() and not tables.loose.classified
+        assert tables.classify(tables.loose) == whole > 3
+        assert tables.has_many_classes()
+
+
+def test_a_known_text_completes_a_canvas_without_masks(python: cd.Infill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty slots took a mask each, of a tenth of a second and more."""
+    ids, places = scattered(random.Random(2))
+    session = python.canvas([MASK if i in places else token for i, token in enumerate(ids)], MASK)
+    assert session.completable()
+    before = session.open_slots()
+    with monkeypatch.context() as patch:
+        patch.setattr(cd.InfillSession, "mask", None)
+        text = session.complete()
+    assert python.accepts(text.encode()) and session.open_slots() == before
+    assert session.complete() == text
+
+
+def test_a_completion_that_takes_too_much_work_is_the_known_text(python: cd.Infill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Random tokens take masks; where these take too much, the text by which the canvas was found completable is left."""
+    ids, places = scattered(random.Random(2))
+    session = python.canvas([MASK if i in places else token for i, token in enumerate(ids)], MASK)
+    known = session.complete()
+    monkeypatch.setattr(session_module, "COMPLETION_STEPS", 0)
+    assert session.complete(random.Random(0)) == known
+    assert python.accepts(known.encode())
+
+
+def test_where_the_text_may_end_a_known_text_is_not_gone_on_with(python: cd.Infill) -> None:
+    """Without a generator the rest of a canvas is end tokens as soon as may be."""
+    session = python.canvas([*b"x\n", *[MASK] * 5], MASK)
+    assert session.completable() and session.complete() == "x\n"

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from copy import copy
 from struct import pack_into
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -71,13 +71,24 @@ class ValueTracker(Protocol):
         """Note how the rule goes on in which a lexeme stands, after a value."""
 
 
+class _Named(NamedTuple):
+    """How an error names a budget: what took the work, the limit, and the units, if not those that were granted last."""
+
+    what: str
+    limit: str
+    most: int | None = None
+
+
+_STEP = _Named("one step", "max_step_work")
+
+
 class OneBudget:
     """The context of :meth:`Arena.one_budget`."""
 
-    __slots__ = ("_arena", "_held", "_limit", "_work")
+    __slots__ = ("_arena", "_held", "_named", "_work")
 
-    def __init__(self, arena: Arena, work: int | None, limit: str) -> None:
-        self._arena, self._work, self._limit = arena, work, limit
+    def __init__(self, arena: Arena, work: int | None, named: _Named) -> None:
+        self._arena, self._work, self._named = arena, work, named
 
     def __enter__(self) -> None:
         head = self._arena.header
@@ -85,13 +96,13 @@ class OneBudget:
         if self._work is not None and not self._held:
             head[layout.WORK_DONE] += head[layout.WORK_GRANTED] - head[layout.WORK_LEFT]
             head[layout.WORK_GRANTED] = head[layout.WORK_LEFT] = self._work
-            self._arena._limit = self._limit
+            self._arena._named = self._named
         head[layout.HOLDS_WORK] = 1
 
     def __exit__(self, *_: object) -> None:
         self._arena.header[layout.HOLDS_WORK] = self._held
         if not self._held:
-            self._arena._limit = "max_step_work"
+            self._arena._named = _STEP
 
 
 class Arena(OwnedTables):
@@ -133,7 +144,7 @@ class Arena(OwnedTables):
         self.over_budget = self.is_fresh = self._stretched = False
         self._broken_by = None
         self._n_growths = 0
-        self._limit = "max_step_work"
+        self._named = _STEP
         self.start = 0
         self.expand: Expand | None = None
         self.tracker: ValueTracker | None = None
@@ -326,12 +337,19 @@ class Arena(OwnedTables):
             head[layout.HOLDS_WORK] = held
         return result
 
-    def one_budget(self, work: int | None, limit: str = "max_step_work") -> OneBudget:
+    def one_budget(
+        self, work: int | None, limit: str = "max_step_work", what: str = "one step", most: int | None = None
+    ) -> OneBudget:
         """A context in which operations share their work instead of being granted ``Limits.max_step_work`` each.
 
-        They share ``work`` units, which ``limit`` names; None, or inside another such context: what is left of the last grant.
+        They share ``work`` units; None, or inside another such context: what is left of the last grant. An error says ``what``
+        took more than ``most`` units (default: ``work``), as a multiple of ``limit``.
         """
-        return OneBudget(self, work, limit)
+        return OneBudget(self, work, _Named(what, limit, most))
+
+    def compile_budget(self) -> OneBudget:
+        """:meth:`one_budget` for compiling: of ``Limits.max_compile_work``."""
+        return self.one_budget(self.limits.max_compile_work, "max_compile_work", "compiling this")
 
     def spend(self, work: int) -> None:
         """Count work that is done outside the kernels. Raises :class:`LimitExceeded` if too much has been done."""
@@ -340,9 +358,11 @@ class Arena(OwnedTables):
 
     def _check_work(self) -> None:
         if self.header[layout.WORK_LEFT] < 0:
-            most = int(self.header[layout.WORK_GRANTED])
-            what = "compiling this" if self._limit == "max_compile_work" else "one step"
-            raise LimitExceeded(f"{what} takes too much work", expected=f"at most {most} units (Limits.{self._limit})")
+            what, limit, most = self._named
+            most = int(self.header[layout.WORK_GRANTED]) if most is None else most
+            times = most / getattr(self.limits, limit)
+            of_limit = f"Limits.{limit}" if times == 1 else f"{times:g} times Limits.{limit}"
+            raise LimitExceeded(f"{what} takes too much work", expected=f"at most {most} units ({of_limit})")
 
     def recover(self, status: int) -> None:
         """Do what a negative status asks for: make room, rules or a value; or raise.

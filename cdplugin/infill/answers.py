@@ -20,7 +20,6 @@ from cdplugin.infill.complete import Completions
 from cdplugin.infill.parts import (
     FEW_PLACES,
     MANY_PLACES,
-    MOST_CLASSES,
     MOST_COMPETING,
     MOST_PLANNED,
     Part,
@@ -144,37 +143,20 @@ class Answers:
 
     def completable(self, parts: Sequence[Part], search: Search | None = None) -> bool:
         """Whether the open places can be filled so that the text is legal. ``search``: one whose budget is used."""
-        if not self.tables.is_exact and not any(part.is_open for part in parts):
-            return self.length(parts) is not None and self.tables.accepts(b"".join(part.text for part in parts))
-        if self.tables.has_families:  # the strict lattice knows little of these, and takes long to be there at all
-            is_filled: bool | None
-            if self.tables.is_exact:
-                is_filled = self._is_completed_briefly(parts) or None
-            elif any(part.slot and part.is_open for part in parts):
-                is_filled = self._are_slots_filled(parts, search is not None)
-            else:
-                is_filled = self._is_witnessed(parts) or self._is_completed_briefly(parts) or None
-            if is_filled is not None:
-                return is_filled
-            if not self.build(parts, loose=True):
-                return False
-        elif self._is_filled_before_lattices(parts):
-            return True
-        is_followed = self.has_many_classes(parts)
-        if is_followed:
-            is_filled = self._are_slots_filled(parts, search is not None)
-            if is_filled is not None:
-                return is_filled
+        tables = self.tables
+        if not tables.is_exact and not any(part.is_open for part in parts):
+            return self.length(parts) is not None and tables.accepts(b"".join(part.text for part in parts))
+        is_known = self._is_known_before_lattices(parts, search is not None)
+        if is_known is not None:
+            return is_known
+        # of families the strict lattice knows little, and takes long to be there at all
+        if tables.has_families and not self.build(parts, loose=True):
+            return False
         if self.build(parts) == 1:
             return True
-        if self.tables.is_exact:
+        if tables.is_exact or not (tables.has_families or self.build(parts, loose=True)):
             return False
-        if not self.build(parts, loose=True):
-            if is_followed:
-                raise unknown("texts of so many tokens")
-            return False
-        has_slots = any(part.slot and part.is_open for part in parts)
-        if has_slots and not (self.tables.has_families or is_followed):  # of these that was asked
+        if not tables.has_families and any(part.slot and part.is_open for part in parts):
             canvas = self.canvas(parts[: self.length(parts)])
             if self._is_filled(parts, canvas, FEW_STATES):
                 return True
@@ -183,6 +165,26 @@ class Answers:
         if search.filled is not None:
             self._filled = list(parts), search.filled
         return answer
+
+    def _is_known_before_lattices(self, parts: Sequence[Part], is_one_of_many: bool) -> bool | None:
+        """Whether parts can be completed, as far as the matcher and a lattice of gaps tell, mostly in a tenth of the time of
+        others; None where these have to tell. Raises :class:`SearchGivenUp` where they cannot.
+        """
+        tables = self.tables
+        if tables.is_exact or not any(part.slot and part.is_open for part in parts):
+            is_witnessed = tables.has_families and not tables.is_exact and self._is_witnessed(parts)
+            return is_witnessed or (tables.has_families and self._is_completed_briefly(parts)) or None
+        if not tables.has_families and self._is_filled_before_lattices(parts):
+            return True
+        if not self.is_followed(parts):
+            return None
+        is_filled = self._are_slots_filled(parts, is_one_of_many)
+        if is_filled is None and tables.has_many_classes():
+            # a slot has not all classes in the loose lattice, so its *no* proves nothing
+            if tables.has_families or self.build(parts) != 1:
+                raise unknown("texts of so many tokens")
+            return True
+        return is_filled
 
     def _are_slots_filled(self, parts: Sequence[Part], is_one_of_many: bool) -> bool | None:
         """Whether slots can be filled, by the matcher and a lattice of gaps; None where lattices of slots have to tell.
@@ -196,7 +198,7 @@ class Answers:
         n_open = sum(part.is_open for part in free)
         is_long = n_open > FEW_PLACES  # derivations of texts with many gaps take seconds
         canvas = self.canvas(parts[:last])
-        is_brief = is_one_of_many or (not is_long and self.tables.has_families)
+        is_brief = is_one_of_many or (not is_long and self.tables.has_families)  # then lattices may soon tell
         most = FEW_STATES if is_brief else MOST_STATES
         canvas.grant(FEW_WORK)
         if (is_long or self._proof[1]) and self._is_filled(parts, canvas, most):  # most canvases can be filled
@@ -214,23 +216,30 @@ class Answers:
             return False
         if is_one_of_many or n_open > MANY_PLACES:
             raise unknown("texts of so many tokens")
+        if self.tables.has_families and self.tables.has_many_classes():  # lattices will not tell
+            if is_long and any(part.gap and part.is_open for part in parts):
+                self._is_completed_briefly(free)  # what it finds for gaps is tried in them
+            canvas.grant(MOST_WORK)
+            if self._is_filled(parts, canvas, MOST_STATES):
+                return True
         return None
 
-    def has_many_classes(self, parts: Sequence[Part]) -> bool:
-        """Whether lexemes compete and even one slot has too many classes of tokens for a lattice: the matcher goes from slot to
-        slot then, as where rules are made on demand.
+    def is_followed(self, parts: Sequence[Part]) -> bool:
+        """Whether lexemes compete and the matcher goes from slot to slot, since lattices tell little: where rules are made on
+        demand, or even one slot has too many classes of tokens for a lattice.
         """
-        if self.tables.is_exact or self.tables.has_families or not any(part.slot and part.is_open for part in parts):
+        if self.tables.is_exact or not any(part.slot and part.is_open for part in parts):
             return False
-        return self.tables.classify(self.tables.loose) > MOST_CLASSES
+        return self.tables.has_families or self.tables.has_many_classes()
 
     def is_planned_short(self, parts: Sequence[Part]) -> bool:
         """Whether lexemes compete and too many slots are open to be planned with all classes: then a *no* proves nothing."""
-        if self.tables.is_exact or self.tables.has_families:
-            return False
+        tables = self.tables
         n_open = sum(part.slot and part.is_open for part in parts)
-        with self.tables:
-            return n_open > 0 and n_open * self.tables.classify(self.tables.loose) > MOST_COMPETING
+        if tables.is_exact or tables.has_families or not n_open:
+            return False
+        with tables:
+            return tables.has_many_classes() or n_open * tables.classify(tables.loose) > MOST_COMPETING
 
     def mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, witness: Witness | None = None) -> int:
         """Write the tokens that may stand at an open part to a row of bits; end tokens are the caller's.
@@ -242,7 +251,7 @@ class Answers:
         self.proofs = None
         is_only_slot = parts[hole].slot and sum(part.is_open for part in parts) == 1  # then the matcher tells all
         # of families, and of many slots, the strict lattice knows little
-        is_followed = tables.has_families or (not is_only_slot and self.has_many_classes(parts))
+        is_followed = tables.has_families or (not is_only_slot and self.is_followed(parts))
         if tables.is_exact or not (is_followed or is_only_slot):
             self._add_mask(parts, hole, row, False)
         last = self.length(parts)
@@ -262,7 +271,7 @@ class Answers:
         many of its mask's, in a tenth of the time. None where it tells little, or nothing needs it.
         """
         self.proofs = None
-        if self.tables.is_exact or self.tables.has_families or self.has_many_classes(parts):
+        if self.tables.is_exact or self.tables.has_families or self.is_followed(parts):
             return
         if sum(part.is_open for part in parts) > 1:
             self._add_mask(parts, hole, row, False)

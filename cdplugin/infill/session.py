@@ -160,7 +160,8 @@ class Infill:
 
     def accepts(self, text: bytes) -> bool:
         """Whether the ordinary matcher accepts a text."""
-        with self._tables:
+        arena = self._tables.arena
+        with self._tables, arena.one_budget(QUESTION_STEPS * arena.limits.max_step_work):
             return self._tables.accepts(text)
 
     def _bytes_of(self, token: int, canvas: bool = False) -> bytes:
@@ -313,8 +314,9 @@ class InfillSession:
         """Fill everything that is open and return the text; the session stays as it is.
 
         Gaps are filled with a shortest text; with ``rng``, slots take random tokens and gaps may begin with some. The same
-        seed gives the same text. ``max_tokens``: at most so many tokens in the gaps. Raises ``ValueError`` if nothing legal
-        is left, or none within ``max_tokens``.
+        seed gives the same text. ``max_tokens``: at most so many tokens in the gaps. Where lexemes compete, a legal text that
+        is known already is taken where another would take too much work. Raises ``ValueError`` if nothing legal is left, or
+        none within ``max_tokens``.
         """
         if max_tokens is not None:
             max_tokens = integer("max_tokens", max_tokens)
@@ -325,15 +327,11 @@ class InfillSession:
         began, row = len(self._history), self._row
         self._work_left = COMPLETION_STEPS * self._tables.arena.limits.max_step_work
         try:
-            self._fill_slots(rng)
-            budget = 12 if max_tokens is None else max_tokens
-            self._grow_gaps(rng, budget)
-            text = self._close_gaps(max_tokens)
-            while text is None and len(self._history) > began and self._parts[self._history[-1][0]].gap:
-                self.undo()
-                text = self._close_gaps(max_tokens)
-            if text is None:
-                raise ValueError(f"complete: no legal text was found with at most {max_tokens} tokens in the gaps")
+            text = self._completed(rng, max_tokens, began)
+        except LimitExceeded:
+            if max_tokens is not None or self._witness is None:
+                raise
+            text = self._as_known(self._witness)
         finally:
             self._work_left = None
             self.undo(len(self._history) - began)
@@ -347,10 +345,11 @@ class InfillSession:
         """A context in which one question is asked of the tables, with the work that it may take."""
         with self._tables:
             arena = self._tables.arena
-            work = QUESTION_STEPS * arena.limits.max_step_work
-            if self._work_left is not None:
-                work = min(work, self._work_left)
-            with arena.one_budget(work), gc_paused():
+            work = most = QUESTION_STEPS * arena.limits.max_step_work
+            what = "a question about a text"
+            if self._work_left is not None and self._work_left < work:
+                work, most, what = max(self._work_left, 0), COMPLETION_STEPS * arena.limits.max_step_work, "a completion"
+            with arena.one_budget(work, what=what, most=most), gc_paused():
                 try:
                     yield
                 finally:
@@ -436,9 +435,35 @@ class InfillSession:
 
     # --- completions --------------------------------------------------------------------------------------------------------
 
+    def _completed(self, rng: random.Random | None, max_tokens: int | None, began: int) -> bytes:
+        """The text with all slots and gaps filled. ``began``: changes that stay, should random tokens lead too far."""
+        self._fill_slots(rng)
+        self._grow_gaps(rng, 12 if max_tokens is None else max_tokens)
+        text = self._close_gaps(max_tokens)
+        while text is None and len(self._history) > began and self._parts[self._history[-1][0]].gap:
+            self.undo()
+            text = self._close_gaps(max_tokens)
+        if text is None:
+            raise ValueError(f"complete: no legal text was found with at most {max_tokens} tokens in the gaps")
+        return text
+
+    def _as_known(self, witness: Witness) -> bytes:
+        """The text as in a legal text that the parts can become."""
+        return b"".join(part.text + self._filling(found) for part, found in zip(self._parts, witness, strict=True))
+
+    def _filling(self, found: int | bytes | None) -> bytes:
+        """What a legal text has at a part: a token's text, or that of a gap."""
+        return self._text_of(found) if isinstance(found, int) else found or b""
+
     def _fill_slots(self, rng: random.Random | None) -> None:
-        """Fill every open slot with a token that its mask allows."""
+        """Fill every open slot with a token that its mask allows. Where the matcher goes from slot to slot, masks take long;
+        without a generator, the legal text that is known has a token for each then.
+        """
+        with self._asking():
+            is_followed = rng is None and self._answers.is_followed(self._parts)
         for place in self.open_slots():
+            if is_followed and self._fill_as_known(place):
+                continue
             tokens = bit_members(self._tokens_for(place))
             if not len(tokens):
                 if not self.undecided:
@@ -448,6 +473,24 @@ class InfillSession:
             order = itertools.chain(_drawn(tokens[is_end], rng), _drawn(tokens[~is_end], rng))
             if not any(surely(self.set, place, token) for token in order):
                 raise _none_found()
+
+    def _fill_as_known(self, place: int) -> bool:
+        """Fill a slot as in a legal text that is known, or with an end token where the text may end."""
+        at = self._places[place]
+        witness = self._witness
+        if witness is None or not isinstance(witness[at], int):
+            return False
+        if self._padded and all(part.is_open for part in self._parts[at:]):
+            with self._asking():
+                if self._tables.accepts(b"".join(part.text for part in self._parts[:at])):
+                    witness = [*witness[:at], *(min(self._eos) for _ in self._parts[at:])]
+        token, before = witness[at], self._parts[at]
+        assert isinstance(token, int)
+        self._history.append((at, before, self._known, self._witness))
+        self._parts[at] = with_token([before], 0, token, self._text_of(token))[0]
+        self._witness = [*witness[:at], None, *witness[at + 1 :]]
+        self._row = None
+        return True
 
     def _tokens_for(self, place: int) -> np.ndarray:
         """A row of tokens that may fill a slot: those that are found soon, where there are such, else its mask."""

@@ -23,7 +23,7 @@ from cdplugin.errors import CdpluginError, LimitExceeded, UnsupportedError
 from cdplugin.infill.chains import chains, near_first, next_of
 from cdplugin.infill.going_on import goes_on
 from cdplugin.infill.openings import Openings
-from cdplugin.infill.parts import records_of
+from cdplugin.infill.parts import MOST_CLASSES, records_of
 from cdplugin.infill.rests import Rests
 from cdplugin.infill.room import separators, that_end_in_gaps
 from cdplugin.infill.rule_edges import edge_lexemes, ranks
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from cdplugin.matcher import Grammar
 
 MOST_RULE_INSTANCES = 8192  # members of families (any property order, counts) that a grammar may have to be infilled
-MOST_CLASSES = 1 << 14
+_CLASS_ROOM = 1 << 14  # classes of tokens that are kept
 MOST_START_STATES = 1 << 12  # that are kept
 MOST_DOTS_ALIVE, MOST_WORDS_ALIVE = 1 << 16, 1 << 21  # of sets of dots, one for each lexeme
 MOST_DOTS_CHAINED = 1 << 12
@@ -149,7 +149,7 @@ class InfillGrammar:
     def _make(self) -> None:
         grammar = self.grammar
         self.arena = grammar._base_arena.clone()
-        with self.arena.one_budget(grammar._arena.limits.max_compile_work, "max_compile_work"), gc_paused():
+        with self.arena.compile_budget(), gc_paused():
             self._make_tables(grammar)
         self._begins_full = self.arena.over_budget
 
@@ -186,6 +186,7 @@ class InfillGrammar:
         )
         self.workspace.header[ws.W_SPLIT] = not self.is_exact
         self._loose: Workspace | None = None
+        self._has_many_classes: bool | None = None  # :meth:`has_many_classes`
         self._brief: Workspace | None = None
         self._successors: dict[int, list[tuple[int, int]]] = {}
         self._steps: dict[tuple[int, bytes], int] = {}
@@ -315,11 +316,11 @@ class InfillGrammar:
         head[ws.W_N_DOTS] = self.n_dots
         work.size_for_dots()
         head[ws.W_MOST_STATES] = MOST_STATES
-        head[ws.W_MOST_CLASSES] = MOST_CLASSES
+        head[ws.W_MOST_CLASSES] = _CLASS_ROOM
         work.reserve(ws.WORK, max(self.n_dots, self.n_lexemes) + 2)
         work.reserve(ws.LEXEME_MARK, self.n_lexemes)
         work.reserve(ws.NT_MARK, self.n_nonterminals)
-        work.reserve(ws.CLASS_HASH, 4 * MOST_CLASSES)
+        work.reserve(ws.CLASS_HASH, 4 * _CLASS_ROOM)
 
     def _set_follows(self, symbols: np.ndarray, firsts: np.ndarray, lefts: np.ndarray) -> None:
         """Which lexemes may come after which (Aho et al., "Compilers", 4.4, for lexemes instead of nonterminals)."""
@@ -553,10 +554,11 @@ class InfillGrammar:
             ends = self.rules.end_in_gaps
         work.set(ws.END_IN_GAPS, ends)
 
-    def classify(self, work: Workspace | None = None) -> int:
+    def classify(self, work: Workspace | None = None, most: int = _CLASS_ROOM) -> int:
         """Find the classes of what is left of tokens, once; returns how many there are. Slots need them.
 
-        The first classes are those that completions are made of: long canvases are planned with few classes.
+        The first classes are those that completions are made of: long canvases are planned with few classes. ``most``: with
+        more classes than that, it is left unfinished.
         """
         work = work or self.workspace
         if not work.classified:
@@ -565,10 +567,19 @@ class InfillGrammar:
                 work.call(kernels.OP_CLASSIFY, token, token + 1)
             for first in range(0, self.vocab.size, _TOKENS_AT_ONCE):
                 work.call(kernels.OP_CLASSIFY, first, min(first + _TOKENS_AT_ONCE, self.vocab.size))
-            complete = int(work.header[ws.W_N_CLASSES]) <= MOST_CLASSES
-            work.header[ws.W_PROFILES] = self.is_exact and complete
-            work.classified = True  # what was interrupted begins anew: a class of all tokens, or of none
+                if work.header[ws.W_N_CLASSES] - 1 > most:
+                    break
+            else:
+                complete = int(work.header[ws.W_N_CLASSES]) <= _CLASS_ROOM
+                work.header[ws.W_PROFILES] = self.is_exact and complete
+                work.classified = True  # what was interrupted begins anew: a class of all tokens, or of none
         return int(work.header[ws.W_N_CLASSES]) - 1
+
+    def has_many_classes(self) -> bool:
+        """Whether one slot has too many classes of tokens for the loose lattice; found once, with as many tokens as tell."""
+        if self._has_many_classes is None:
+            self._has_many_classes = self.classify(self.loose, MOST_CLASSES) > MOST_CLASSES
+        return self._has_many_classes
 
     @functools.cached_property
     def _tokens_of_endings(self) -> list[int]:

@@ -107,7 +107,7 @@ class Grammar:
             with arena.lock:
                 if self._arena is arena:
                     fresh = self._base_arena.clone()
-                    with fresh.one_budget(fresh.limits.max_compile_work, "max_compile_work"):
+                    with fresh.compile_budget():
                         self._tables.evaluate(fresh)
                         self._tables.install(fresh)
                     arena.account, self._endings, self._budgets = None, None, {}
