@@ -99,7 +99,10 @@ class InfillGrammar:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is not None and (self.arena.over_budget or not issubclass(kind, CdpluginError)):
-            self._is_broken = True
+            self._is_broken = True  # all is made anew for the next question, which may be long in coming
+            if self.arena.header[layout.IS_BROKEN]:
+                for work in self._works:
+                    work.give_up()
         self._lock.release()
 
     def after_fork(self) -> None:

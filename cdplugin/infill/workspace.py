@@ -133,6 +133,8 @@ _ROWS_OF_NODES = (ws.REST, ws.DERIVED, ws.OUT, ws.ITEMS)
 _OF_DERIVATIONS = (ws.FACTS, ws.FACT_WAYS, ws.FACT_INDEX, ws.HEAP)
 
 _ARENAS = 4  # times Limits.max_arena_bytes that a workspace may take
+_LEAST_GROWTH = 32  # a table is not grown by less than that part of it: near the limit, it would be copied again and again
+_MOVED_AT_ONCE = 1 << 22  # items
 _RESTART_WORK = 200  # units of work of an operation that begins again, besides what it does again
 
 
@@ -234,7 +236,8 @@ class Workspace:
             # half of what is left: by as little as is asked for, an operation would begin again without end
             half = (most - self.nbytes) // 16
             larger = size if table in _HASHES else max(size, have + half)
-            if self.nbytes + 8 * (larger - have) > most:
+            is_little = table not in _HASHES and half < have // _LEAST_GROWTH
+            if is_little or self.nbytes + 8 * (larger - have) > most:
                 self.arena.abandon()  # what has grown stays so: everything is made anew for the next text
                 raise LimitExceeded(
                     "infilling: the text takes too much memory",
@@ -248,7 +251,11 @@ class Workspace:
             used = self._entries_with_rows(table)
             grown[used] = old[used]
         else:
-            grown[: len(old)] = old
+            try:
+                _move(old, grown)
+            except BaseException:  # an interrupt: the old table has lost what was moved
+                self.arena.abandon()
+                raise
         self.nbytes += grown.nbytes - old.nbytes
         self.tables[at] = grown
         self.header[2 * table] = self._addresses[at] = grown.ctypes.data
@@ -294,6 +301,11 @@ class Workspace:
             array = self.tables[table] = _zeros(len(self.tables[table]))
             self.header[2 * table] = self._addresses[table] = array.ctypes.data
             self._let_go += array.nbytes
+
+    def give_up(self) -> None:
+        """Give back the memory of all tables, which are not used again."""
+        self.tables = [np.zeros(0, np.int64) for _ in self.tables]
+        self.nbytes = self.header.nbytes
 
     def call(self, op: int, a: int = 0, b: int = 0) -> int:
         """Run an operation, growing tables as it asks. Raises :class:`LimitExceeded`: then nothing is kept of the text.
@@ -348,3 +360,17 @@ def _zeros(size: int) -> np.ndarray:
     pages = mmap.mmap(-1, 8 * size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     pages.madvise(mmap.MADV_NOHUGEPAGE)
     return np.frombuffer(pages, np.int64)
+
+
+def _move(old: np.ndarray, grown: np.ndarray) -> None:
+    """Copy a table to the beginning of a larger one. A sparse one gives back its pages as they are copied: a large table never
+    takes its memory twice.
+    """
+    pages = getattr(old.base, "obj", None)  # the base is a view of them
+    if not isinstance(pages, mmap.mmap):
+        grown[: len(old)] = old
+        return
+    for first in range(0, len(old), _MOVED_AT_ONCE):
+        end = min(first + _MOVED_AT_ONCE, len(old))
+        grown[first:end] = old[first:end]
+        pages.madvise(mmap.MADV_DONTNEED, 8 * first, 8 * (end - first))
