@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
 import json
 import sys
@@ -84,6 +85,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item.nodeid not in left_out]
 
 
+def pytest_collection_finish() -> None:
+    """Python's collector need not go through all modules and tests again each time that a test asks it what is garbage."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """Each report says whether its test has tried all cases: ``make check`` after ``make test`` need not repeat those."""
@@ -97,6 +104,7 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    gc.unfreeze()
     if (path := session.config.getoption("--write-passed")) and not hasattr(session.config, "workerinput"):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(json.dumps(sorted(_passed), indent=1) + "\n", encoding="utf-8")
