@@ -358,6 +358,8 @@ class InfillSession:
 
     def _open_part(self, place: int) -> tuple[int, Part]:
         place = integer("place", place)
+        if not self._places:
+            raise ValueError(f"place: expected a text with gaps or slots, found place {place} of one without")
         if not 0 <= place < len(self._places):
             raise ValueError(f"place: expected 0 to {len(self._places) - 1}, found {place}")
         part = self._parts[self._places[place]]
