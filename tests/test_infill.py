@@ -214,6 +214,8 @@ def test_errors(sums: cd.Infill, call: object, message: str) -> None:
     s = sums.new(["1", cd.GAP, "=", cd.Slots(2)])
     with pytest.raises(ValueError, match=message):
         call(s)  # type: ignore[operator]
+    with pytest.raises(ValueError, match="expected a text with gaps or slots, found place 0 of one without"):
+        sums.new(["1=1"]).mask(0)
 
 
 def test_token_terminals_are_refused() -> None:
