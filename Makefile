@@ -29,7 +29,7 @@ FUZZ          ?= 50
 FUZZ_SEED     ?= 0
 FAULTY_TOKENS ?= 1000000
 PART          ?= 0/8
-TIER          ?= --tier interpreted
+TIER          ?= --tier=interpreted
 PASSED        ?=
 DOCS_VENV     ?= .venv-docs
 RELEASE_VENV  ?= .venv-release
@@ -152,7 +152,7 @@ playground: $(VENV)/.demo ## a local page that shows what a schema or grammar al
 
 quick: $(VENV)/.test warmup
 	@echo "== tests, quick"
-	@CDPLUGIN_TESTS=quick $(BIN)/python -m pytest $(PYTEST) -m 'not slow and not model' --tier quick $(if $(PASSED),--write-passed $(PASSED)) $(PYTEST_ARGS)
+	@CDPLUGIN_TESTS=quick $(BIN)/python -m pytest $(PYTEST) -m 'not slow and not model' --tier=quick $(if $(PASSED),--write-passed=$(PASSED)) $(PYTEST_ARGS)
 
 lint: $(VENV)/.test
 	@echo "== ruff"; $(BIN)/ruff check .
@@ -163,8 +163,9 @@ types: $(VENV)/.test
 warmup: $(VENV)/.test
 	@echo "== kernels"; $(BIN)/cdplugin warmup
 
+# with a space before it, pytest takes a file that is there for one with tests
 tests: $(VENV)/.test warmup
-	@echo "== tests"; $(BIN)/python -m pytest $(PYTEST) $(if $(PASSED),--leave-passed $(PASSED)) $(PYTEST_ARGS)
+	@echo "== tests"; $(BIN)/python -m pytest $(PYTEST) $(if $(PASSED),--leave-passed=$(PASSED)) $(PYTEST_ARGS)
 
 interpreted: $(VENV)/.test
 	@echo "== kernels interpreted (NUMBA_DISABLE_JIT=1)"
