@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from struct import pack_into
 from typing import NamedTuple, Protocol
@@ -32,6 +33,7 @@ _LIMIT_MESSAGES = {
 _RULES_WORK = 10_000  # units of work of making a nonterminal's rules late, besides those of its family
 _NOTE_WORK = 5_000  # units of work of noting a value, or how a rule goes on after it
 _RESTART_WORK = 200  # units of work of an operation that begins again, besides what it does again
+_LENT = 10  # one part in so many of Limits.max_step_work is lent to a change, so that it comes to its end
 
 _PADDED = 64  # words by which the formats of questions differ: `struct` remembers a hundred
 _MOST_ANSWER = 6  # a question and its answer are about so many times as long as the question: else the operation begins again
@@ -391,7 +393,7 @@ class Arena(OwnedTables):
             assert self.expand is not None
             for nonterminal in self.tables[layout.STACK][b:a].tolist():
                 self.spend(_RULES_WORK)
-                with self._changing():
+                with self._making():
                     self.expand(nonterminal)
         else:
             assert self.tracker is not None
@@ -403,8 +405,21 @@ class Arena(OwnedTables):
                 note, pairs = self.tracker.note_rest, list(dict.fromkeys(zip(asked[::2], asked[1::2], strict=True)))
             for lexeme, ended in pairs:
                 self.spend(_NOTE_WORK)
-                with self._changing():
+                with self._making():
                     note(lexeme, ended)
+
+    @contextmanager
+    def _making(self) -> Iterator[None]:
+        """A context of a change for which more work may be done than is left: what crossed a small budget in its midst would
+        break the arena. It is owed afterwards.
+        """
+        lent = self.limits.max_step_work // _LENT
+        self.header[layout.WORK_LEFT] += lent
+        try:
+            with self._changing():
+                yield
+        finally:
+            self.header[layout.WORK_LEFT] -= lent
 
     def counters(self) -> dict[str, int]:
         """What the engine has done so far: counts, since the arena was made."""

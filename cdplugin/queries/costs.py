@@ -533,7 +533,7 @@ class Costs:
             elif symbol < len(self._cost) and self._cost[symbol] < FAR:
                 least += self._cost[symbol]
             else:
-                least += expander.least_bytes(symbol)
+                least += 0 if expander is None else expander.least_bytes(symbol)
         return min(least, FAR)
 
     def _close(self, roots: list[int]) -> None:
