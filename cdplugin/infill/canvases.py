@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdplugin.infill.parts import Part, laid_out
-from cdplugin.infill.witness import Witness
+from cdplugin.infill.witness import Witness, filling_of
 
 if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
@@ -98,7 +98,7 @@ class Canvas:
             return
         others = [i for i, part in enumerate(self._parts) if part is not parts[i]]
         first, last = (others[0], others[-1]) if others else (len(self._parts), -1)
-        tokens, ends = self.tables.vocab.tokens, self.tables.vocab.eos_token_ids
+        ends = self.tables.vocab.eos_token_ids
         n_parts = len(self._parts)
         if any(
             part.text or found not in (None, b"", *ends)
@@ -109,7 +109,7 @@ class Canvas:
         for found in witness[: len(self._parts)]:
             if isinstance(found, int) and found in ends:
                 break
-            fillings.append(tokens[found] or b"" if isinstance(found, int) else found or b"")
+            fillings.append(filling_of(self.tables, found))
         of_places = [fillings[i] if i < len(fillings) else b"" for i in self._open]
         cursor = self.tables.start
         for i, filling in enumerate(fillings):

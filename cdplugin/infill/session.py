@@ -36,7 +36,7 @@ from cdplugin.infill.at_rest import leave_tables, take_tables
 from cdplugin.infill.parts import Gap, Part, Slots, filled, with_token
 from cdplugin.infill.search import MOST_PLACES, SearchGivenUp
 from cdplugin.infill.tables import InfillGrammar
-from cdplugin.infill.witness import Witness
+from cdplugin.infill.witness import Witness, filling_of
 from cdplugin.kernels.store import layout
 from cdplugin.matcher import Grammar
 
@@ -451,11 +451,8 @@ class InfillSession:
 
     def _as_known(self, witness: Witness) -> bytes:
         """The text as in a legal text that the parts can become."""
-        return b"".join(part.text + self._filling(found) for part, found in zip(self._parts, witness, strict=True))
-
-    def _filling(self, found: int | bytes | None) -> bytes:
-        """What a legal text has at a part: a token's text, or that of a gap."""
-        return self._text_of(found) if isinstance(found, int) else found or b""
+        fillings = [filling_of(self._tables, found) for found in witness]
+        return b"".join(part.text + filling for part, filling in zip(self._parts, fillings, strict=True))
 
     def _fill_slots(self, rng: random.Random | None) -> None:
         """Fill every open slot with a token that its mask allows. Where the matcher goes from slot to slot, masks take long;

@@ -18,6 +18,13 @@ Witness = list["int | bytes | None"]
 """By part: the token of an open slot, the text of an open gap, None of what is not open."""
 
 
+def filling_of(tables: InfillGrammar, found: int | bytes | None) -> bytes:
+    """The text that a witness has at a part; end tokens have none."""
+    if not isinstance(found, int):
+        return found or b""
+    return b"" if found in tables.vocab.eos_token_ids else tables.vocab.tokens[found] or b""
+
+
 def in_tokens(tables: InfillGrammar, text: bytes, count: int) -> list[int] | None:
     """A text as so many tokens, or, as ``-1 - n``, as few as there are, at most n; None if it is not spelled so."""
     ids, _ = tables.vocab.token_of
