@@ -172,8 +172,9 @@ class Answers:
         """
         tables = self.tables
         if tables.is_exact or not any(part.slot and part.is_open for part in parts):
-            is_witnessed = tables.has_families and not tables.is_exact and self._is_witnessed(parts)
-            return is_witnessed or (tables.has_families and self._is_completed_briefly(parts)) or None
+            if not tables.has_families:
+                return None
+            return (not tables.is_exact and self._is_witnessed(parts)) or self._is_completed_briefly(parts) or None
         if not tables.has_families and self._is_filled_before_lattices(parts):
             return True
         if not self.is_followed(parts):
