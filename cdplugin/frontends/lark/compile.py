@@ -50,9 +50,9 @@ def compile_lark(
     source = Source(text)
     source.check(limits)
     compiler = _Compiler(source, dict(grammars or {}), limits, ir, relaxes)
-    ir.start = compiler.grammar(parse(source, limits))
+    ir.start, writer = compiler.grammar(parse(source, limits))
     if is_whole and ir.instances:
-        unfold(ir, compiler.writer, limits.max_rules)
+        unfold(ir, writer, limits.max_rules)
     return ir
 
 
@@ -65,10 +65,12 @@ class _Compiler:
         self.ir = ir
         self.terminals = Terminals(limits)
         self.embedded: dict[str, Symbol] = {}
-        self.writer: Writer  # of the grammar that was written last
 
-    def grammar(self, grammar: Grammar) -> Symbol:
-        """Write one grammar; returns its start symbol. Recursive on nested ``%lark``, whose depth the parser bounds."""
+    def grammar(self, grammar: Grammar) -> tuple[Symbol, Writer]:
+        """Write one grammar; returns its start symbol, and what wrote it.
+
+        Recursive on nested ``%lark``, whose depth the parser bounds.
+        """
         options = grammar_options(self.source, grammar.options)
         indented = indentation(self.source, grammar.indents)
         scope = Scope(self.source, grammar, self.grammars, indented)
@@ -79,10 +81,10 @@ class _Compiler:
         layout = None if indented is None else rewrite_indentation(draft, indented, self.limits.max_rules)
         writer = Writer(draft, self.ir, options, layout)
         start = writer.write()
-        members = [value for of, value in self.ir.instances.values() if of is writer.family and isinstance(value, RuleAt)]
-        check_corners(draft, writer.family, members)
-        self.writer = writer
-        return start
+        if self.ir.instances:
+            members = [value for of, value in self.ir.instances.values() if of is writer.family and isinstance(value, RuleAt)]
+            check_corners(draft, writer.family, members)
+        return start, writer
 
     def embed(self, node: Node, attributes: Attributes | None) -> Symbol:
         """The start symbol of what is embedded, as the attributes of a rule that is nothing else bound it."""
@@ -133,7 +135,7 @@ class _Compiler:
     def _embedded(self, node: Node) -> Symbol:
         """The start symbol of ``%json``, ``%lark``, ``@name`` or a declared name; equal ones are written once."""
         if node.op == tree.LARK:
-            return self.grammar(node.args[0])
+            return self.grammar(node.args[0])[0]
         key = "%json " + json.dumps(node.args[0]) if node.op == tree.JSON else "@" + node.args[0]
         symbol = self.embedded.get(key)
         if symbol is None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 from operator import is_
 
 from cdplugin.frontends.lark import tree
@@ -113,7 +114,7 @@ class Scope:
         self.grammar.ignores = [self._without_templates(node, instances, pending) for node in self.grammar.ignores]
         while pending:
             definition = pending.pop()
-            if any(node.op == tree.NAME and node.args[2] is not None for node in walk(definition.body)):
+            if definition.uses_templates:
                 definition.body = self._without_templates(definition.body, instances, pending)
 
     def _without_templates(self, body: Node, instances: dict[str, str], pending: list[Definition]) -> Node:
@@ -148,7 +149,8 @@ class Scope:
             template.body,
             lambda node: values.get(node.args[0], node) if node.op == tree.NAME and node.args[1:] == (None, None) else node,
         )
-        made = Definition(key, template.at, body, template.is_terminal, None, False, template.attributes, None)
+        made = Definition(key, template.at, body, template.is_terminal, attributes=template.attributes)
+        made.uses_templates = template.uses_templates
         (self.terminals if template.is_terminal else self.rules)[key] = made
         pending.append(made)
         return key
@@ -167,7 +169,7 @@ class Scope:
         for characters, names, _ in self.grammar.words:
             self._check_terminal(characters, "%word")
             for name, at in names:
-                self._known(name, at, [*self.terminals, *self.imported])
+                self._known(name, at, self.terminals, self.imported)
         for rule in self.rules.values():
             self._check_rule(rule)
         self._check_cycles()
@@ -203,7 +205,7 @@ class Scope:
         name, parameter, _ = node.args
         target = self.rules.get(name)
         if target is None:
-            self._known(name, node.at, [*self.rules, *self.terminals, *self.imported])
+            self._known(name, node.at, self.rules, self.terminals, self.imported)
             if parameter is not None:
                 self.source.fail(f"a parameter for {name!r}", node.at, expected="parameters of rules only")
             return
@@ -232,10 +234,10 @@ class Scope:
             if name in self.declared and name not in self.terminals and name not in self.imported:
                 expected, found = "a terminal with a definition", f"{name!r} in {whose}"
                 self.source.fail("a declared terminal inside another", node.at, expected=expected, found=found)
-            self._known(name, node.at, [*self.terminals, *self.imported])
+            self._known(name, node.at, self.terminals, self.imported)
 
-    def _known(self, name: str, at: int, known: Sequence[str]) -> None:
-        """Raise unless a name is defined; definitions that nothing uses are the likeliest misspellings."""
+    def _known(self, name: str, at: int, *known: Iterable[str]) -> None:
+        """Raise unless a name is defined. Definitions that nothing uses are the likeliest misspellings, then ``known``."""
         if name in self.terminals or name in self.imported or name in self.layout:
             return
         if name in self._templates:
@@ -252,7 +254,7 @@ class Scope:
             close = hint[len(" (did you mean ") : -2]
             hint = f" (did you mean {close}, which line {self._lines[close[1:-1]]} defines and nothing uses?)"
         else:
-            hint = suggestion(name, known)
+            hint = suggestion(name, chain(*known))
         from_common = " (%import common." + name + "?)" if name in library() and name not in PRIVATE else ""
         self.source.fail(f"no {kind} {name!r}", at, expected=f"a {kind} that is defined" + (from_common or hint))
 

@@ -7,7 +7,7 @@ and it does not yet say where ``%ignore`` applies. Bodies are worked off from a 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -137,7 +137,7 @@ class Draft:
         self._words = words_of(scope, terminals, self.named)
         self._number: dict[str, int] = {}
         self._queue: deque[tuple[int, Node]] = deque()
-        self._lexeme_of: dict[str, Part] = {}
+        self._lexeme_of: dict[Hashable, Part] = {}
         self._dependent: set[int] = set()
         self._count = 0
         self._rule("start")
@@ -155,14 +155,19 @@ class Draft:
 
     def deriving(self, allowed: Callable[[Part], bool], without: Collection[tuple[int, int]] = ()) -> list[bool]:
         """Which rules derive something of ``allowed`` parts if all conditions hold. ``without``: productions, as numbers."""
-        rules = [
-            (number, [part.value for part in production.parts if part.kind == "rule"])
-            for number, rule in enumerate(self.rules)
-            for i, production in enumerate(rule.productions)
-            if (number, i) not in without and all(part.kind == "rule" or allowed(part) for part in production.parts)
-        ]
-        known = Productive(rules).known
-        return [number in known for number in range(len(self.rules))]
+        found = Productive[int](())
+        for number in range(len(self.rules) - 1, -1, -1):  # what a rule needs has mostly a higher number
+            for i, production in enumerate(self.rules[number].productions):
+                needed = []
+                for part in production.parts:
+                    if part.kind == "rule":
+                        needed.append(part.value)
+                    elif not allowed(part):
+                        break
+                else:
+                    if (number, i) not in without:
+                        found.rule(number, needed)
+        return [number in found.known for number in range(len(self.rules))]
 
     @cached_property
     def may_be_empty(self) -> list[bool]:
@@ -297,7 +302,7 @@ class Draft:
         return Part("rule", helper, SELF if takes else None)
 
     def _lexeme(self, node: Node) -> Part:
-        key = signature(node)
+        key = (node.op, node.args) if node.op in (tree.NAME, tree.TEXT) else signature(node)
         part = self._lexeme_of.get(key)
         if part is None:
             expression = self._terminals.lower(self.scope.source, node, self._named)

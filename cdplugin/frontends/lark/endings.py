@@ -96,26 +96,37 @@ def _mentioned(draft: Draft, number: int) -> list[int]:
 
 def _stuck(draft: Draft, firsts: Bytes, ignored: int) -> list[Stuck]:
     """All lexemes that never end where they stand, in rules that ``start`` leads to (not in ``x`` of ``x{0}``)."""
-    surely = Bytes(generous=False)
+    greedy = _greedy(draft, ignored)
+    if not greedy:
+        return []
     empty = draft.may_be_empty
     first, follow = _first_and_follow(draft, firsts, empty)
-    eaten: dict[Expr, int] = {}
     out: list[Stuck] = []
     for number in sorted(reached([0], lambda rule: _mentioned(draft, rule))):
         for i, production in enumerate(draft.rules[number].productions):
             rest = follow[number]
             for part in reversed(production.parts):
-                if part.kind == "lexeme" and part.value.lexing == LONGEST and part.value.max_tokens is None:
-                    e = part.value.expression
-                    if e not in eaten:
-                        eaten[e] = surely.eaten(e)
-                    fence = part.value.fence
-                    kept = eaten[e] | (surely.first(fence) if fence is not None else 0)
-                    # where nothing at all may follow, what follows matches nothing: that leaves the alternative without a text
-                    if rest and not rest & _OPEN and (rest | ignored) & ~kept == 0:
-                        out.append(Stuck(number, i, part, rest))
+                # where nothing at all may follow, what follows matches nothing: that leaves the alternative without a text
+                if rest and part.kind == "lexeme" and rest & ~greedy.get(id(part.value), 0) == 0:
+                    out.append(Stuck(number, i, part, rest))
                 may, is_empty = _of(part, firsts, first, empty)
                 rest = may | rest if is_empty else may
+    return out
+
+
+def _greedy(draft: Draft, ignored: int) -> dict[int, int]:
+    """By the id of a lexeme that never ends before what is ignored: all bytes before which it never ends. There are few, and
+    in most grammars none.
+    """
+    surely = Bytes(generous=False)
+    parts = (part for rule in draft.rules for production in rule.productions for part in production.parts)
+    lexemes = {id(part.value): part.value for part in parts if part.kind == "lexeme"}
+    out: dict[int, int] = {}
+    for key, lexeme in lexemes.items():
+        if lexeme.lexing == LONGEST and lexeme.max_tokens is None:
+            never = surely.eaten(lexeme.expression) | (surely.first(lexeme.fence) if lexeme.fence is not None else 0)
+            if never and not ignored & ~never:
+                out[key] = never
     return out
 
 
@@ -186,7 +197,7 @@ def check_productive(draft: Draft) -> None:
 
     Whether a terminal with ``&`` or ``~`` matches anything is decided when the grammar is compiled.
     """
-    known = draft.deriving(lambda part: not _matches_nothing(part))
+    known = draft.deriving(lambda part: part.kind != "lexeme" or part.value.expression.op != EMPTY_OP)
     for number, rule in enumerate(draft.rules):
         if known[number] or rule.is_helper:
             continue

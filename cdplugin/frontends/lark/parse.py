@@ -174,7 +174,10 @@ class _Parser:
         if self.now.kind == "[":
             out.attributes = self.attributes(out)
         self.take(":", "':'" if out.attributes.at or out.is_terminal else "':', or attributes in '[' ']'")
+        before, self.uses_templates = self.uses_templates, False
         out.body = self.expansions()
+        out.uses_templates = self.uses_templates
+        self.uses_templates |= before
         return out
 
     def template_parameters(self) -> tuple[tuple[str, int], ...]:
@@ -251,7 +254,10 @@ class _Parser:
             frame = stack[-1]
             symbol = symbols[self.pos]
             kind = symbol.kind
-            if kind == "NEWLINE" and self.goes_on(frame):
+            is_whole = frame.condition is not None or frame.has_alias
+            if kind in _SIMPLE and not is_whole and symbols[self.pos + 1].kind != "{":
+                frame.sequence.append(self.postfix(self.value(frame), frame))
+            elif kind == "NEWLINE" and self.goes_on(frame):
                 self.pos += 1
             elif kind == "|":
                 self.close_alternative(frame)
@@ -277,7 +283,7 @@ class _Parser:
                 if frame.tildes:
                     self.unexpected("what '~' negates")
                 return self.group(frame)
-            elif frame.condition is not None or frame.has_alias:
+            elif is_whole:
                 self.unexpected("'|' or the end of the alternative")
             elif kind in ("(", "["):
                 self.open(stack, symbol)
@@ -408,7 +414,10 @@ class _Parser:
             self.no_value(frame)
         self.pos += 1
         if kind in _NAMES:
-            parameter = self.parameter() if self.accept("::") else None
+            parameter = None
+            if self.symbols[self.pos].kind == "::":
+                self.pos += 1
+                parameter = self.parameter()
             return Node(tree.NAME, (symbol.value, parameter, None), at)
         if kind == "STRING":
             if self.accept(".."):
@@ -525,6 +534,8 @@ class _Parser:
         return value
 
 
+_SIMPLE = frozenset((*_NAMES, "STRING", "REGEX"))
+"""What most parts of a body are."""
 _STARTS = ("RULE", "TERMINAL", "STRING", "REGEX", "TOKENS", "REFERENCE", "%json", "%regex", "%lark", "(", "[", "~")
 
 

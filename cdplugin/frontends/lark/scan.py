@@ -34,9 +34,9 @@ _SYMBOLS = re.compile(
     (?:(?P<NAME>[!?]*_*[A-Za-z][A-Za-z0-9_\-]*)
     |(?P<MARK>->|::|\.\.|[:,.()\[\]{}|&~=_])
     |(?P<NEWLINE>\r?\n)
-    |(?P<STRING>")
+    |(?P<STRING>"[^"\\\n]*(?:\\[^\n][^"\\\n]*)*"i?)
     |(?P<OP>[+*?])
-    |(?P<REGEX>/)
+    |(?P<REGEX>/(?:[^/\\]|\\[^\n])+/[a-z]*)
     |(?P<NUMBER>0x[0-9a-fA-F]+|-?[0-9]+(?:\.(?!\.)[0-9]*)?(?:[eE][+-]?[0-9]+)?)
     |(?P<TOKENS><[^<>\s]+>)
     |(?P<REFERENCE>@[A-Za-z0-9_\-]+)
@@ -45,8 +45,6 @@ _SYMBOLS = re.compile(
     |(?P<OTHER>.))""",
     re.VERBOSE,
 )
-_STRING = re.compile(r'"((?:[^"\\\n]|\\[^\n])*)"(i?)')
-_REGEX = re.compile(r"/((?:[^/\\]|\\[^\n])+)/([a-z]*)")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 _SIMPLE = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "a": "\a", "0": "\0"}
 _SIMPLE |= {char: char for char in "\"\\/'"}
@@ -93,9 +91,9 @@ def scan(source: Source, limits: Limits) -> list[Symbol]:
 
 def _symbol(source: Source, kind: str, text: str, at: int, end: int, limits: Limits) -> Symbol:
     if kind == "STRING":
-        return _string(source, at)
+        return Symbol(kind, (unescape(source, text[1 : text.rindex('"')], at + 1), text[-1] == "i"), at, end)
     if kind == "REGEX":
-        return _regex(source, at)
+        return Symbol(kind, _regex(source, text, at), at, end)
     if kind == "KEYWORD":
         return _keyword(source, text, at, limits)
     if kind == "OTHER":
@@ -113,14 +111,6 @@ def _name(source: Source, text: str, at: int) -> tuple[str, str]:
     if is_terminal and name != text:
         source.fail("a mark before the name of a terminal", at, expected="'!' and '?' before rules only", found=repr(text))
     return "TERMINAL" if is_terminal else "RULE", name
-
-
-def _string(source: Source, at: int) -> Symbol:
-    match = _STRING.match(source.text, at)
-    if match is None:
-        source.fail("a string that does not end on its line", at, expected='a closing "', found=_rest(source, at))
-    value = unescape(source, match.group(1), at + 1)
-    return Symbol("STRING", (value, match.group(2) == "i"), at, match.end())
 
 
 def unescape(source: Source, text: str, at: int) -> str:
@@ -152,19 +142,20 @@ def unescape(source: Source, text: str, at: int) -> str:
     return joined
 
 
-def _regex(source: Source, at: int) -> Symbol:
-    """Over several lines too, as with flag x. Where that finds no flags, a slash is missing on the first of them."""
-    match = _REGEX.match(source.text, at)
-    if match is None or ("\n" in match.group(1) and not set(match.group(2)) <= set(_REGEX_FLAGS)):
-        source.fail("a regular expression that does not end on its line", at, expected="a closing /", found=_rest(source, at))
-    pattern, flags = match.groups()
-    for i, flag in enumerate(flags):
+def _regex(source: Source, text: str, at: int) -> tuple[str, str]:
+    """The pattern and the flags. Over several lines too, as with flag x: where no flags follow, a slash is missing on the first
+    of them.
+    """
+    last = text.rindex("/")
+    pattern, flags = text[1:last], text[last + 1 :]
+    if "\n" in pattern and not set(flags) <= set(_REGEX_FLAGS):
+        _no_symbol(source, at)
+    for where, flag in enumerate(flags, at + last + 1):
         if flag not in _REGEX_FLAGS:
-            where = match.start(2) + i
             source.fail("unknown flag of a regular expression", where, expected="some of i, m, s, u, x", found=repr(flag))
         if flag == "l":
-            source.refuse("flag 'l' (locale) of a regular expression", match.start(2) + i)
-    return Symbol("REGEX", (pattern, flags), at, match.end())
+            source.refuse("flag 'l' (locale) of a regular expression", where)
+    return pattern, flags
 
 
 def _keyword(source: Source, text: str, at: int, limits: Limits) -> Symbol:
@@ -223,6 +214,10 @@ def token_set(source: Source, text: str, at: int) -> tuple[tuple[str, ...], tupl
 
 def _no_symbol(source: Source, at: int) -> NoReturn:
     char = source.text[at]
+    if char == '"':
+        source.fail("a string that does not end on its line", at, expected='a closing "', found=_rest(source, at))
+    if char == "/":
+        source.fail("a regular expression that does not end on its line", at, expected="a closing /", found=_rest(source, at))
     if char == "'":
         source.fail("a string in single quotes", at, expected='double quotes: "…"', found=_rest(source, at))
     if char == "<":

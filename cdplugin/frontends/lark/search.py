@@ -15,6 +15,10 @@ _FEW = 64
 them: below that it might go on for ever, where another one holds."""
 
 
+Sides = Callable[[Hashable], Iterable[Sequence[Hashable]]]
+"""The sides of a node, as sequences of nodes."""
+
+
 class OutOfFuel(Exception):  # noqa: N818 - turned into LimitExceeded by the caller, who knows the rule's name
     """More nodes than the caller wants to pay for."""
 
@@ -22,12 +26,11 @@ class OutOfFuel(Exception):  # noqa: N818 - turned into LimitExceeded by the cal
 class Search:
     """Decides nodes one at a time; what was found out is kept.
 
-    ``sides(node)`` gives the sides of a node, as sequences of nodes. Time is linear in the nodes and sides that are looked at,
-    at most ``fuel`` nodes for one question. ``left``: nodes that may still be looked at for all questions; None: any number.
+    Time is linear in the nodes and sides that are looked at, at most ``fuel`` nodes for one question. ``left``: nodes that may
+    still be looked at for all questions; None: any number.
     """
 
-    def __init__(self, sides: Callable[[Hashable], Iterable[Sequence[Hashable]]], fuel: int, left: int | None = None) -> None:
-        self._sides = sides
+    def __init__(self, fuel: int, left: int | None = None) -> None:
         self._fuel = fuel
         self.left = left
         self._holds: set[Hashable] = set()
@@ -37,8 +40,12 @@ class Search:
         """More may hold from now on than before."""
         self._fails.clear()
 
-    def holds(self, root: Hashable) -> bool:
-        """Whether ``root`` holds. Raises :class:`OutOfFuel`."""
+    def holds(self, root: Hashable, sides_of: Sides) -> bool:
+        """Whether ``root`` holds. Raises :class:`OutOfFuel`. ``sides_of``: the same for each question.
+
+        It is not an attribute: the writer of a grammar, who asks, would be part of a cycle, and its trees wait for the garbage
+        collector.
+        """
         if root in self._holds:
             return True
         if root in self._fails:
@@ -55,7 +62,7 @@ class Search:
                     raise OutOfFuel
                 if self.left is not None:
                     self.left -= 1
-                sides = iter(self._sides(node))
+                sides = iter(sides_of(node))
                 if len(seen) > _FEW:  # sides that hold at once come first
                     sides = iter(sorted(sides, key=self._holds.issuperset, reverse=True))
             for side in sides:  # one at a time: what is found below it may make the others needless

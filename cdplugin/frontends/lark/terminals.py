@@ -47,6 +47,8 @@ class Terminals:
 
     def lower(self, source: Source, root: Node, named: dict[str, Expr]) -> Expr:
         """The expression of a body, given those of the names in it. Raises ``LimitExceeded`` for one too large, written out."""
+        if root.op in (tree.TEXT, tree.NAME):
+            return self._node(source, root, [], named)
         size = sum(self._size(node, named) for node in walk(root))
         if size > _MOST_NODES:
             message, most = "a terminal, with all that it names, is too large", f"at most {_MOST_NODES} parts"

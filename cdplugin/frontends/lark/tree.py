@@ -90,7 +90,9 @@ class Attributes:
 
 @dataclass
 class Definition:
-    """A rule or a terminal. ``parameters``: of a template, with their positions; ``parametric``: written ``name::_``."""
+    """A rule or a terminal. ``parameters``: of a template, with their positions; ``parametric``: written ``name::_``;
+    ``uses_templates``: some name in its body has arguments.
+    """
 
     name: str
     at: int
@@ -100,6 +102,7 @@ class Definition:
     parametric: bool = False
     attributes: Attributes = field(default_factory=Attributes)
     priority_at: int | None = None
+    uses_templates: bool = False
 
 
 @dataclass

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from cdplugin import ir as grammar
@@ -17,7 +18,7 @@ from cdplugin.frontends.lark.draft import Draft, Part, Production, applies
 from cdplugin.frontends.lark.indent import Layout
 from cdplugin.frontends.lark.options import GrammarOptions
 from cdplugin.frontends.lark.parameters import apply
-from cdplugin.frontends.lark.search import OutOfFuel, Search
+from cdplugin.frontends.lark.search import OutOfFuel, Search, Sides
 from cdplugin.frontends.lark.terminals import without_empty
 from cdplugin.ir import LONGEST, Captured, Family, GrammarIR, Productive, Symbol, TokenSet
 
@@ -62,8 +63,7 @@ class Writer:
         self._inside = None if layout is None else ir.lexeme(layout.inside, "%ignore", lexing=LONGEST)
         self._maybe_empty = draft.may_be_empty
         self._rule_of: dict[Symbol, int] = {}
-        self._empty = Search(self._empty_sides, _FUEL)
-        self.family = Parametric(self)
+        self._empty = Search(_FUEL)
         self._symbols: dict[tuple[int, bool], Symbol] = {}
         self._pending: list[tuple[int, bool]] = []
         self._prepared: set[tuple[int, bool]] = set()
@@ -71,6 +71,11 @@ class Writer:
         self._tokens: dict[tuple, TokenSet] = {}
         self._terminals: dict[tuple[int, bool], Symbol] = {}  # by the id of a part's value, which the draft or the layout keeps
         self._nullable: dict[Expr, bool] = {}
+
+    @cached_property
+    def family(self) -> Parametric:
+        """The rules with a parameter; grammars without any never ask."""
+        return Parametric(self)
 
     def write(self) -> Symbol:
         """Write everything that ``start`` needs; returns the start symbol."""
@@ -91,9 +96,10 @@ class Writer:
             number, first = self._pending.pop()
             if self._draft.rules[number].takes_parameter:
                 self._prepare(number, first)
-            else:
-                left = self._symbols[number, first]
-                for parts in self.sides(RuleAt(number, None, first)):
+                continue
+            left = self._symbols[number, first]
+            for production in self._draft.rules[number].productions:  # without a parameter there are no conditions
+                for parts in self._sides_of(production, None, first):
                     self._ir.rule(left, [self.symbol(part) if isinstance(part, RuleAt) else part for part in parts])
         return start
 
@@ -241,17 +247,17 @@ class Writer:
     def sides(self, member: RuleAt) -> Iterator[list[Symbol | RuleAt]]:
         """The right sides of a member, as symbols of the IR and members."""
         for production in self._applying(member):
-            parts = production.parts
-            if not member.first:
-                yield [self._part(part, member.parameter, False) for part in parts]
-                continue
-            for i, part in enumerate(parts):
-                yield [
-                    self._part(part, member.parameter, True),
-                    *(self._part(later, member.parameter, False) for later in parts[i + 1 :]),
-                ]
-                if part.kind != "rule" or not self.may_be_empty(self._member(part, member.parameter, False)):
-                    break
+            yield from self._sides_of(production, member.parameter, member.first)
+
+    def _sides_of(self, production: Production, parameter: int | None, first: bool) -> Iterator[list[Symbol | RuleAt]]:
+        parts = production.parts
+        if not first:
+            yield [self._part(part, parameter, False) for part in parts]
+            return
+        for i, part in enumerate(parts):
+            yield [self._part(part, parameter, True), *(self._part(later, parameter, False) for later in parts[i + 1 :])]
+            if part.kind != "rule" or not self.may_be_empty(self._member(part, parameter, False)):
+                break
 
     def _applying(self, member: RuleAt) -> Iterator[Production]:
         """The productions of a member's rule that count for its parameter. Raises :class:`OutOfFuel` inside :meth:`decide`."""
@@ -281,9 +287,11 @@ class Writer:
 
     def may_be_empty(self, member: RuleAt) -> bool:
         """Whether a rule derives no lexeme at all. (A lexeme that matches the empty text is a lexeme.)"""
-        return self.decide(self._empty, member._replace(first=False))
+        return self.decide(self._empty, self._empty_sides, member._replace(first=False))
 
-    def decide(self, search: Search, member: RuleAt, part: Symbol | RuleAt | None = None, begun: int | None = None) -> bool:
+    def decide(
+        self, search: Search, sides: Sides, member: RuleAt, part: Symbol | RuleAt | None = None, begun: int | None = None
+    ) -> bool:
         """An answer of ``search`` about a member, or a part of it; ``LimitExceeded`` with the rule's name.
 
         ``begun``: what ``work`` was before the first of several questions that belong together.
@@ -292,7 +300,7 @@ class Writer:
         most = (self.work if begun is None else begun) + _MOST_WORK
         self._most = min(before, most if self.is_settled else min(most, 2 * _MOST_WORK))
         try:
-            return search.holds(member if part is None else part)
+            return search.holds(member if part is None else part, sides)
         except OutOfFuel:
             owner = self._draft.rules[member.rule].owner
             message = f"the rule {owner.name!r}: too many parameter values to decide which alternatives can be completed"
@@ -342,9 +350,9 @@ class Parametric(Family[RuleAt]):
         self._writer = writer
         self._uses: dict[Symbol, None] = {}
         self._productive: Productive = lambda symbol: True
-        self._satisfiable = Search(self._satisfiable_sides, _FUEL, _MOST_FUEL)
-        self._possible = Search(self._satisfiable_sides, _FUEL)
-        self._nullable = Search(self._nullable_sides, _FUEL)
+        self._satisfiable = Search(_FUEL, _MOST_FUEL)
+        self._possible = Search(_FUEL)
+        self._nullable = Search(_FUEL)
         self._plain: dict[Symbol, list[tuple[Symbol, ...]]] | None = None
         self.has_captures = any(rule.capture is not None or rule.stop is not None for rule in writer._draft.rules)
 
@@ -365,7 +373,7 @@ class Parametric(Family[RuleAt]):
     def satisfiable(self, value: RuleAt, productive: Productive) -> bool:
         self._productive = productive
         self._satisfiable.forget_failures()
-        return self._writer.decide(self._satisfiable, value)
+        return self._writer.decide(self._satisfiable, self._satisfiable_sides, value)
 
     def expand(self, value: RuleAt, productive: Productive) -> Iterable[Sequence[grammar.Part]]:
         if not self._writer.is_settled:  # rules are made when it is settled what is productive
@@ -375,9 +383,12 @@ class Parametric(Family[RuleAt]):
             self._satisfiable.left = None
         begun = self._writer.work
         for side in self._writer.sides(value):
-            can_end = all(self._writer.decide(self._satisfiable, member, begun=begun) for member in _members_of(side))
+            can_end = all(self._can_end(self._satisfiable, one, begun) for one in _members_of(side))
             if can_end and all(map(productive, self._others(side))):
                 yield [self._writer.part(part) if isinstance(part, RuleAt) else part for part in side]
+
+    def _can_end(self, search: Search, member: RuleAt, begun: int) -> bool:
+        return self._writer.decide(search, self._satisfiable_sides, member, begun=begun)
 
     def _satisfiable_sides(self, member: Hashable) -> Iterable[Sequence[Hashable]]:
         assert isinstance(member, RuleAt)
@@ -399,20 +410,20 @@ class Parametric(Family[RuleAt]):
         following: list[RuleAt] = []
         begun = self._writer.work
         for side in self._writer.sides(member):
-            if is_checked and not all(self._writer.decide(self._possible, one, begun=begun) for one in _members_of(side)):
+            if is_checked and not all(self._can_end(self._possible, one, begun) for one in _members_of(side)):
                 continue
             at_start = True
             for part in side:
                 if isinstance(part, RuleAt) and part.parameter is not None:
                     (leading if at_start else following).append(part)
                 at_start = at_start and self._writer.could_be_empty(part)
-                at_start = at_start and self._writer.decide(self._nullable, member, part, begun)
+                at_start = at_start and self._writer.decide(self._nullable, self._nullable_sides, member, part, begun)
         return leading, following
 
     # --- the empty text ---------------------------------------------------------------------------------------------------
 
     def nullable(self, value: RuleAt) -> bool:
-        return self._writer.could_be_empty(value) and self._writer.decide(self._nullable, value)
+        return self._writer.could_be_empty(value) and self._writer.decide(self._nullable, self._nullable_sides, value)
 
     def _nullable_sides(self, node: Hashable) -> Iterable[Sequence[Hashable]]:
         if isinstance(node, RuleAt):
