@@ -208,6 +208,7 @@ def _count_words(arena: Arena, expression: int, first: int, end: int) -> int:
     total = 0
     level = {expression: 1}
     after: dict[int, list[tuple[int, int]]] = {}
+    ends: dict[int, bool] = {EMPTY: False}
     for _ in range(_MOST_LEVELS):
         following: dict[int, int] = {}
         for state, ways in level.items():
@@ -217,9 +218,11 @@ def _count_words(arena: Arena, expression: int, first: int, end: int) -> int:
                 after[state] = arena.derivatives(state, first, end)
             for times, child in after[state]:
                 following[child] = min(following.get(child, 0) + ways * times, MOST_COUNTED)
+        for state in following.keys() - ends.keys():
+            ends[state] = arena.call(kernels.OP_STATUS, state) & kernels.MATCHES_EMPTY != 0
         following.pop(EMPTY, None)
         level = following
-        total += sum(ways for state, ways in level.items() if arena.call(kernels.OP_STATUS, state) & kernels.MATCHES_EMPTY)
+        total += sum(ways for state, ways in level.items() if ends[state])
         if total >= MOST_COUNTED or not level:
             break
     return min(total, MOST_COUNTED)
