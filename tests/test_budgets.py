@@ -302,7 +302,7 @@ def test_a_longer_text_in_fewer_tokens() -> None:
 def bounds(matcher: cd.Matcher, seen: tuple[int, int] | None) -> tuple[int, tuple[int, int] | None]:
     """The smallest budget that need not be looked at here, from what was seen at an earlier place; -1 if there is none."""
     arena = matcher._place()[0]
-    known = matcher.grammar._budgets_in(arena, matcher._stops)
+    known = matcher.grammar._endings_in(arena).budgets(matcher._stops)
     low, high = 0, 1 << 20
     if known.quiet(matcher._place()[1], high, matcher._tokens, seen)[0] > high:
         return -1, None
@@ -323,7 +323,7 @@ def check_bounds(grammar: cd.Grammar, rng: random.Random, steps: int) -> int:
             least, seen = bounds(matcher, seen if step % 3 else None)
             if least >= 0:
                 found += 1
-                known = grammar._budgets_in(matcher._place()[0], matcher._stops)
+                known = grammar._endings_in(matcher._place()[0]).budgets(matcher._stops)
                 profile = known.profile(matcher._cursors[-1], matcher._tokens)
                 found_costs = [cost for cost in profile.costs if cost < FAR]  # others were not looked for: the work was done
                 assert found_costs[-1] <= least - 1, (matcher.tokens, profile.costs, least)
@@ -369,7 +369,7 @@ def test_a_budget_that_is_far_away_changes_nothing_and_costs_no_search() -> None
         matcher.accept_token(rng.choice(sorted(mask - set(matcher.stop_token_ids)) or sorted(mask)))
         if matcher.is_terminated():
             break
-    known = grammar._budgets_in(matcher._place()[0], matcher._stops)
+    known = grammar._endings_in(matcher._place()[0]).budgets(matcher._stops)
     assert not known._profiles and not known._left
 
 
@@ -500,7 +500,7 @@ def test_texts_that_are_kept_end_in_time_where_few_tokens_are_looked_at(
         while not matcher.is_terminated():
             mask = fitting(matcher, left)
             assert mask and mask <= members(mask_bits(matcher)), (matcher.tokens, left)
-            known = grammar._budgets_in(matcher._place()[0], matcher._stops)
+            known = grammar._endings_in(matcher._place()[0]).budgets(matcher._stops)
             some += known._last_places is not None and not known._last_places.is_whole
             matcher.accept_token(rng.choice(sorted(mask)))
             left -= 1

@@ -207,7 +207,7 @@ def test_long_text_costs_no_more() -> None:
         assert matcher.accept_tokens(b"[" + b"1," * count) == 2 * count + 1
         start = time.thread_time()
         assert VOCAB.decode(matcher.shortest_completion()) == b"0]"
-        steps.append(matcher.grammar._endings_in(matcher._place()[0]).costs.budget.taken)
+        steps.append(matcher.grammar._endings_in(matcher._place()[0]).shared.costs.budget.taken)
         assert time.thread_time() - start < 5
     assert steps[1] <= 2 * steps[0]
 

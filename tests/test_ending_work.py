@@ -16,7 +16,7 @@ import cdplugin as cd
 from cdplugin import expr
 from cdplugin.kernels.regex.measures import FAR
 from cdplugin.kernels.store import layout
-from cdplugin.queries import completion, costs, measures
+from cdplugin.queries import completion, costs, measures, words
 from cdplugin.queries.measures import total
 
 VOCAB = vocabulary([b"ab", b'":', b'{"', b"<pa", b"meter"])
@@ -147,13 +147,13 @@ def test_words_beside_text_are_not_spelt(monkeypatch: pytest.MonkeyPatch) -> Non
     and kept, 640 MB of them for an ending of 100,000.
     """
     spelt = []
-    spell = completion.Endings._spell
+    spell = words.Words._spell
 
-    def noted(self: completion.Endings, root: int) -> bytes | None:
+    def noted(self: words.Words, root: int) -> bytes | None:
         spelt.append(spell(self, root))
         return spelt[-1]
 
-    monkeypatch.setattr(completion.Endings, "_spell", noted)
+    monkeypatch.setattr(words.Words, "_spell", noted)
     found = ending(cd.Ebnf('root ::= y " " [a-z]{500}\ny ::= TagDispatch(("<a>", root))'), b"")
     assert len(found) >= 100 and sum(len(word or b"") for word in spelt) < 5_000
 

@@ -49,7 +49,7 @@ def bound_of(grammar: cd.Grammar) -> tuple[cd.Matcher, Growth | None]:
     matcher = grammar.matcher()
     arena = matcher._place()[0]
     with arena.lock, arena.one_budget(10**9):
-        endings = grammar._endings_in(arena)
+        endings = grammar._endings_in(arena).shared
         apart = separators(arena, endings)
         if apart is None:
             return matcher, None
@@ -128,7 +128,7 @@ def test_separators(grammar: str, expected: int) -> None:
     matcher = cd.Compiler(VOCAB).compile(cd.Lark(grammar)).matcher()
     arena = matcher._place()[0]
     with arena.lock, arena.one_budget(10**9):
-        found = separators(arena, matcher.grammar._endings_in(arena))
+        found = separators(arena, matcher.grammar._endings_in(arena).shared)
     assert found is not None and found.max() == expected
 
 
@@ -141,7 +141,7 @@ def test_nothing_is_known_where_a_lexeme_may_not_end(grammar: str) -> None:
     matcher = cd.Compiler(VOCAB).compile(cd.Lark(grammar)).matcher()
     arena = matcher._place()[0]
     with arena.lock, arena.one_budget(10**9):
-        found = separators(arena, matcher.grammar._endings_in(arena))
+        found = separators(arena, matcher.grammar._endings_in(arena).shared)
     assert found is None or "A B?" in grammar
 
 

@@ -13,24 +13,21 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from cdplugin import forking
 from cdplugin.bitmask import integer, row_address
 from cdplugin.engine.arena import Arena
-from cdplugin.engine.blocks import address_of
 from cdplugin.engine.expander import StaticTables
 from cdplugin.errors import BudgetError, EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import OP_ACCEPT, OP_FILL, TERMINATED
 from cdplugin.kernels.store import layout
+from cdplugin.matcher.endings import KnownEndings, StopTokens
 from cdplugin.memory import Account
 from cdplugin.queries import budgets, captures, completion, explain, forced, trace
 from cdplugin.queries.partial_json import PartialJson
 from cdplugin.queries.successors import after_stop
 from cdplugin.vocab.vocabulary import Vocabulary
 
-_MOST_STOP_SETS = 4  # sets of stop tokens for which endings are known at once: matchers of one grammar mostly have the same
 _ENDING_STEPS = 2  # times Limits.max_step_work that looking for one ending may take
 _NEAR_STEPS = 16  # masks after one whose budget was near, for which it is not asked again whether it is far away
 # tokens for which a text that is followed once more is granted what one step is, and how many times that at most
@@ -52,8 +49,7 @@ class Grammar:
         self._base_arena = base
         self._arena = arena
         tables.install(arena)
-        self._endings: completion.Endings | None = None
-        self._budgets: dict[bytes, budgets.Budgets] = {}  # by stop tokens
+        self._endings: KnownEndings | None = None
         self.visit: Any = None  # what cdplugin.ahead has met
         self.account = Account()
         self.account.note("rules", tables.nbytes)
@@ -98,7 +94,7 @@ class Grammar:
         for token in ids:
             if not 0 <= token < self.vocab.size:
                 raise ValueError(f"stop token id: expected 0 to {self.vocab.size - 1}, found {token}")
-        return Matcher(self, np.array([len(ids), *ids], np.int64))
+        return Matcher(self, StopTokens(self.vocab, ids))
 
     def _current(self) -> Arena:
         """The arena, replaced by a fresh one when its states have outgrown their budget. Called with its lock not held."""
@@ -110,7 +106,7 @@ class Grammar:
                     with fresh.compile_budget():
                         self._tables.evaluate(fresh)
                         self._tables.install(fresh)
-                    arena.account, self._endings, self._budgets = None, None, {}
+                    arena.account, self._endings = None, None
                     self.account.note("endings", 0)
                     self.account.note("budgets", 0)
                     fresh.account, fresh.is_fresh = self.account, True
@@ -118,30 +114,11 @@ class Grammar:
                     self._arena = fresh
         return self._arena
 
-    def _endings_in(self, arena: Arena, stops: np.ndarray | None = None) -> completion.Endings:
-        """What is known of short endings in the present arena, whose lock the caller holds. Stop tokens that take bytes away
-        have endings of their own.
-        """
-        if stops is not None and completion.narrowing(self.vocab, frozenset(stops[1:].tolist())):
-            return self._budgets_in(arena, stops).endings
-        return self._shared_endings(arena)
-
-    def _shared_endings(self, arena: Arena) -> completion.Endings:
+    def _endings_in(self, arena: Arena) -> KnownEndings:
+        """What is known of endings in the present arena, whose lock the caller holds."""
         if self._endings is None or self._endings.arena is not arena:
-            self._endings = completion.Endings(arena)
+            self._endings = KnownEndings(arena)
         return self._endings
-
-    def _budgets_in(self, arena: Arena, stops: np.ndarray) -> budgets.Budgets:
-        """What is known of endings in tokens, for some stop tokens. The caller holds the arena's lock."""
-        key = stops.tobytes()
-        found = self._budgets.get(key)
-        if found is None or found.arena is not arena:
-            if len(self._budgets) >= _MOST_STOP_SETS:
-                self._budgets.clear()
-            narrowing = completion.narrowing(self.vocab, frozenset(stops[1:].tolist()))
-            endings = completion.Endings(arena, narrowing) if narrowing else self._shared_endings(arena)
-            found = self._budgets[key] = budgets.Budgets(arena, endings, stops)
-        return found
 
 
 class Matcher:
@@ -169,11 +146,10 @@ class Matcher:
         "_until",
     )
 
-    def __init__(self, grammar: Grammar, stops: np.ndarray) -> None:
+    def __init__(self, grammar: Grammar, stops: StopTokens) -> None:
         self._grammar = grammar
         self._stops = stops
-        self._stops_address = address_of(stops)
-        self._stop_set = frozenset(stops[1:].tolist())
+        self._stops_address, self._stop_set = stops.address, stops.members  # at hand: each step takes them
         self._size = grammar.vocab.size
         self._text = grammar.vocab.tokens
         arena = grammar._current()
@@ -239,7 +215,7 @@ class Matcher:
         if self._is_far(budget, len(places) - 1):
             return len(places)
         with arena.lock:
-            known = self._grammar._budgets_in(arena, self._stops)
+            known = self._grammar._endings_in(arena).budgets(self._stops)
             tokens, seen = self._tokens.copy(), self._seen
             for i, (cursor, token) in enumerate(places):
                 enough, _, seen = known.quiet(cursor, budget - i, tokens, seen)
@@ -302,7 +278,7 @@ class Matcher:
 
     @property
     def stop_token_ids(self) -> tuple[int, ...]:
-        return tuple(self._stops[1:].tolist())
+        return self._stops.ids
 
     def is_accepting(self) -> bool:
         """Whether the text may end here (a stop token is allowed)."""
@@ -354,7 +330,7 @@ class Matcher:
         cursor = self._cursors[-1]
         if cursor == TERMINATED:
             return
-        known = self._grammar._budgets_in(arena, self._stops)
+        known = self._grammar._endings_in(arena).budgets(self._stops)
         was_known = known.knows(cursor)
         if self._near and was_known:  # once a budget is near, it mostly stays so
             self._near -= 1
@@ -385,9 +361,9 @@ class Matcher:
             return forced.single_tokens(self.fork(), self._size, self._stop_set, limit)
         arena, cursor = self._place()
         with arena.lock:
-            endings = self._grammar._endings_in(arena, self._stops)
+            endings = self._grammar._endings_in(arena).endings(self._stops)
         step, tokens = functools.partial(self._step, arena), self._tokens[-forced.CONTEXT :]
-        return forced.Position(arena, cursor, tokens, self._stops, step, endings).canonical_tokens(limit)
+        return forced.Position(arena, cursor, tokens, self._stops.table, step, endings).canonical_tokens(limit)
 
     def shortest_completion(self) -> list[int]:
         """A short legal ending as token ids, without the stop token; empty where the text may end.
@@ -421,7 +397,7 @@ class Matcher:
         if self.is_accepting():
             return 0
         with arena.lock, arena.one_budget(_ENDING_STEPS * arena.limits.max_step_work):
-            found = self._grammar._endings_in(arena, self._stops).tokens_at_most(cursor)
+            found = self._grammar._endings_in(arena).endings(self._stops).tokens_at_most(cursor)
         return len(self.shortest_completion()) if found is None else found
 
     def can_end_within(self, budget: int, after: int | None = None) -> bool:
@@ -481,7 +457,7 @@ class Matcher:
                     return None
             return token_ids if after == TERMINATED or arena.call(kernels.OP_ACCEPTS, after) else None
 
-        return self._grammar._endings_in(arena, self._stops).followed(cursor, self._stops, follow)
+        return self._grammar._endings_in(arena).endings(self._stops).followed(cursor, self._stops.table, follow)
 
     def partial(self, strings: str = "open") -> Any:
         """The value of the JSON text so far, with everything open closed; None before there is a value.

@@ -26,7 +26,7 @@ from cdplugin.kernels.store import layout
 from cdplugin.queries.costs import Costs
 from cdplugin.queries.measures import Measures
 from cdplugin.queries.successors import leave_out, successors
-from cdplugin.vocab.vocabulary import Vocabulary, once_for_a_vocabulary
+from cdplugin.queries.words import SpeltBytes, Words, bytes_of
 
 _MOST_KEPT = 50_000  # cursors whose endings are kept
 _PLACE_BYTES = 460  # of such a cursor: two places in tables, and its length
@@ -36,15 +36,12 @@ _SHORT_PART = 4  # one part in so many of the work is for a short one, where lex
 _MANY_EDGES = 200  # of one place: what is left after each is not estimated before it is looked at
 _FIRST_EDGES, _MORE_EDGES = 50, 4  # so many edges of a place are open at first, so many times as many when they are used up
 _LONGEST = 1 << 21  # bytes of an ending: one that is longer is not looked for
-_LONGEST_WORD = 1 << 20
-_MOST_WORD_BYTES, _MOST_TEXT_BYTES = 8 << 20, 16 << 20  # of words that are kept; of those on ways that are kept
-_SPELT_WORK, _SPELT_AT_ONCE = 300, 1_000  # units of work (Limits.max_step_work) of a part of a word; parts between two counts
+_MOST_TEXT_BYTES = 16 << 20  # of words on ways that are kept
 
-_EDGE_WORK = 100  # units of work of an edge that is looked at
+_EDGE_WORK = 100  # units of work (Limits.max_step_work) of an edge that is looked at
 _TOKEN_WORK = 3  # units of work of sorting a token in
 
 _ALL_BYTES = 256
-_PLAIN = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \"'_-.,:;()[]{}<>/*+=!?\n"
 
 _NO_TOKENS = "none is found that tokens spell: some bytes have no token of their own that is no stop token"
 NOT_FOLLOWED = "the matcher does not follow the endings that were found"
@@ -129,40 +126,10 @@ class _Frontier:
         heappush(self._open, (best, True, left, next(self._order), taken, _Rest(cursor, _FIRST_EDGES)))
 
 
-class _Bytes:
-    """The bytes that a token of a vocabulary spells, end tokens and ``stops`` aside. All its grammars share that without stops.
-
-    ``tokens``: byte -> its first token; ``order``: the bytes, the readable ones first; ``table``: both in that order, int64.
-    """
-
-    def __init__(self, vocab: Vocabulary, stops: frozenset[int] = frozenset()) -> None:
-        self.tokens: dict[int, int] = {}
-        stops |= frozenset(vocab.eos_token_ids)
-        for token in np.flatnonzero(np.diff(vocab.token_offsets) == 1).tolist():
-            if token not in stops:
-                self.tokens.setdefault((vocab.tokens[token] or b"")[0], token)
-        order = [byte for byte in _PLAIN if byte in self.tokens]
-        order += [byte for byte in range(256) if byte in self.tokens and byte not in _PLAIN]
-        self.order = [bytes([byte]) for byte in order]
-        self.table = np.array([(byte, self.tokens[byte]) for byte in order], np.int64)
-
-
-@once_for_a_vocabulary
-def _bytes_of(vocab: Vocabulary) -> _Bytes:
-    """What is known of a vocabulary's bytes."""
-    return _Bytes(vocab)
-
-
-def narrowing(vocab: Vocabulary, stops: frozenset[int]) -> frozenset[int]:
-    """``stops``, where some byte has no token of its own but these; else an empty set: endings are the same without them."""
-    single = stops & frozenset(_bytes_of(vocab).tokens.values())
-    return stops if single and len(_Bytes(vocab, single).tokens) < len(_bytes_of(vocab).tokens) else frozenset()
-
-
 class Endings:
     """Short endings in one arena. The caller holds the arena's lock.
 
-    ``stops``: besides the vocabulary's end tokens, those that are not text (:func:`narrowing`).
+    ``stops``: besides the vocabulary's end tokens, those that are not text (:func:`cdplugin.queries.words.narrowing`).
     """
 
     def __init__(self, arena: Arena, stops: frozenset[int] = frozenset()) -> None:
@@ -171,13 +138,11 @@ class Endings:
         self._generous: Costs | None = None
         self._next: dict[int, Edge] = {}  # on a way that was found
         self._length: dict[int, tuple[int, int]] = {}  # in bytes, to the end of that way; how often costs had fallen till then
-        self._words: dict[int, bytes | None] = {}  # of expressions: a shortest word
-        self._word_bytes = 0
         self._text_bytes = 0  # of the texts in ``_next``
         self._stops = stops.union(arena.vocab.eos_token_ids)
         self.is_shared = not stops
-        known = _Bytes(arena.vocab, stops) if stops else _bytes_of(arena.vocab)
-        self._single, self._order, self._byte_tokens = known.tokens, known.order, known.table
+        self._spelt = SpeltBytes(arena.vocab, stops) if stops else bytes_of(arena.vocab)
+        self.words = Words(arena, self.costs.matches, self._spelt)
 
     @property
     def nbytes(self) -> int:
@@ -185,7 +150,7 @@ class Endings:
         of_costs = self.costs.nbytes
         if self._generous is not None:
             of_costs += self._generous.nbytes - self.costs.measures.nbytes
-        return _PLACE_BYTES * len(self._next) + self._word_bytes + self._text_bytes + of_costs
+        return _PLACE_BYTES * len(self._next) + self.words.nbytes + self._text_bytes + of_costs
 
     def find(self, cursor: int, most: int | None = None) -> list[int]:
         """A short way from ``cursor`` to a place where the text may end: bytes (0 to 255), and ``~token`` for terminals.
@@ -235,7 +200,7 @@ class Endings:
     @property
     def spells_bytes(self) -> bool:
         """Whether each byte that expressions have is a token of its own."""
-        return len(self._single) >= _ALL_BYTES - self.arena.vocab.absent_bytes.bit_count()
+        return len(self._spelt.tokens) >= _ALL_BYTES - self.arena.vocab.absent_bytes.bit_count()
 
     def bytes_left(self, cursor: int) -> int:
         """A lower bound of an ending's bytes, as far as the rules made so far say; :data:`FAR` where they say nothing."""
@@ -267,29 +232,27 @@ class Endings:
     def _find(self, cursor: int, most: int) -> list[bytes | int]:
         """:meth:`find`, as edges."""
         self.costs.trim(_MOST_KEPT)
-        if len(self._words) > _MOST_KEPT:
-            self._words.clear()
-            self._word_bytes = 0
-        head, exact = self.arena.header, self.costs
+        self.words.trim(_MOST_KEPT)
+        head = self.arena.header
         for by_tokens in (False, True):
             for weight in _GREED:
+                costs = self.costs
                 kept = 0  # work for the searches after this one, where values that have to differ may mislead it
                 if not by_tokens and head[layout.HAS_TRACKED]:
                     if weight != _GREED[-1]:
                         kept = int(head[layout.WORK_LEFT]) // _SHORT_PART * (_SHORT_PART - 1)
                     else:
-                        self.costs = self._differing()
-                self.costs.budget.renew(most)
+                        costs = self._differing()
+                costs.budget.renew(most)
                 head[layout.WORK_LEFT] -= kept
                 try:
-                    end = self._search(cursor, weight, by_tokens)
+                    end = self._search(costs, cursor, weight, by_tokens)
                 except LimitExceeded:
                     if by_tokens or weight == _GREED[-1]:
                         raise
                     continue
                 finally:
                     head[layout.WORK_LEFT] += kept
-                    self.costs = exact
                 if end is not None:
                     return end
                 break  # there is none with the bytes that have tokens of their own: take whole tokens
@@ -303,11 +266,10 @@ class Endings:
         self._generous.trim(_MOST_KEPT)
         return self._generous
 
-    def _search(self, start: int, weight: int, by_tokens: bool) -> list[bytes | int] | None:
+    def _search(self, costs: Costs, start: int, weight: int, by_tokens: bool) -> list[bytes | int] | None:
         """The edges of a way from ``start``; None if there is none. ``weight``: of the estimate, more is faster and longer."""
-        budget = self.costs.budget
-        self.costs.look_for(start)
-        estimate = self._estimate(start)
+        costs.look_for(start)
+        estimate = self._estimate(costs, start)
         if _LONGEST < estimate < FAR:
             found = "more" if estimate >= LONG else str(estimate)
             raise LimitExceeded("the shortest ending is too long", expected=f"at most {_LONGEST} bytes", found=found)
@@ -330,22 +292,24 @@ class Endings:
                 if cursor in closed:
                     continue
                 if unknown:
-                    left = self._estimate(cursor)
+                    left = self._estimate(costs, cursor)
                     if left > estimate:
                         frontier.push(taken, left, False, cursor)
                         continue
                 closed.add(cursor)
-                if cursor in self._next or (self._estimate(cursor) == 0 and self.arena.call(kernels.OP_ACCEPTS, cursor)):
-                    return self._remember(start, cursor, came)
-            budget.take()
-            edges, are_all = self._looked_at(cursor, estimate, by_tokens, isinstance(place, _Rest))
+                if cursor in self._next or (self._estimate(costs, cursor) == 0 and self.arena.call(kernels.OP_ACCEPTS, cursor)):
+                    return self._remember(start, cursor, came, costs.n_lowered)
+            costs.budget.take()
+            edges, are_all = self._looked_at(costs, cursor, estimate, by_tokens, isinstance(place, _Rest))
             self.arena.spend(_EDGE_WORK * len(edges))
             frontier.follow(cursor, taken, estimate, edges, shown)
             if not are_all:
                 frontier.put_off(cursor, taken, estimate)
         return None
 
-    def _looked_at(self, cursor: int, estimate: int, by_tokens: bool, in_full: bool) -> tuple[list[_Looked], bool]:
+    def _looked_at(
+        self, costs: Costs, cursor: int, estimate: int, by_tokens: bool, in_full: bool
+    ) -> tuple[list[_Looked], bool]:
         """The edges of a cursor from which ``estimate`` bytes are left, and whether these are all.
 
         Where one that is known is as near an end as that, what is not known comes after it: rules would be made to find an
@@ -364,11 +328,11 @@ class Endings:
         stops = not in_full and words is None and not by_tokens
         for edge, after in edges:
             cost = len(self._text(edge)) if by_tokens or isinstance(edge, bytes) else 1
-            left = FAR if len(edges) > _MANY_EDGES else self._estimate(after, demand=False)
+            left = FAR if len(edges) > _MANY_EDGES else self._estimate(costs, after, demand=False)
             unknown = left >= FAR
             if unknown:
-                left = max(estimate - cost, self.costs.at_least(after) if len(edges) <= _MANY_EDGES else 0)
-            elif self.costs.is_bound:
+                left = max(estimate - cost, costs.at_least(after) if len(edges) <= _MANY_EDGES else 0)
+            elif costs.is_bound:
                 left = max(left, estimate - cost)
             elif cost + left <= estimate:
                 nearest = min(nearest or left, left)
@@ -380,15 +344,15 @@ class Endings:
         ]
         return looked, len(found) == len(edges)
 
-    def _estimate(self, cursor: int, demand: bool = True) -> int:
+    def _estimate(self, costs: Costs, cursor: int, demand: bool = True) -> int:
         """Bytes that are left from a cursor: of the way that is kept, unless rules came since that promise a shorter one. That
         way is still taken when the search comes to it: to look for the shorter one may take all its work.
         """
         known, n_lowered = self._length.get(cursor, (FAR, 0))
-        if known < FAR and n_lowered == self.costs.n_lowered:
-            self.costs.is_bound = False
+        if known < FAR and n_lowered == costs.n_lowered:
+            costs.is_bound = False
             return known
-        return min(known, self.costs.of_cursor(cursor, demand))
+        return min(known, costs.of_cursor(cursor, demand))
 
     def _text(self, edge: bytes | int) -> bytes:
         """The bytes that an edge stands for."""
@@ -396,8 +360,11 @@ class Endings:
             return edge
         return self.arena.vocab.tokens[~edge] or b"?"
 
-    def _remember(self, start: int, end: int, came: dict[int, tuple[int, bytes | int]]) -> list[bytes | int]:
-        """Note the way to ``end`` for every cursor on it; returns its edges, with those that were known from ``end`` on."""
+    def _remember(self, start: int, end: int, came: dict[int, tuple[int, bytes | int]], n_lowered: int) -> list[bytes | int]:
+        """Note the way to ``end`` for every cursor on it; returns its edges, with those that were known from ``end`` on.
+
+        ``n_lowered``: how often the costs that led there have fallen.
+        """
         tail = self._follow(end)
         if len(self._next) > _MOST_KEPT or self._text_bytes > _MOST_TEXT_BYTES:
             self._next.clear()
@@ -410,7 +377,7 @@ class Endings:
             before, edge = came[cursor]
             edges.append(edge)
             length += len(self._text(edge))
-            self._length[before] = length, self.costs.n_lowered
+            self._length[before] = length, n_lowered
             self._next[before] = (edge, cursor)
             self._text_bytes += len(edge) if isinstance(edge, bytes) else 0
             cursor = before
@@ -431,9 +398,9 @@ class Endings:
         arena = self.arena
         found = self._word_edges(words)
         if found is None:
-            places = arena.call(kernels.OP_EDGES, cursor, self._byte_tokens.ctypes.data, len(self._byte_tokens))
+            places = arena.call(kernels.OP_EDGES, cursor, self._spelt.table.ctypes.data, len(self._spelt.table))
             pairs = arena.tables[layout.STACK][: 2 * places].tolist()
-            found = [(self._order[i], after) for i, after in zip(pairs[::2], pairs[1::2], strict=True)]
+            found = [(self._spelt.order[i], after) for i, after in zip(pairs[::2], pairs[1::2], strict=True)]
         if arena.header[layout.HAS_TERMINALS]:
             for token in self.terminals(cursor):
                 after = arena.call(kernels.OP_ACCEPT, cursor, token, 0)
@@ -469,69 +436,17 @@ class Endings:
                 if lexemes[record + layout.X_N_RANGES]:
                     continue
                 # one that has no word makes the others needless, which may be long
-                if lexemes[record + layout.X_KIND] != layout.EXACT or not self._may_be_spelt(word & layout.LOW_32):
+                if lexemes[record + layout.X_KIND] != layout.EXACT or not self.words.may_be_spelt(word & layout.LOW_32):
                     return None
                 found.append((word & layout.LOW_32, row, int(lexemes[record + layout.X_SYMBOL])))
         out: list[tuple[bytes, int, int]] = []
         for root, row, symbol in found:
-            text = self.word(root)
+            text = self.words.of(root)
             if text is None:
                 return None
             if text:
                 out.append((text, row, symbol))
         return out
-
-    def _may_be_spelt(self, root: int) -> bool:
-        """Whether an expression has no ``&`` and ``~``, and a shortest word that is not very long."""
-        if root in self._words:
-            return self._words[root] is not None
-        return self.arena.is_pure(root) and self.costs.matches.of(root) <= _LONGEST_WORD
-
-    def word(self, root: int) -> bytes | None:
-        """A shortest word of an expression without ``&`` and ``~``; None of others, long ones, and bytes without tokens."""
-        if root not in self._words:
-            text = self._spell(root) if self._may_be_spelt(root) else None
-            if self._word_bytes > _MOST_WORD_BYTES:
-                self._words.clear()
-                self._word_bytes = 0
-            self._words[root] = text
-            self._word_bytes += len(text or b"")
-        return self._words[root]
-
-    def _spell(self, root: int) -> bytes | None:
-        """:meth:`word`, written from left to right. What is pending: expressions, and ``(text so far, times)`` to repeat."""
-        arena = self.arena
-        out = bytearray()
-        pending: list[int | tuple[int, int]] = [root]
-        written = 0
-        while pending:
-            written += 1
-            if written % _SPELT_AT_ONCE == 0:
-                arena.spend(_SPELT_AT_ONCE * _SPELT_WORK)
-            e = pending.pop()
-            if isinstance(e, tuple):
-                start, times = e
-                out += out[start:] * (times - 1)
-                continue
-            kind = arena.kind(e)
-            words = arena.sequence(e)
-            if kind == layout.K_BYTES:
-                byte = next((b for b in self._order if words[b[0] >> 6] >> (b[0] & 63) & 1), None)
-                if byte is None:
-                    return None
-                out += byte
-            elif kind == layout.K_LITERALS:
-                text, starts, ends = arena.literals(e)
-                shortest = int((ends - starts).argmin())
-                out += text[starts[shortest] : ends[shortest]].tobytes()
-            elif kind == layout.K_CAT:
-                pending += words[::-1]
-            elif kind == layout.K_ALT:
-                pending.append(min(words, key=self.costs.matches.of))
-            elif kind == layout.K_REPEAT and words[1]:
-                pending += [(len(out), words[1]), words[0]]
-        arena.spend(len(out))
-        return bytes(out) if all(byte in self._single for byte in set(out)) else None
 
     def only_byte(self, cursor: int) -> int | None:
         """The byte that every legal continuation begins with; None if there are several, or none."""

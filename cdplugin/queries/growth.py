@@ -572,7 +572,7 @@ def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> Unit:
     """Costs in tokens: of a shortest match, or one per byte. ``stops``: int64, a count and the tokens that are never text."""
 
     def spelled(expression: int) -> int:
-        word = endings.word(expression)
+        word = endings.words.of(expression)
         if word:
             found = endings.spelled(word, stops)
             return (len(word) << bounds.UNIT_BITS) - found if max(found, len(word)) < 1 << bounds.UNIT_BITS else FAR

@@ -189,7 +189,7 @@ class _Separators:
                 record, expression = self.lexemes[x], self._expression(x)
                 first = 0  # tokens that stand for themselves end anything
                 if not record[layout.X_N_RANGES]:
-                    word = self._endings.word(expression)
+                    word = self._endings.words.of(expression)
                     first = 1 << word[0] if word else self._first_bytes(expression)
                 known[record[layout.X_SKIP]] = known.get(record[layout.X_SKIP], 0) | first
         return known
@@ -210,7 +210,7 @@ class _Separators:
     def _words_of(self, skip: int) -> list[bytes]:
         """Texts of what is skipped, the shortest first."""
         expression = self._expression(skip)
-        words = [word for part in self._parts(expression) if (word := self._endings.word(part))]
+        words = [word for part in self._parts(expression) if (word := self._endings.words.of(part))]
         words += [word for word in _COMMON if word not in words and self._matches(expression, word)]
         return sorted((word for word in words if not self._has_lazy(word)), key=len)
 
@@ -220,7 +220,7 @@ class _Separators:
     def _stands_for_itself(self, x: int) -> bool:
         """Whether a shortest text of a lexeme is nothing that is skipped, and no other lexeme has ended in the midst of it."""
         expression = self._expression(x)
-        word = self._endings.word(expression)
+        word = self._endings.words.of(expression)
         is_lazy = self.lexemes[x][layout.X_KIND] == layout.LAZY
         # what only comes first has nothing before it that could be skipped
         skip = (

@@ -1,0 +1,63 @@
+"""The tokens that stop a text, and what is known of endings by them."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from cdplugin.engine.arena import Arena
+from cdplugin.engine.blocks import address_of
+from cdplugin.queries.budgets import Budgets
+from cdplugin.queries.completion import Endings
+from cdplugin.queries.words import narrowing
+from cdplugin.vocab.vocabulary import Vocabulary
+
+_MOST_STOP_SETS = 4  # sets of stop tokens for which endings are known at once: matchers of one grammar mostly have the same
+
+
+class StopTokens:
+    """The tokens that end a text, in the order in which they were given. ``table``: int64, a count and the tokens, as kernels
+    read them at ``address``.
+    """
+
+    def __init__(self, vocab: Vocabulary, ids: tuple[int, ...]) -> None:
+        self.ids = ids
+        self.members = frozenset(ids)
+        self.table = np.array([len(ids), *ids], np.int64)
+        self.address = address_of(self.table)
+        self._vocab = vocab
+
+    @functools.cached_property
+    def narrowing(self) -> frozenset[int]:
+        """Them, where they take bytes away from endings; else an empty set."""
+        return narrowing(self._vocab, self.members)
+
+
+class KnownEndings:
+    """What is known of endings in one arena, whose lock the caller holds. Stop tokens that take bytes away have endings of
+    their own.
+    """
+
+    def __init__(self, arena: Arena) -> None:
+        self.arena = arena
+        self._budgets: dict[tuple[int, ...], Budgets] = {}
+
+    @functools.cached_property
+    def shared(self) -> Endings:
+        """Short endings that all other stop tokens share."""
+        return Endings(self.arena)
+
+    def endings(self, stops: StopTokens) -> Endings:
+        """Short endings."""
+        return self.budgets(stops).endings if stops.narrowing else self.shared
+
+    def budgets(self, stops: StopTokens) -> Budgets:
+        """Endings in tokens."""
+        found = self._budgets.get(stops.ids)
+        if found is None:
+            if len(self._budgets) >= _MOST_STOP_SETS:
+                self._budgets.clear()
+            endings = Endings(self.arena, stops.narrowing) if stops.narrowing else self.shared
+            found = self._budgets[stops.ids] = Budgets(self.arena, endings, stops.table)
+        return found

@@ -1,0 +1,116 @@
+"""Shortest words of expressions, in bytes that tokens spell."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdplugin.engine.arena import Arena
+from cdplugin.kernels.store import layout
+from cdplugin.queries.measures import ShortestMatches
+from cdplugin.vocab.vocabulary import Vocabulary, once_for_a_vocabulary
+
+_LONGEST_WORD = 1 << 20
+_MOST_WORD_BYTES = 8 << 20  # of words that are kept
+_SPELT_WORK, _SPELT_AT_ONCE = 300, 1_000  # units of work (Limits.max_step_work) of a part of a word; parts between two counts
+_PLAIN = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \"'_-.,:;()[]{}<>/*+=!?\n"
+
+
+class SpeltBytes:
+    """The bytes that a token of a vocabulary spells, end tokens and ``stops`` aside. All its grammars share that without stops.
+
+    ``tokens``: byte -> its first token; ``order``: the bytes, the readable ones first; ``table``: both in that order, int64.
+    """
+
+    def __init__(self, vocab: Vocabulary, stops: frozenset[int] = frozenset()) -> None:
+        self.tokens: dict[int, int] = {}
+        stops |= frozenset(vocab.eos_token_ids)
+        for token in np.flatnonzero(np.diff(vocab.token_offsets) == 1).tolist():
+            if token not in stops:
+                self.tokens.setdefault((vocab.tokens[token] or b"")[0], token)
+        order = [byte for byte in _PLAIN if byte in self.tokens]
+        order += [byte for byte in range(256) if byte in self.tokens and byte not in _PLAIN]
+        self.order = [bytes([byte]) for byte in order]
+        self.table = np.array([(byte, self.tokens[byte]) for byte in order], np.int64)
+
+
+@once_for_a_vocabulary
+def bytes_of(vocab: Vocabulary) -> SpeltBytes:
+    """What is known of a vocabulary's bytes."""
+    return SpeltBytes(vocab)
+
+
+def narrowing(vocab: Vocabulary, stops: frozenset[int]) -> frozenset[int]:
+    """``stops``, where some byte has no token of its own but these; else an empty set: endings are the same without them."""
+    single = stops & frozenset(bytes_of(vocab).tokens.values())
+    return stops if single and len(SpeltBytes(vocab, single).tokens) < len(bytes_of(vocab).tokens) else frozenset()
+
+
+class Words:
+    """A shortest word of each of an arena's expressions. The caller holds the arena's lock."""
+
+    def __init__(self, arena: Arena, matches: ShortestMatches, spelt: SpeltBytes) -> None:
+        self._arena = arena
+        self._matches = matches
+        self._spelt = spelt
+        self._known: dict[int, bytes | None] = {}
+        self.nbytes = 0
+
+    def trim(self, most: int) -> None:
+        """Forget the words, where that is more than ``most``."""
+        if len(self._known) > most:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self.nbytes = 0
+
+    def may_be_spelt(self, root: int) -> bool:
+        """Whether an expression has no ``&`` and ``~``, and a shortest word that is not very long."""
+        if root in self._known:
+            return self._known[root] is not None
+        return self._arena.is_pure(root) and self._matches.of(root) <= _LONGEST_WORD
+
+    def of(self, root: int) -> bytes | None:
+        """A shortest word of an expression without ``&`` and ``~``; None of others, long ones, and bytes without tokens."""
+        if root not in self._known:
+            text = self._spell(root) if self.may_be_spelt(root) else None
+            if self.nbytes > _MOST_WORD_BYTES:
+                self._forget()
+            self._known[root] = text
+            self.nbytes += len(text or b"")
+        return self._known[root]
+
+    def _spell(self, root: int) -> bytes | None:
+        """:meth:`of`, written from left to right. What is pending: expressions, and ``(text so far, times)`` to repeat."""
+        arena = self._arena
+        out = bytearray()
+        pending: list[int | tuple[int, int]] = [root]
+        written = 0
+        while pending:
+            written += 1
+            if written % _SPELT_AT_ONCE == 0:
+                arena.spend(_SPELT_AT_ONCE * _SPELT_WORK)
+            e = pending.pop()
+            if isinstance(e, tuple):
+                start, times = e
+                out += out[start:] * (times - 1)
+                continue
+            kind = arena.kind(e)
+            words = arena.sequence(e)
+            if kind == layout.K_BYTES:
+                byte = next((b for b in self._spelt.order if words[b[0] >> 6] >> (b[0] & 63) & 1), None)
+                if byte is None:
+                    return None
+                out += byte
+            elif kind == layout.K_LITERALS:
+                text, starts, ends = arena.literals(e)
+                shortest = int((ends - starts).argmin())
+                out += text[starts[shortest] : ends[shortest]].tobytes()
+            elif kind == layout.K_CAT:
+                pending += words[::-1]
+            elif kind == layout.K_ALT:
+                pending.append(min(words, key=self._matches.of))
+            elif kind == layout.K_REPEAT and words[1]:
+                pending += [(len(out), words[1]), words[0]]
+        arena.spend(len(out))
+        return bytes(out) if all(byte in self._spelt.tokens for byte in set(out)) else None
