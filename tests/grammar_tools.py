@@ -9,6 +9,11 @@ import numpy as np
 
 import cdplugin as cd
 
+HUNGRY = "((a|b)(a|b))*a(a|b){400}"
+"""A pattern that crosses a budget while it is followed, in a mask or a step after some 50 characters: each ``a`` so far may
+be the one 400 characters before the end.
+"""
+
 
 class Walker:
     """Random texts of a grammar over the 256 bytes and ``words``, which are also tokens with a space before and after."""

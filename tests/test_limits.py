@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_tools import TINY, at_least, cases, check_walk, ir_of, mask, mask_bits, members, vocabulary
+from grammar_tools import HUNGRY
 from naive import Naive, random_grammar, random_tokens
 
 import cdplugin as cd
@@ -42,7 +43,7 @@ def read(spec: cd.Spec | GrammarIR, text: bytes, **limits: int) -> dict[str, int
 
 # --- every limit says its name -----------------------------------------------------------------------
 
-WIDE = cd.Regex("((a|b)(a|b))*a(a|b){400}")
+WIDE = cd.Regex(HUNGRY)
 BOTH = ir_of(
     {"S": [[expr.both(expr.repeat(expr.cat(L(b"a"), L(b"a")), 50), expr.repeat(L(b"aaa"), 1), expr.complement(L(b"b")))]]}
 )

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_tools import cases, mask_bits, members, vocabulary
+from grammar_tools import HUNGRY
 
 import cdplugin as cd
 from cdplugin.engine import pages
@@ -143,7 +144,7 @@ def test_wrong_batches() -> None:
 def test_a_limit_in_one_row_leaves_the_others_right(threads: int) -> None:
     """The batch is finished, then the error is raised; the row at fault can be left out, and the next batch is right."""
     tight = cd.Compiler(VOCAB, cd.Limits(max_expr_width=40))
-    hostile = tight.compile(cd.Regex("((a|b)(a|b))*a(a|b){400}")).matcher()
+    hostile = tight.compile(cd.Regex(HUNGRY)).matcher()
     assert hostile.accept_tokens(b"ab" * 8) == 16
     good = matchers_somewhere(cd.Compiler(VOCAB), random.Random(3), 12)
     expected = [mask_bits(matcher) for matcher in good]
@@ -163,7 +164,7 @@ def test_a_limit_in_one_row_leaves_the_others_right(threads: int) -> None:
         assert [bitmask[i].tobytes() for i in rows] == expected
     assert hostile.tokens == place
     hostile.reset()
-    assert mask_bits(hostile) == mask_bits(tight.compile(cd.Regex("((a|b)(a|b))*a(a|b){400}")).matcher())
+    assert mask_bits(hostile) == mask_bits(tight.compile(cd.Regex(HUNGRY)).matcher())
 
 
 # --- one grammar on several threads -----------------------------------------------------------------------

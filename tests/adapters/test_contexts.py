@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_tools import cases, members
+from grammar_tools import HUNGRY
 from word_choice import CHOICE, END, VOCAB, allowed
 
 import cdplugin as cd
@@ -100,7 +101,7 @@ def test_where_errors_would_be_lost_the_text_ends(wrong: list[int]) -> None:
 
 
 def test_a_crossed_budget() -> None:
-    grammar = cd.Compiler(VOCAB, cd.Limits(max_expr_width=60)).compile(cd.Regex("((a|b)(a|b))*a(a|b){400}"))
+    grammar = cd.Compiler(VOCAB, cd.Limits(max_expr_width=60)).compile(cd.Regex(HUNGRY))
     for on_error in ("raise", "end"):
         masks = ContextMasks([grammar], on_error=on_error)
         text: list[int] = []

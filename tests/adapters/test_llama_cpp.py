@@ -9,6 +9,7 @@ import pytest
 
 library = pytest.importorskip("llama_cpp", reason="llama-cpp-python is not installed here: make hosts")
 
+from grammar_tools import HUNGRY  # noqa: E402
 from host_tools import PROMPT, SCHEMAS, check, gguf_file  # noqa: E402
 from tokenizers_data import smollm2  # noqa: E402
 from vllm_tools import is_valid  # noqa: E402
@@ -70,7 +71,7 @@ def test_chat(llama: Any, grammars: list[Any]) -> None:
 
 def test_an_error_reaches_the_caller(llama: Any, vocab: cd.Vocabulary, capfd: pytest.CaptureFixture[str]) -> None:
     """llama.cpp prints and forgets what a processor raises, and samples without a mask."""
-    hungry = cd.Compiler(vocab, cd.Limits(max_expr_width=8)).compile(cd.Regex("((a|b)(a|b))*a(a|b){400}"))
+    hungry = cd.Compiler(vocab, cd.Limits(max_expr_width=8)).compile(cd.Regex(HUNGRY))
     with pytest.raises(cd.LimitExceeded, match="max_expr_width"):
         llama(PROMPT, max_tokens=60, temperature=0, **llama_cpp.constrained(llama, hungry))
     assert "Exception ignored" not in capfd.readouterr().err

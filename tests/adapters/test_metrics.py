@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from grammar_tools import HUNGRY
 from word_choice import CHOICE, VOCAB
 
 import cdplugin as cd
@@ -23,7 +24,6 @@ from cdplugin.adapters.vllm.budget import FixedBudget
 from cdplugin.adapters.vllm.grammar import Engine
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-HUNGRY = "((a|b)(a|b))*a(a|b){400}"  # crosses a budget while it is decoded
 
 
 class Since:

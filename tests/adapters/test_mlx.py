@@ -11,6 +11,7 @@ import pytest
 mx = pytest.importorskip("mlx.core", reason="MLX is not installed here: make hosts")
 mlx_lm = pytest.importorskip("mlx_lm", reason="mlx-lm is not installed here: make hosts")
 
+from grammar_tools import HUNGRY  # noqa: E402
 from host_tools import PROMPT, SCHEMAS, WORD, check, model_folder  # noqa: E402
 from tokenizers_data import smollm2  # noqa: E402
 from vllm_tools import is_valid  # noqa: E402
@@ -20,7 +21,6 @@ from cdplugin.adapters import mlx  # noqa: E402
 
 pytestmark = pytest.mark.model
 LONG = {"type": "array", "items": {"type": "string", "minLength": 40}, "minItems": 1}
-HUNGRY = cd.Regex("((a|b)(a|b))*a(a|b){400}")
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def test_a_batch(loaded: Any, grammars: list[Any]) -> None:
 
 def test_a_failing_sequence_ends_alone(loaded: Any, vocab: cd.Vocabulary, grammars: list[Any]) -> None:
     model, tokenizer = loaded
-    hungry = cd.Compiler(vocab, cd.Limits(max_expr_width=8)).compile(HUNGRY)
+    hungry = cd.Compiler(vocab, cd.Limits(max_expr_width=8)).compile(cd.Regex(HUNGRY))
     prompts = [tokenizer.encode(PROMPT)] * 2
     bad, good = mlx.batch_generate(model, tokenizer, prompts, [hungry, grammars[0]], max_tokens=60)
     assert isinstance(bad.error, cd.LimitExceeded) and bad.finish_reason == "stop" and set(bad.text) <= {"a", "b"}

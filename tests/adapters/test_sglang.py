@@ -43,6 +43,7 @@ try:
 except ImportError as error:
     pytest.skip(f"SGLang cannot be imported here: {error}; make hosts", allow_module_level=True)
 
+from grammar_tools import HUNGRY
 from tokenizers_data import smollm2
 
 from cdplugin.adapters.sglang import plugin
@@ -52,7 +53,6 @@ from cdplugin.adapters.sglang.grammar import CdpluginGrammar
 SIZE = 49152
 PERSON = obj(name={"type": "string", "pattern": "^[A-Z][a-z]{1,9}$"}, age={"type": "integer", "minimum": 0, "maximum": 120})
 PHONE = r"\+[0-9]{1,3} [0-9]{6,8}"
-HUNGRY = "((a|b)(a|b))*a(a|b){400}"  # its mask or its next step crosses a budget after some 50 characters
 
 
 def brackets(text: str) -> bool:

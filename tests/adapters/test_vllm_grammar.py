@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 from engine_tools import cases, members
+from grammar_tools import HUNGRY
 from word_choice import CHOICE, END, VOCAB, allowed
 
 import cdplugin as cd
@@ -274,7 +275,7 @@ def test_options_that_a_schema_may_not_have(text: str, message: str) -> None:
 def test_a_crossed_budget_ends_one_request_only(stops: list[int], caplog: pytest.LogCaptureFixture) -> None:
     """The mask holds the stop tokens, nothing more is taken, and a rollback leads out of it."""
     caplog.set_level(logging.WARNING, "vllm.cdplugin")
-    state = state_of("((a|b)(a|b))*a(a|b){400}", "REGEX", stops, max_expr_width=60)
+    state = state_of(HUNGRY, "REGEX", stops, max_expr_width=60)
     taken = 0
     while True:
         mask = filled(state)
@@ -346,7 +347,7 @@ def test_a_refusal_that_cannot_be_taken_back(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_budget_belongs_to_its_request() -> None:
     engine = Engine(VOCAB, ServerOptions(limits={"max_expr_width": 60}))
-    good, bad = engine.state("CHOICE", CHOICE), engine.state("REGEX", "((a|b)(a|b))*a(a|b){400}")
+    good, bad = engine.state("CHOICE", CHOICE), engine.state("REGEX", HUNGRY)
     while bad.accept_tokens("bad", [ord("a")]):
         pass
     assert filled(good) == allowed([]) and good.accept_tokens("good", [*b"abc", END]) and good.is_terminated()

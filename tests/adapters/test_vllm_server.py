@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import vllm_tools as tools
+from grammar_tools import HUNGRY
 from vllm_tools import is_valid, needs_vllm, schemas
 
 pytestmark = needs_vllm
@@ -68,7 +69,7 @@ def test_a_budget_crossed_while_an_answer_is_decoded(served: Any, stream: bool) 
     import openai
 
     def send() -> None:
-        body = {"structured_outputs": {"regex": "((a|b)(a|b))*a(a|b){400}"}, "vllm_xargs": {"cdplugin_budget": "false"}}
+        body = {"structured_outputs": {"regex": HUNGRY}, "vllm_xargs": {"cdplugin_budget": "false"}}
         only_a = {str(ids[0]): 100}
         answer = server.client.chat.completions.create(
             model="small",
