@@ -36,7 +36,7 @@ from cdplugin.infill.at_rest import leave_tables, take_tables
 from cdplugin.infill.parts import Gap, Part, Slots, filled, with_token
 from cdplugin.infill.search import MOST_PLACES, SearchGivenUp
 from cdplugin.infill.tables import InfillGrammar
-from cdplugin.infill.witness import Witness, filling_of
+from cdplugin.infill.witness import Witness, filling_of, without
 from cdplugin.kernels.store import layout
 from cdplugin.matcher import Grammar
 
@@ -417,7 +417,7 @@ class InfillSession:
             found = self._ended
         else:
             found = None if proofs is None else proofs.witness(token)
-        return [*found[:at], None, *found[at + 1 :]] if found and is_slot else found
+        return without(found, at) if found and is_slot else found
 
     def _bytes(self) -> bytes:
         return b"".join(part.text for part in self._parts)
@@ -487,7 +487,7 @@ class InfillSession:
         assert isinstance(token, int)
         self._history.append((at, before, self._known, self._witness))
         self._parts[at] = with_token([before], 0, token, self._text_of(token))[0]
-        self._witness = [*witness[:at], None, *witness[at + 1 :]]
+        self._witness = without(witness, at)
         self._row = None
         return True
 

@@ -25,6 +25,11 @@ def filling_of(tables: InfillGrammar, found: int | bytes | None) -> bytes:
     return b"" if found in tables.vocab.eos_token_ids else tables.vocab.tokens[found] or b""
 
 
+def without(witness: Witness, at: int) -> Witness:
+    """A witness once its part ``at`` is not open any more."""
+    return [*witness[:at], None, *witness[at + 1 :]]
+
+
 def in_tokens(tables: InfillGrammar, text: bytes, count: int) -> list[int] | None:
     """A text as so many tokens, or, as ``-1 - n``, as few as there are, at most n; None if it is not spelled so."""
     ids, _ = tables.vocab.token_of
