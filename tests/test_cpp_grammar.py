@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import random
 import re
 import shutil
@@ -13,11 +11,11 @@ from pathlib import Path
 import pytest
 from engine_tools import cases
 from grammar_tools import Walker
+from shared_data import CPP_PROGRAMS, programs
 
 import cdplugin as cd
 
 PROGRAMS = sorted((Path(__file__).parent / "data" / "cpp").glob("*.cpp"))
-HUMANEVAL = Path(__file__).parents[2] / "shared" / "humaneval-x" / "cpp-dev.jsonl.gz"
 WORDS = (
     "int char bool double void auto const static unsigned long struct class enum union public: private: virtual override final "
     "template typename using namespace std string vector map typedef if else for while do switch case default: break continue "
@@ -142,10 +140,8 @@ def test_programs_compile(path: Path) -> None:
     assert compiles(path.read_text()), "the program of the test is wrong"
 
 
-@pytest.mark.skipif(not HUMANEVAL.exists(), reason="no programs of HumanEval-X beside the repository")
 def test_humaneval() -> None:
-    with gzip.open(HUMANEVAL, "rt") as lines:
-        texts = [json.loads(line)["text"] for line in lines]
+    texts = programs(CPP_PROGRAMS)
     refused = [text for text in texts if not takes(text)]
     assert len(refused) <= len(texts) // 50
     assert all(text.count("{") != text.count("}") for text in refused), refused

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
 from engine_tools import cases, ir_of, vocabulary
 from naive import Naive, random_grammar, random_tokens
+from shared_data import MASKBENCH, needs
 
 import cdplugin as cd
 from cdplugin import expr
@@ -20,7 +20,6 @@ from cdplugin.queries import completion, costs, measures, words
 from cdplugin.queries.measures import total
 
 VOCAB = vocabulary([b"ab", b'":', b'{"', b"<pa", b"meter"])
-MASKBENCH = Path(__file__).resolve().parents[2] / "shared" / "maskbench" / "dev.jsonl.gz"
 
 
 def ending(spec: cd.Spec, text: bytes, most_work: int = 100_000_000) -> list[int]:
@@ -79,7 +78,7 @@ def test_only_names_that_may_be_shortest_get_rules(required: tuple[str, ...], fo
     assert text == found or (found is None and len(text) == 2 * len(b',"name2":{}') + 3)
 
 
-@pytest.mark.skipif(not MASKBENCH.exists(), reason="needs ../shared/maskbench")
+@needs(MASKBENCH)
 def test_ways_that_are_kept_are_taken_where_shorter_ones_are_promised_later() -> None:
     """A way of 29 bytes was kept before rules came that promise 15 bytes: the search tried everything of less than 29 first."""
     with gzip.open(MASKBENCH, "rt") as lines:

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
 import random
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_tools import ALL_BYTES, FRESH, cases
+from shared_data import CPP_PROGRAMS, programs
 from tokenizers_data import llama3
 
 import cdplugin as cd
@@ -25,7 +24,6 @@ from cdplugin.kernels.infill import layout as ws
 CUTS = int(os.environ.get("CDPLUGIN_INFILL_CUTS", "0")) or cases(40, 2)
 
 PROGRAMS = [path.read_text() for path in sorted((Path(__file__).parent / "data" / "cpp").glob("*.cpp"))]
-HUMANEVAL = Path(__file__).parents[2] / "shared" / "humaneval-x" / "cpp-dev.jsonl.gz"
 BROKEN = ["]", ")", "}", "; int int ", " + ;", " 3 4 ", "::", "return return ", "??", "@", ",,", "else else ", " 1x "]
 
 
@@ -95,18 +93,16 @@ def test_a_plan_for_gaps_serves_checks_whoever_made_it(cpp: cd.Infill) -> None:
     assert infill._tables.workspace.header[ws.W_ASKED]
 
 
-@pytest.mark.skipif(not HUMANEVAL.exists(), reason="needs ../shared/humaneval-x")
 def test_cuts_of_programs_that_others_wrote(cpp: cd.Infill) -> None:
     """HumanEval-X: completable, never a limit; some are completed, and a cut program with something broken in it is not.
 
     A mutant that has a filling is completed, which the matcher judges.
     """
     rng = random.Random(1)
-    with gzip.open(HUMANEVAL, "rt") as lines:
-        programs = [text for text in (json.loads(line)["text"] for line in lines) if cpp.accepts(text.encode())]
+    legal = [text for text in programs(CPP_PROGRAMS) if cpp.accepts(text.encode())]
     refused = 0
     for i in range(max(CUTS // 2, 1)):
-        pieces = cut(rng, rng.choice(programs))
+        pieces = cut(rng, rng.choice(legal))
         session = cpp.new(pieces)
         assert session.completable(), pieces
         if i % 4 == 0:

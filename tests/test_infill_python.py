@@ -7,9 +7,7 @@ lattice knows little of them (:mod:`cdplugin.infill.answers`): what the loose on
 
 from __future__ import annotations
 
-import gzip
 import itertools
-import json
 import os
 import random
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from engine_tools import ALL_BYTES, cases
+from shared_data import PYTHON_PROGRAMS, programs
 from test_infill_cpp import cut
 from tokenizers_data import llama3
 
@@ -26,7 +25,6 @@ import cdplugin as cd
 CUTS = int(os.environ.get("CDPLUGIN_INFILL_CUTS", "0")) or cases(30, 2)
 
 PROGRAMS = [path.read_text() for path in sorted((Path(__file__).parent / "data" / "python").glob("*.txt"))]
-HUMANEVAL = Path(__file__).parents[2] / "shared" / "humaneval-x" / "python-dev.jsonl.gz"
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +52,10 @@ def test_random_cuts(python: cd.Infill) -> None:
     assert sum(completed) >= 0.95 * CUTS
 
 
-@pytest.mark.skipif(not HUMANEVAL.exists(), reason="needs ../shared/humaneval-x")
 def test_cuts_of_programs_that_others_wrote(python: cd.Infill) -> None:
     rng = random.Random(1)
-    with gzip.open(HUMANEVAL, "rt") as lines:
-        programs = [text for text in (json.loads(line)["text"] for line in lines) if python.accepts(text.encode())]
-    completed = [is_completed(python, cut(rng, rng.choice(programs))) for _ in range(CUTS)]
+    legal = [text for text in programs(PYTHON_PROGRAMS) if python.accepts(text.encode())]
+    completed = [is_completed(python, cut(rng, rng.choice(legal))) for _ in range(CUTS)]
     assert sum(completed) >= 0.95 * CUTS
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import gzip
 import itertools
-import json
 import random
 import re
 import string
@@ -19,13 +17,13 @@ import numpy as np
 import pytest
 from engine_tools import SLOW
 from grammar_tools import Walker
+from shared_data import PYTHON_PROGRAMS, programs
 from test_real_vocabulary import compare
 from tokenizers_data import llama3
 
 import cdplugin as cd
 from cdplugin.grammars._python import CHARACTER_NAMES
 
-PROGRAMS = Path(__file__).resolve().parents[2] / "shared" / "humaneval-x" / "python-dev.jsonl.gz"
 WORDS = (
     "def return if else elif while for in not and or is None True print range len self x y i n foo bar value class import from "
     "as with try except lambda pass break continue async await match case _ global nonlocal del yield raise assert finally int"
@@ -94,11 +92,8 @@ def parses(text: str) -> bool:
     return True
 
 
-def programs() -> list[str]:
-    if not PROGRAMS.exists():
-        pytest.skip("no ../shared/humaneval-x")
-    with gzip.open(PROGRAMS, "rt", encoding="utf-8") as lines:
-        texts = [json.loads(line)["text"] for line in lines]
+def legal_programs() -> list[str]:
+    texts = programs(PYTHON_PROGRAMS)
     legal = [text for text in texts if parses(text)]
     assert len(texts) - len(legal) <= 1  # a docstring has lost two of its quotes
     return legal
@@ -238,7 +233,7 @@ def test_everything_at_once() -> None:
 
 
 def test_humaneval() -> None:
-    assert all(takes(text) for text in programs())
+    assert all(takes(text) for text in legal_programs())
 
 
 @pytest.mark.skipif(SLOW, reason="real vocabularies are too large for interpreted or checked kernels")
@@ -247,7 +242,7 @@ def test_humaneval_token_by_token() -> None:
     assert vocab.encode is not None
     grammar = cd.Compiler(vocab).compile(cd.grammars.PYTHON)
     row = np.zeros((1, (vocab.size + 31) // 32), np.int32)
-    for text in programs()[::6]:
+    for text in legal_programs()[::6]:
         matcher = grammar.matcher()
         for token in vocab.encode(text):
             matcher.fill_next_token_bitmask(row)
@@ -258,7 +253,7 @@ def test_humaneval_token_by_token() -> None:
 def test_prefixes_of_programs() -> None:
     """The grammar calls just those complete that CPython takes."""
     grammar = WALKER.compiler.compile(cd.grammars.PYTHON)
-    for text in programs()[::12]:
+    for text in legal_programs()[::12]:
         matcher = grammar.matcher()
         data = text.encode()
         for at, byte in enumerate(data):
@@ -490,8 +485,8 @@ def mutated(text: str, rng: random.Random) -> str:
 def test_mutants(count: int) -> None:
     """What CPython refuses is refused; what it takes is taken, but for what docs/grammars.md says is left out."""
     if sys.version_info >= (3, 12):
-        pytest.skip("f-strings are read otherwise")
-    texts = programs()
+        pytest.skip("from CPython 3.12 on, ast.parse takes f-strings that 3.11, and so the grammar, refuses")
+    texts = legal_programs()
     counts = {(a, b): 0 for a in (True, False) for b in (True, False)}
     for seed in range(count):
         rng = random.Random(f"{count} {seed}")

@@ -11,11 +11,11 @@ import random
 import string
 import threading
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 from engine_tools import DISABLED, at_least, cases
+from shared_data import MASKBENCH, needs
 from tokenizers_data import llama3
 
 import cdplugin as cd
@@ -24,7 +24,6 @@ from cdplugin.engine.shared_bases import FOLDER_VARIABLE, SharedBases
 from cdplugin.kernels.masks import bases
 from cdplugin.kernels.store import layout
 
-MASKBENCH = Path(__file__).resolve().parents[2] / "shared" / "maskbench" / "dev.jsonl.gz"
 NOTHING = cd.Limits(max_learned_bytes=1)
 
 
@@ -255,7 +254,7 @@ def test_threads_read_while_one_learns(vocab):
     assert _lender(learning).store.n_bases >= 3
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_child_of_a_process_that_was_learning(vocab):
     compiler = _learned(vocab)
     lender = _lender(compiler)
@@ -288,7 +287,7 @@ def test_nobody_is_hurt_by_another_grammar(vocab, monkeypatch):
         assert _masks(grammar, i) == _masks(cd.Compiler(vocab, NOTHING).compile(cd.JsonSchema(schemas[i])), i)
 
 
-@pytest.mark.skipif(not MASKBENCH.exists(), reason="needs ../shared/maskbench")
+@needs(MASKBENCH)
 def test_schemas_of_maskbench_with_and_without() -> None:
     """The mechanism on and off: the same masks along the instances, and bases are taken over."""
     encoding = llama3().model

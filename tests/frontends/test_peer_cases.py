@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from lark_cases import DIFFERENCES
+from shared_data import PEER_CASES, needs
 from test_dialects import LINES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,8 +23,7 @@ sys.path.append(str(ROOT / "perf"))
 
 from peer_cases import verdict  # noqa: E402
 
-PEERS = ROOT.parent / "shared" / "peer-cases"
-FILES = sorted(PEERS.glob("*.jsonl.gz")) if PEERS.is_dir() else []
+FILES = sorted(PEER_CASES.glob("*.jsonl.gz"))
 NAMED: dict[str, list[str]] = json.loads((ROOT / "tests" / "data" / "peer_disagreements.json").read_text())
 REASONS = {case: reason for reason, cases in NAMED.items() for case in cases}
 NO_DISAGREEMENT = {
@@ -49,7 +49,7 @@ def test_every_reason_is_documented() -> None:
     assert len(REASONS) == sum(map(len, NAMED.values())), "a case with two reasons"
 
 
-@pytest.mark.skipif(not FILES, reason="the recorded cases (../shared/peer-cases) are not here")
+@needs(PEER_CASES)
 @pytest.mark.parametrize("part", range(N_PARTS))
 def test_we_agree_or_say_why(part: int) -> None:
     wrong = []
