@@ -12,7 +12,6 @@ import cdplugin
 from cdplugin.cli import doctor as cli_doctor
 from cdplugin.cli import main as cli
 from cdplugin.kernels.jit import cache_files, machine_code
-from cdplugin.kernels.jit import decorators as jit
 from cdplugin.kernels.jit.cache_files import Folders
 
 
@@ -119,6 +118,4 @@ def test_tokenizers(cache: Path, capsys: pytest.CaptureFixture[str], recwarn: py
 
 
 def test_the_self_check_is_the_real_one() -> None:
-    if jit.DISABLED:
-        pytest.skip("slow")
     cli_doctor._self_check()

@@ -196,7 +196,7 @@ print(folder)
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_processes_are_added_up() -> None:
     """Counters of processes that are gone stay, their gauges do not; a registry shows them all; a fork has its own file."""
     parser = pytest.importorskip("prometheus_client.parser")

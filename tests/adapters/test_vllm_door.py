@@ -187,7 +187,7 @@ def test_pythons_lock_goes_round_more_often_meanwhile() -> None:
     assert seen <= 0.0005 < usual and sys.getswitchinterval() == usual
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_forked_process_has_lanes_of_its_own() -> None:
     off_loop = OffLoop()
     asyncio.run(off_loop.run(1, 1, lambda: 7))

@@ -243,10 +243,9 @@ for (const p of JSON.parse(require('fs').readFileSync(0))) {
 }"""
 
 
+@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed: no ECMA-262 reference")
 def test_regexes_are_ecma() -> None:
     """``new RegExp(text, "u")`` in Node; Python's ``re`` is what jsonschema asks."""
-    if shutil.which("node") is None:
-        pytest.skip("no node")
     for portable in (True, False):
         texts = samples("regex", cases(200, 50, 50), 3, portable)
         run = subprocess.run(
