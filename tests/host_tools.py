@@ -1,4 +1,4 @@
-"""What the tests with real hosts share: the small model's files, three schemas, and whether a text is valid under one."""
+"""What the tests with real hosts share: the small model's files, a random model, three schemas, and a check of texts."""
 
 from __future__ import annotations
 
@@ -41,6 +41,28 @@ def gguf_file() -> str:
         return str(file())
     except FileNotFoundError as error:
         pytest.skip(str(error))
+
+
+def tiny_llama(size: int, eos: int, pad: int, *, seed: int = 0, hidden: int = 16) -> Any:
+    """A random model of ``size`` tokens."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(seed)
+    config = LlamaConfig(
+        vocab_size=size,
+        hidden_size=hidden,
+        intermediate_size=2 * hidden,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=512,
+        bos_token_id=None,
+        eos_token_id=eos,
+        pad_token_id=pad,
+        initializer_range=1.0,  # peaked, and different after each prefix
+    )
+    return LlamaForCausalLM(config).eval()
 
 
 def check(texts: list[str]) -> None:

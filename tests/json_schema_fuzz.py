@@ -12,7 +12,6 @@ import json
 import math
 import random
 import re
-import tarfile
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from fractions import Fraction
@@ -21,7 +20,7 @@ from typing import Any, NamedTuple
 
 import jsonschema
 import numpy as np
-from json_schema_tools import SCALARS, TYPES, orders
+from json_schema_tools import SCALARS, TYPES, orders, suite_groups
 
 import cdplugin as cd
 from cdplugin.errors import GrammarError
@@ -39,7 +38,6 @@ DRAFTS = {
     "draft6": jsonschema.Draft6Validator,
     "draft4": jsonschema.Draft4Validator,
 }
-SUITE = Path(__file__).parent / "data" / "json_schema_suite.tar.gz"
 MOST_ORDERS = 24
 BYTES = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"<end>"], eos_token_ids=256)
 COMPILER = cd.Compiler(BYTES)
@@ -157,16 +155,10 @@ _LEFT_OUT = ("refRemote", "vocabulary", "content.json", "format", "optional", "$
 
 def suite_cases() -> Iterator[Case]:
     """The groups of the official suite."""
-    with tarfile.open(SUITE) as archive:
-        for member in sorted(archive.getmembers(), key=lambda m: m.name):
-            draft = member.name.split("tests/")[-1].split("/")[0]
-            if draft not in DRAFTS or not member.name.endswith(".json") or any(part in member.name for part in _LEFT_OUT):
-                continue
-            stream = archive.extractfile(member)
-            assert stream is not None
-            for group in json.load(stream):
-                if isinstance(group["schema"], dict):
-                    yield Case(group["schema"], draft, [test["data"] for test in group["tests"]])
+    for path, group in suite_groups():
+        draft = path.split("/")[0]
+        if draft in DRAFTS and not any(part in path for part in _LEFT_OUT) and isinstance(group["schema"], dict):
+            yield Case(group["schema"], draft, [test["data"] for test in group["tests"]])
 
 
 def line_cases(path: Path) -> Iterator[Case]:

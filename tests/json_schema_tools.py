@@ -1,11 +1,13 @@
-"""What the tests of the JSON Schema front end share: brute-force acceptance, and random schemas and values."""
+"""What the tests of the JSON Schema front end share: brute-force acceptance, the official suite, random schemas and values."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import random
+import tarfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from naive import Naive
@@ -15,6 +17,7 @@ from cdplugin.frontends.json_schema import Options, compile_schema
 from cdplugin.ir import GrammarIR
 from cdplugin.vocab.vocabulary import Vocabulary
 
+SUITE = Path(__file__).parent / "data" / "json_schema_suite.tar.gz"
 NAMES = ["a", "b", "c", "aa", 'q"']
 PATTERNS = ["^a", "b$", "^[ab]*$", "a.b", "^.{2}$", "x|y", "^[a-z]+$"]
 TYPES = ["null", "boolean", "integer", "number", "string", "array", "object"]
@@ -43,6 +46,20 @@ def grammar(schema: Any, **options: Any) -> Naive | Followed:
 
 def dumps(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode()
+
+
+def suite_groups(below: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """The groups of the official suite (json-schema.org), by the names of their files, each with its file's. ``below``: only
+    those in a folder, as ``draft7/optional/format/``.
+    """
+    with tarfile.open(SUITE) as archive:
+        for member in sorted(archive.getmembers(), key=lambda m: m.name):
+            path = member.name.removeprefix("tests/")
+            if path.startswith(below) and path.endswith(".json"):
+                stream = archive.extractfile(member)
+                assert stream is not None
+                for group in json.load(stream):
+                    yield path, group
 
 
 def orders(value: Any) -> Iterator[Any]:

@@ -18,12 +18,11 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers", minversion="5.0")
 
 from engine_tools import cases  # noqa: E402
+from host_tools import tiny_llama  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 from transformers import (  # noqa: E402
     GenerationConfig,
-    LlamaConfig,
-    LlamaForCausalLM,
     LogitsProcessor,
     StoppingCriteria,
 )
@@ -69,21 +68,7 @@ PATTERNS = {"number": NUMBER, "list": LIST, "text": TEXT, "choice": "true|false"
 
 
 def tiny(seed: int, size: int = SIZE, hidden: int = 16) -> Any:
-    torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=size,
-        hidden_size=hidden,
-        intermediate_size=2 * hidden,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=512,
-        bos_token_id=None,
-        eos_token_id=EOS,
-        pad_token_id=PAD,
-        initializer_range=1.0,  # peaked, and different after each prefix
-    )
-    return LlamaForCausalLM(config).eval()
+    return tiny_llama(size, EOS, PAD, seed=seed, hidden=hidden)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers", minversion="5.0")
 
-from transformers import LlamaConfig, LlamaForCausalLM  # noqa: E402
+from host_tools import tiny_llama  # noqa: E402
 
 import cdplugin as cd  # noqa: E402
 from cdplugin.adapters.hf.budget import BudgetError  # noqa: E402
@@ -161,21 +161,7 @@ def test_rows_that_are_free_and_rows_that_have_ended() -> None:
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=SIZE,
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=512,
-        bos_token_id=None,
-        eos_token_id=EOS,
-        pad_token_id=PAD,
-        initializer_range=1.0,
-    )
-    return LlamaForCausalLM(config).eval()
+    return tiny_llama(SIZE, EOS, PAD)
 
 
 MODES: dict[str, dict[str, Any]] = {

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import tarfile
-from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pytest
-from json_schema_tools import dumps, grammar, orders
+from json_schema_tools import dumps, grammar, orders, suite_groups
 
 from cdplugin.errors import GrammarError, UnsupportedError
 
-SUITE = Path(__file__).parent.parent / "data" / "json_schema_suite.tar.gz"
 DIALECTS = {"draft2020-12": "https://json-schema.org/draft/2020-12/schema", "draft7": "http://json-schema.org/draft-07/schema#"}
 ASSERTS_CONTENT = "content.json"  # optional in Draft 7: contentEncoding as an assertion; an annotation in later drafts
 
 
-def groups(draft: str) -> Iterator[tuple[str, dict]]:
-    with tarfile.open(SUITE) as archive:
-        for member in sorted(archive.getmembers(), key=lambda m: m.name):
-            path = member.name.split("tests/")[-1]
-            if not path.startswith(draft + "/") or not path.endswith(".json") or "/optional/format" in path:
-                continue
-            stream = archive.extractfile(member)
-            assert stream is not None
-            for group in json.load(stream):
-                yield path, group
+def groups(draft: str) -> list[tuple[str, dict]]:
+    return [(path, group) for path, group in suite_groups(f"{draft}/") if "/optional/format" not in path]
 
 
 def judge(path: str, group: dict, draft: str) -> str:
