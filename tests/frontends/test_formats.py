@@ -326,11 +326,12 @@ def test_a_labels_of_one_letter(name: str) -> None:
 
 
 def by_rfc3987(name: str) -> Callable[[str], bool]:
-    """Package rfc3987 has the grammar of RFC 3986 and RFC 3987, but a line feed may end its texts."""
+    """Package rfc3987-syntax has the grammar of RFC 3987; what is ASCII of it is RFC 3986's."""
+    rule = name.replace("uri", "iri").replace("-", "_")
 
     def check(text: str) -> bool:
-        pytest.importorskip("rfc3987")
-        return "\n" not in text and conforms(name, text)
+        syntax = pytest.importorskip("rfc3987_syntax")
+        return (text.isascii() or name[0] == "i") and bool(syntax.is_valid_syntax(rule, text))
 
     return check
 
@@ -352,14 +353,16 @@ EXACT = [
 @pytest.mark.parametrize(("name", "check", "alphabet"), EXACT, ids=[row[0] for row in EXACT])
 def test_as_peers_have_it(name: str, check: Callable[[str], bool], alphabet: str) -> None:
     words = [w for w in samples(name, 300, 4) if len(w) < 80]
-    words = [w for w in words if "[" not in w] if "ri" in name else words  # in IP literals rfc3987 allows leading zeros
+    count = 3000
+    if "ri" in name:  # IP literals aside, where peers differ; this syntax is parsed in Python, which takes 20 ms for a text
+        words, count = [w for w in words if "[" not in w], cases(300, 60)
     valid = 0
-    for text in mutations(words, 3000, 5, alphabet):
+    for text in mutations(words, count, 5, alphabet):
         if "://[" in text:
             continue
         valid += check(text)
         assert accepts(name, text) == check(text), text
-    assert 50 < valid < 2950
+    assert count // 60 < valid < count - count // 60
 
 
 def test_calendar() -> None:
