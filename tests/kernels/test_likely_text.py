@@ -54,11 +54,12 @@ def test_what_is_found_is_there() -> None:
         reference = Derivatives()
         alive = reference.alive(reference.convert(tree))
         arena, (e,) = ids_of(tree)
-        found = finds_text(arena.address, e, 64)
-        while found < 0:
-            arena.recover(found)
-            found = finds_text(arena.address, e, 64)
-        assert not found or alive, tree
+        for with_care in (rng.random() < 0.5, True):
+            found = finds_text(arena.address, e, 64, with_care)
+            while found < 0:
+                arena.recover(found)
+                found = finds_text(arena.address, e, 64, with_care)
+            assert not found or alive, tree
         assert status(arena, e)[0] == alive, tree  # also with the marks that the text has left
         n_found += found
         n_alive += alive
@@ -73,6 +74,16 @@ def test_a_text_takes_a_derivative_for_each_byte() -> None:
     before = derivatives(arena)
     assert status(arena, e)[0]
     assert derivatives(arena) - before < 300
+
+
+@pytest.mark.parametrize("length", [13, 14, 16, 17])
+def test_words_that_have_to_overlap(length: int) -> None:
+    """One after the other they take 17 characters, and at least 14. In 14, a search by length takes 6,400 derivatives."""
+    words = [expr.cat(TEXT, expr.literal(word), TEXT) for word in (b"ab1", b"b12", b"bc1", b"c12", b"ca1", b"a12", b"Zz")]
+    arena, (e,) = ids_of(expr.both(*words, expr.repeat(CHARACTER, length, length)))
+    before = derivatives(arena)
+    assert status(arena, e)[0] == (length > 13)
+    assert length == 13 or derivatives(arena) - before < 1_000
 
 
 def test_parts_that_contradict_each_other_are_seen_before_all_parts_are_measured() -> None:

@@ -12,9 +12,10 @@ The order of attempts, each only where the one before has not decided:
 2. the length of a match, where that is memoised (:mod:`cdplugin.kernels.regex.lengths`);
 3. one text that is likely to match (:mod:`cdplugin.kernels.regex.likely_text`), then ``_IN_BREADTH`` derivatives in breadth;
 4. two contradicting parts (:func:`_is_refuted`), ``_FOR_A_PAIR`` derivatives for each of ``_MOST_PAIRS`` pairs;
-5. the length, on a graph of at most ``FEW_NODES`` nodes that are soon met; else the search up to ``_IN_ALL`` derivatives, best
+5. one text that is chosen with care;
+6. the length, on a graph of at most ``FEW_NODES`` nodes that are soon met; else the search up to ``_IN_ALL`` derivatives, best
    first;
-6. the length on a graph of any size, or the search with all of ``Limits.emptiness_fuel``.
+7. the length on a graph of any size, or the search with all of ``Limits.emptiness_fuel``.
 
 With ``~``, emptiness is not even elementary (Stockmeyer and Meyer, 1973), so there is a last resort: ``LIMIT_FUEL``.
 """
@@ -80,6 +81,9 @@ def is_nonempty(h, e):
         status = _is_refuted(h, e)
         if status:
             return 0 if status > 0 else status
+        status = finds_text(h, e, fuel, True)
+        if status:
+            return status
     status = _decide_by_length(h, e, FEW_NODES, min(fuel, _IN_ALL))
     if status != statuses.LIMIT_FUEL or fuel <= _IN_ALL:
         return status
@@ -118,7 +122,7 @@ def _decide_soon(h, e, fuel):
     # without a graph: only where another question has measured it
     status = by_length(h, e, 0)
     if status == UNDECIDED:
-        status = finds_text(h, e, fuel)
+        status = finds_text(h, e, fuel, False)
         return status if status else _decide_by_search(h, e, fuel)
     if status >= 0:
         _mark(h, e, status)

@@ -11,6 +11,11 @@ each of 24 bytes. A text that matches takes one derivative for each of its bytes
 
 What each part needs is a rough count (:func:`bytes_needed`). The text proves that there is a match; if it leads nowhere,
 nothing is known. For ``.{5,} & (.*ab.*) & ~(.*x.*)``: ``a``, ``b``, and three bytes that ``.`` begins with.
+
+Where a length leaves no room for one pattern after the other, they have to overlap: ``ab1``, ``b12``, ``bc1`` and ``c12`` are
+in ``ab12bc12``, but not in a text of 8 characters one by one. So a second text is tried *with care*: of all bytes with which
+some part of an ``&`` may go on, the one after which all parts together need the fewest (a greedy superstring; Tarhio and
+Ukkonen, 1988). That takes a derivative for each part at every step.
 """
 
 import numpy as np
@@ -37,12 +42,14 @@ from cdplugin.kernels.store.stack import push
 _FAR = 1 << 24  # bytes: more than this is as far as anything
 _OPEN_PART = 16  # what a part of "&" that needs anything counts besides: to complete one is better than to begin several
 _LONGEST = 64  # bytes of a text that is tried
+_NONE = 256  # no byte
 _SPELLINGS = 16  # literals of a set that are compared
 
 
 @kernel
-def finds_text(h, e, most_bytes):
-    """1 if ``e`` is found to match a text by trying one, of at most ``most_bytes``; 0 if not; or a status.
+def finds_text(h, e, most_bytes, with_care):
+    """1 if ``e`` is found to match a text by trying one, of at most ``most_bytes``; 0 if not; or a status. ``with_care``: each
+    byte is the best of those that parts go on with, not that of the first part.
 
     All expressions on the way are marked as ``NONEMPTY``, so that the next state's question is mostly answered.
     """
@@ -64,9 +71,11 @@ def finds_text(h, e, most_bytes):
             if flags_of(h, e) & KNOWN_NONEMPTY:
                 found = np.int64(1)
                 break
-        byte = _likely_byte(h, e)
-        if byte < 0:
+        byte = _best_byte(h, e) if with_care else _likely_byte(h, e)
+        if byte == _NONE:
             break
+        if byte < 0:
+            return byte
         e = derive_absorbed(h, e, byte)
         if e == statuses.LIMIT_WIDTH:
             break
@@ -82,6 +91,43 @@ def finds_text(h, e, most_bytes):
             set_flags(h, i64(h, layout.STACK)[i], NONEMPTY)
     head[layout.STACK_TOP] = base
     return found
+
+
+@kernel
+def _best_byte(h, e):
+    """The byte with which some part of the first ``&`` in ``e`` may go on and after which ``e`` needs the fewest bytes.
+
+    ``_NONE`` if none is seen, or a status.
+    """
+    joint = e
+    while kind_of(h, joint) == layout.K_CAT:
+        joint = word_of(h, joint, 1) if nullable(h, word_of(h, joint, 0)) else word_of(h, joint, 0)
+    best = _likely_byte(h, e)
+    if kind_of(h, joint) != layout.K_AND:
+        return best
+    least = np.int64(2 * _FAR)
+    for i in range(length_of(h, joint)):
+        part = word_of(h, joint, i)
+        kind = kind_of(h, part)
+        if kind == layout.K_NOT or kind == layout.K_REPEAT or _known_needs(h, part) <= 0:
+            continue
+        byte = _likely_byte(h, part)
+        if byte == _NONE:
+            continue
+        after = derive_absorbed(h, e, byte)
+        if not spend(h, 8):
+            return np.int64(statuses.LIMIT_WORK)
+        if after == statuses.LIMIT_WIDTH or after == EMPTY:
+            continue
+        if after < 0:
+            return np.int64(after)
+        needs = np.int64(0 if flags_of(h, after) & KNOWN_NONEMPTY else bytes_needed(h, after))
+        if needs < 0:
+            return needs
+        if needs < least and flags_of(h, after) & IS_EMPTY == 0:
+            best = byte
+            least = needs
+    return best
 
 
 @kernel
@@ -103,7 +149,7 @@ def _nearest(h, e):
 
 @kernel
 def _likely_byte(h, e):
-    """A byte that a short match of ``e`` may begin with; -1 if none is seen."""
+    """A byte that a short match of ``e`` may begin with; ``_NONE`` if none is seen."""
     while True:
         kind = kind_of(h, e)
         header(h)[layout.WORK_LEFT] -= 1
@@ -111,7 +157,7 @@ def _likely_byte(h, e):
             for i in range(4):
                 if word_of(h, e, i):
                     return np.int64(64 * i + low_bit(word_of(h, e, i)))
-            return np.int64(-1)
+            return np.int64(_NONE)
         if kind == layout.K_LITERALS:
             return _first_byte(h, e)
         if kind == layout.K_CAT:
@@ -121,9 +167,9 @@ def _likely_byte(h, e):
         elif kind == layout.K_ALT or kind == layout.K_AND:
             e = _easiest(h, e)
             if e < 0:
-                return np.int64(-1)
+                return np.int64(_NONE)
         else:
-            return np.int64(-1)
+            return np.int64(_NONE)
 
 
 @kernel
