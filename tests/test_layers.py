@@ -42,6 +42,7 @@ ARROWS: dict[str, set[str]] = {
     "regex": {*GROUND},
     "frontends.productive": set(),
     "frontends.regular": {*GROUND},
+    "frontends.cycles": {*GROUND, "frontends.productive"},
     "frontends.repeats": {*GROUND},
     "frontends.spelling": {*GROUND},
     "frontends.source": {"errors", "limits"},
@@ -52,6 +53,7 @@ ARROWS: dict[str, set[str]] = {
     "frontends.lark": {
         *GROUND,
         "regex",
+        "frontends.cycles",
         "frontends.json_schema",
         "frontends.productive",
         "frontends.regular",
@@ -62,6 +64,7 @@ ARROWS: dict[str, set[str]] = {
         *GROUND,
         "regex",
         "frontends.lark",
+        "frontends.cycles",
         "frontends.free_text",
         "frontends.productive",
         "frontends.regular",

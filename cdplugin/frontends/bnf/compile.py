@@ -6,6 +6,7 @@ from cdplugin.errors import GrammarError
 from cdplugin.frontends.bnf.fold import fold_rules
 from cdplugin.frontends.bnf.parse import parse
 from cdplugin.frontends.bnf.write import Writer, check_references
+from cdplugin.frontends.cycles import merge_cycles
 from cdplugin.frontends.source import Source
 from cdplugin.ir import GrammarIR
 from cdplugin.limits import DEFAULT_LIMITS, Limits
@@ -39,4 +40,6 @@ def compile_bnf(
         folded = folded._replace(inline={n: one for n, one in folded.inline.items() if grammar.rules[n].options.needs_regular})
     writer = Writer(grammar, ir, folded, limits, fold)
     ir.start = writer.write(root, mentioned)
+    if fold:
+        merge_cycles(ir)
     return ir

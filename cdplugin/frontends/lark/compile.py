@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
 from cdplugin.errors import UnsupportedError, relocated
+from cdplugin.frontends.cycles import merge_cycles
 from cdplugin.frontends.json_schema import Options, compile_schema
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.bounded import folded, is_self_delimiting
@@ -53,6 +54,7 @@ def compile_lark(
     ir.start, writer = compiler.grammar(parse(source, limits))
     if is_whole and ir.instances:
         unfold(ir, writer, limits.max_rules)
+    merge_cycles(ir)
     return ir
 
 
