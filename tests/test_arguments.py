@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import cdplugin as cd
@@ -27,6 +28,14 @@ def _calls() -> dict[str, tuple[Callable[[], Any], str]]:
         "limits": (lambda: make_compiler(vocab, True), "limits: expected a cdplugin.Limits, found bool"),
         "false limits": (lambda: make_compiler(vocab, 0), "limits: expected a cdplugin.Limits, found int"),
         "matchers": (lambda: fill(["ab"], bitmask), "matchers: expected cdplugin.Matcher or None, found str"),
+        "a matcher": (lambda: fill(matcher, bitmask), "matchers: expected a sequence, found Matcher"),
+        "no matchers": (lambda: fill(5, bitmask), "matchers: expected a sequence, found int"),
+        "indices": (lambda: fill([matcher], bitmask, 0), "indices: expected a sequence, found int"),
+        "budgets": (lambda: fill([matcher], bitmask, budgets=9), "budgets: expected a sequence, found int"),
+        "budgets of a batch": (lambda: fill([matcher], bitmask, budgets=["9"]), "budget: expected an integer, found str"),
+        "part of a budget": (lambda: fill([matcher], bitmask, budgets=[9.5]), "budget: expected an integer, found float"),
+        "threads of a batch": (lambda: fill([matcher], bitmask, threads="2"), "threads: expected an integer, found str"),
+        "slots": (lambda: infill.new([cd.Slots("2")]), "Slots: expected an integer, found str"),  # type: ignore[arg-type]
         "a budget": (lambda: matcher.fill_next_token_bitmask(bitmask, 0, "9"), "budget: expected an integer, found str"),
         "a bool": (lambda: matcher.fill_next_token_bitmask(bitmask, 0, True), "budget: expected an integer, found bool"),
         "a limit": (lambda: matcher.forced_tokens(limit=None), "limit: expected an integer, found NoneType"),
@@ -61,3 +70,26 @@ def test_text_with_gaps_that_is_not_unicode() -> None:
     infill = cd.Infill(cd.Compiler(vocab).compile(cd.Regex("a.*")))
     with pytest.raises(ValueError, match=r"pieces: expected text that can be written as UTF-8, found '\\ud800' at 1"):
         infill.new(["a\ud800", cd.GAP])
+
+
+def test_slots_that_no_text_has() -> None:
+    """So many that counting them would take hours, or less than none."""
+    vocab = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256)
+    infill = cd.Infill(cd.Compiler(vocab).compile(cd.Regex("a+b")))
+    with pytest.raises(cd.LimitExceeded, match="too many slots: expected at most 131072, found 2147483650"):
+        infill.new([cd.Slots(2), "a", cd.Slots(1 << 31)])
+    with pytest.raises(ValueError, match="Slots: expected 0 or more, found -1"):
+        infill.new([cd.Slots(-1)])
+    assert infill.new(["a", cd.Slots(0), "b"]).completable()
+
+
+def test_a_batch_with_a_budget_of_the_wrong_kind_is_left_alone() -> None:
+    vocab = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256)
+    matchers = [cd.Compiler(vocab).compile(cd.Regex("a+b")).matcher() for _ in range(2)]
+    bitmask = np.full((2, 9), 5, np.int32)
+    wrong: list[Any] = [9, 2.5]
+    with pytest.raises(TypeError, match="budget: expected an integer, found float"):
+        cd.fill_next_token_bitmasks(matchers, bitmask, budgets=wrong)
+    assert (bitmask == 5).all()
+    cd.fill_next_token_bitmasks(matchers, bitmask, budgets=np.array([9, 9]))  # type: ignore[arg-type]
+    assert bitmask[0].any() and (bitmask[0] == bitmask[1]).all()

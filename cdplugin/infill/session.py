@@ -30,7 +30,7 @@ from cdplugin import forking
 from cdplugin.bitmask import integer
 from cdplugin.bits import bit_members
 from cdplugin.collector import gc_paused
-from cdplugin.errors import LimitExceeded
+from cdplugin.errors import LimitExceeded, shown
 from cdplugin.infill.answers import Answers
 from cdplugin.infill.at_rest import leave_tables, take_tables
 from cdplugin.infill.parts import Gap, Part, Slots, filled, with_token
@@ -44,6 +44,8 @@ T = TypeVar("T")
 
 QUESTION_STEPS, COMPLETION_STEPS = 20, 40
 """Times ``Limits.max_step_work`` that one question about a text, and a whole completion, may take."""
+MOST_SLOTS = 1 << 17
+"""Slots of :class:`Slots` in one text: what is known of more takes more memory than a text may."""
 
 
 class Infill:
@@ -81,14 +83,20 @@ class Infill:
         ``pieces``: str (as UTF-8), bytes, token ids (a list of int), :data:`GAP` (text of any length) and :class:`Slots`
         (exactly so many tokens), in any order. Gaps and single slots are numbered together, from left to right, from 0.
 
-        Raises ``TypeError`` for other pieces, ``ValueError`` for tokens out of range and text that is not Unicode.
+        Raises ``TypeError`` for other pieces, ``ValueError`` for tokens out of range, less than no slots, and text that is not
+        Unicode; :class:`LimitExceeded` for more than :data:`MOST_SLOTS` slots.
         """
         parts: list[Part] = []
+        n_slots = 0
         for piece in pieces:
             if isinstance(piece, Gap):
                 parts.append(Part(gap=True))
             elif isinstance(piece, Slots):
-                parts += [Part(slot=True) for _ in range(piece.count)]
+                count = _counted(piece)
+                n_slots += count
+                if n_slots > MOST_SLOTS:
+                    raise LimitExceeded("infilling: too many slots", expected=f"at most {MOST_SLOTS}", found=shown(n_slots))
+                parts += [Part(slot=True) for _ in range(count)]
             elif isinstance(piece, str):
                 parts.append(Part(_encoded(piece)))
             elif isinstance(piece, (bytes, bytearray)):
@@ -542,6 +550,14 @@ class InfillSession:
             else:
                 raise AssertionError("a byte that no token spells")
         return out
+
+
+def _counted(slots: Slots) -> int:
+    """How many slots there are. Raises ``TypeError`` and ``ValueError`` for what is no number of them."""
+    count = integer("Slots", slots.count)
+    if count < 0:
+        raise ValueError(f"Slots: expected 0 or more, found {shown(count)}")
+    return count
 
 
 def _encoded(text: str) -> bytes:

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from cdplugin import forking
-from cdplugin.bitmask import row_address
+from cdplugin.bitmask import integer, row_address
 from cdplugin.engine.arena import Arena
-from cdplugin.errors import LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import JOB_WORDS
 from cdplugin.matcher.matcher import Matcher
@@ -39,29 +38,33 @@ def fill_next_token_bitmasks(
     ``budgets``: one per matcher, as in :meth:`Matcher.fill_next_token_bitmask` (``None``: no budget);
     ``threads``: at most so many, default the number of cores. One grammar is stepped by one thread at a time.
 
-    A wrong bitmask or index raises before any row is filled. Where a mask cannot be computed, all others are filled first; then
-    the first such row raises, as in :meth:`Matcher.fill_next_token_bitmask`.
+    A wrong bitmask, index or budget raises before any row is filled. Where a mask cannot be computed, all others are filled
+    first; then the first such row raises, as in :meth:`Matcher.fill_next_token_bitmask`.
     """
-    rows = range(len(matchers)) if indices is None else indices
-    if len(rows) != len(matchers):
-        raise ValueError(f"indices: expected {len(matchers)} rows, found {len(rows)}")
-    if budgets is not None and len(budgets) != len(matchers):
-        raise ValueError(f"budgets: expected {len(matchers)}, found {len(budgets)}")
+    n_rows = _length("matchers", matchers)
+    if indices is not None and _length("indices", indices) != n_rows:
+        raise ValueError(f"indices: expected {n_rows} rows, found {len(indices)}")
+    if budgets is not None and _length("budgets", budgets) != n_rows:
+        raise ValueError(f"budgets: expected {n_rows}, found {len(budgets)}")
+    most = os.cpu_count() or 1 if threads is None else integer("threads", threads)
+    rows = range(n_rows) if indices is None else indices
     by_arena: dict[int, _Group] = {}
     errors: list[Exception] = []
-    for matcher, index, budget in zip(matchers, rows, budgets or [None] * len(matchers), strict=True):
+    for matcher, index, budget in zip(matchers, rows, [None] * n_rows if budgets is None else budgets, strict=True):
         if matcher is not None:
             if not isinstance(matcher, Matcher):
                 raise TypeError(f"matchers: expected cdplugin.Matcher or None, found {type(matcher).__name__}")
             address = row_address(bitmask, index, matcher._size)
+            if budget is not None and type(budget) is not int:
+                budget = integer("budget", budget)
             try:
                 arena, cursor = matcher._place()
-            except LimitExceeded as error:
+            except Exception as error:  # the other rows are filled first
                 errors.append(error)
                 continue
             by_arena.setdefault(id(arena), (arena, []))[1].append((matcher, cursor, address, budget))
     groups = sorted(by_arena.values(), key=_size, reverse=True)
-    workers = max(1, min(threads or os.cpu_count() or 1, len(groups))) if sum(map(_size, groups)) > _FEW else 1
+    workers = max(1, min(most, len(groups))) if sum(map(_size, groups)) > _FEW else 1
     shares: list[list[_Group]] = [[] for _ in range(workers)]
     loads = [0] * workers
     for group in groups:
@@ -82,6 +85,13 @@ def fill_next_token_bitmasks(
         raise
     if errors:
         raise errors[0]
+
+
+def _length(what: str, value: Any) -> int:
+    """How many there are in a sequence. Raises ``TypeError`` for what is none."""
+    if hasattr(value, "__len__") and hasattr(value, "__getitem__") and getattr(value, "ndim", 1) == 1:
+        return len(value)
+    raise TypeError(f"{what}: expected a sequence, found {type(value).__name__}")
 
 
 def _size(group: _Group) -> int:

@@ -157,3 +157,32 @@ def test_a_configuration_that_names_the_processor() -> None:
     assert names("cdplugin.adapters.vllm_logits:GrammarLogitsProcessor")
     assert names(int, vllm_logits.GrammarLogitsProcessor)
     assert not names() and not names("other:Processor", int) and not compat.names_our_processor(SimpleNamespace())
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [
+        ({"cdplugin_regex": 5}, "cdplugin_regex: expected a text, found int"),
+        ({"cdplugin_grammar": ["start: x"]}, "cdplugin_grammar: expected a text, found list"),
+        ({"cdplugin_json": {1, 2}}, "cdplugin_json: expected a value that JSON can write, found Object of type set"),
+        ({"cdplugin_choice": [10**5000]}, "cdplugin_choice: expected a value that JSON can write, found Exceeds the limit"),
+        ({"cdplugin_json_object": np.zeros(2)}, "cdplugin_json_object: expected true, found array"),
+        (
+            {"cdplugin_regex": "a", "cdplugin_budget": -(10**5000)},
+            "cdplugin_budget: expected true, false or a positive number of tokens, found a value of type int",
+        ),
+        ([("cdplugin_regex", "a")], "extra arguments: expected an object, found list"),
+    ],
+)
+def test_extra_arguments_of_the_wrong_kind(extra: Any, expected: str) -> None:
+    params = SimpleNamespace(extra_args=extra, max_tokens=9, all_stop_token_ids={END})
+    with pytest.raises(cd.GrammarError) as raised:
+        vllm_logits.GrammarLogitsProcessor.validate_params(params)
+    assert str(raised.value).startswith(expected)
+
+
+def test_a_circle_of_lists_is_refused() -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+    with pytest.raises(cd.GrammarError, match="cdplugin_json: expected a value that JSON can write, found Circular reference"):
+        vllm_logits.request_of({"cdplugin_json": circle})

@@ -138,6 +138,8 @@ def _with_request_options(options: ServerOptions, text: Any) -> ServerOptions:
 def spec_of(request_type: str, text: str, options: ServerOptions | None = None) -> Spec:
     """The spec of a request of one of vLLM's types. Raises :class:`GrammarError` for a text that is not of that type."""
     options = options or ServerOptions()
+    if not isinstance(text, str):
+        raise GrammarError("wrong type of a structured output", expected="a text", found=type(text).__name__)
     if request_type == "JSON":
         return options.json_schema(text)
     if request_type == "JSON_OBJECT":

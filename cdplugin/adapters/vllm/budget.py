@@ -12,7 +12,7 @@ import weakref
 from dataclasses import dataclass
 from typing import Any
 
-from cdplugin.errors import GrammarError
+from cdplugin.errors import GrammarError, shown
 
 ARGUMENT = "cdplugin_budget"
 """The name in a request's extra arguments (HTTP: ``vllm_xargs``)."""
@@ -26,6 +26,8 @@ def asked(extra_args: dict[str, Any] | None, default: bool) -> int | None:
     for none: its one token is the other's to choose again. Raises :class:`GrammarError` for anything but a boolean, "true",
     "false" or an integer that is not negative.
     """
+    if extra_args is not None and not isinstance(extra_args, dict):
+        raise GrammarError("extra arguments", expected="an object", found=type(extra_args).__name__)
     value = (extra_args or {}).get(ARGUMENT)
     transfer = (extra_args or {}).get("kv_transfer_params")
     if isinstance(transfer, dict) and transfer.get("do_remote_decode"):
@@ -39,7 +41,7 @@ def asked(extra_args: dict[str, Any] | None, default: bool) -> int | None:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or value < 0:
-        raise GrammarError(ARGUMENT, expected="true, false or a positive number of tokens", found=repr(value))
+        raise GrammarError(ARGUMENT, expected="true, false or a positive number of tokens", found=shown(value))
     return value
 
 

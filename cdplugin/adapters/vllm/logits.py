@@ -27,7 +27,7 @@ from cdplugin.adapters.vllm import compat as compat
 from cdplugin.adapters.vllm.grammar import OPTIONS_VARIABLE, Engine, GrammarState, engine_for
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from cdplugin.bits import allow_only
-from cdplugin.errors import GrammarError
+from cdplugin.errors import GrammarError, shown
 
 logger = logging.getLogger("vllm.cdplugin")
 
@@ -42,7 +42,10 @@ except compat.NotFoundError:  # without vLLM, for tests of what does not need it
 
 def request_of(extra_args: dict[str, Any] | None) -> tuple[str, str] | None:
     """``(kind, text)`` of a request's extra arguments; None: it is free. Raises :class:`GrammarError` for wrong ones."""
-    given = {name: value for name, value in (extra_args or {}).items() if name.startswith(PREFIX) and name != budget.ARGUMENT}
+    if extra_args is not None and not isinstance(extra_args, dict):
+        raise GrammarError("extra arguments", expected="an object", found=type(extra_args).__name__)
+    ours = {name: value for name, value in (extra_args or {}).items() if isinstance(name, str) and name.startswith(PREFIX)}
+    given = {name: value for name, value in ours.items() if name != budget.ARGUMENT}
     unknown = [name for name in given if name.removeprefix(PREFIX) not in KINDS]
     if unknown or len(given) > 1:
         expected = "one of " + ", ".join(PREFIX + kind for kind in KINDS)
@@ -52,10 +55,17 @@ def request_of(extra_args: dict[str, Any] | None) -> tuple[str, str] | None:
     ((name, value),) = given.items()
     kind = name.removeprefix(PREFIX)
     if kind == "json_object":
-        if value not in (True, 1):
-            raise GrammarError(name, expected="true", found=repr(value))
+        if not isinstance(value, (int, float)) or value != 1:
+            raise GrammarError(name, expected="true", found=shown(value))
         return "JSON_OBJECT", ""
-    return kind.upper(), json.dumps(value) if kind == "choice" or not isinstance(value, str) else value
+    if isinstance(value, str) and kind != "choice":
+        return kind.upper(), value
+    if kind in ("regex", "grammar"):
+        raise GrammarError(name, expected="a text", found=type(value).__name__)
+    try:
+        return kind.upper(), json.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise GrammarError(name, expected="a value that JSON can write", found=str(error)) from None
 
 
 async def check_off_loop(params: Any) -> None:
