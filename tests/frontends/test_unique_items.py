@@ -18,6 +18,7 @@ from engine_tools import cases, mask, mask_bits, vocabulary
 
 import cdplugin as cd
 from cdplugin.errors import GrammarError
+from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN
 
 TOKENS = [
     *(b'","', b'", "', b'"",""', b'"a","a"', b'"a","b"', b'["a"', b'["a","b"]', b'a","', b'a","a', b'b","a","', b'"],["'),
@@ -561,3 +562,9 @@ def test_no_comma_after_the_last_value_in_a_large_vocabulary(items: Any) -> None
                 stepped.add(token)
                 m.rollback(1)
         assert mask(m) == stepped
+
+
+def test_spellings_of_a_value_are_one_expression_in_all_sets() -> None:
+    """An arena knows expressions by their objects: what it worked out for one set of values serves all others."""
+    one, other = NOTHING_SEEN.adding(1.5).adding(200), NOTHING_SEEN.adding(200).adding(b"null").adding(1.5)
+    assert one._others[1.5] is other._others[1.5] and one._others[200] is other._others[200]

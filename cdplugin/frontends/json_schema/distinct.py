@@ -47,7 +47,7 @@ from cdplugin.frontends.json_schema.numbers import (
 )
 from cdplugin.frontends.json_schema.strings import QUOTE
 from cdplugin.ir import Part, Productive, Symbol, TrackedLexeme, ValueReader, Whole
-from cdplugin.memory import fixed_cache
+from cdplugin.memory import bounded_cache, fixed_cache
 from cdplugin.regex.alphabet import JSON_CANONICAL, JSON_STRING
 
 _FRACTION = cat(POINT, repeat(DIGIT, 1))
@@ -121,10 +121,16 @@ def as_value(value: Any) -> Hashable:
     return value
 
 
-def spellings_of(value: Hashable) -> Expr:
-    """All texts among distinct items that have a value that is no string."""
-    if isinstance(value, bytes):
-        return literal(value)
+@bounded_cache
+def spellings_of(value: Hashable) -> tuple[Expr, int]:
+    """All texts among distinct items that have a value that is no string, and the bytes of that expression. The same object
+    each time: an arena that has seen the value in one set has it for all.
+    """
+    texts = literal(value) if isinstance(value, bytes) else _number_spellings(value)
+    return texts, nbytes_of([texts])
+
+
+def _number_spellings(value: Hashable) -> Expr:
     assert isinstance(value, (int, float))
     sign = optional(MINUS) if value == 0 else MINUS if value < 0 else EPSILON
     parts = [literal(str(abs(value)).encode())] if isinstance(value, int) else []
@@ -272,8 +278,9 @@ class Seen:
                 texts = with_text(self._texts, value)
                 found = Seen(texts, self._others, self.count + 1, _path_bytes(texts, value))
             else:
-                others = {**self._others, value: spellings_of(value)}
-                found = Seen(self._texts, others, self.count + 1, getsizeof(others) + nbytes_of([others[value]]))
+                spellings, nbytes = spellings_of(value)
+                others = {**self._others, value: spellings}
+                found = Seen(self._texts, others, self.count + 1, getsizeof(others) + nbytes)
             return self._with.setdefault(value, found)  # another thread's, if that was faster
         return found
 
