@@ -37,8 +37,19 @@ def cases(full: int, slow: int, quick: int | None = None) -> int:
     """How many cases to try: ``full`` in ``make check``, ``quick`` in ``make test`` (default: a fifth of ``full``, at least
     ``slow``), ``slow`` with kernels interpreted or with checked bounds.
     """
+    return counted(_as_many(full, slow, quick), full)
+
+
+def seeds(full: int, slow: int, quick: int | None = None) -> range:
+    """The seeds of a test, as many as :func:`cases` says. Each is a test by itself: one that has passed in ``make test`` has
+    tried all that it tries in ``make check``, which has more seeds.
+    """
+    return range(_as_many(full, slow, quick))
+
+
+def _as_many(full: int, slow: int, quick: int | None) -> int:
     few = min(full, max(slow, -(-full // 5))) if quick is None else quick
-    return counted(slow if SLOW else few if QUICK else full, full)
+    return slow if SLOW else few if QUICK else full
 
 
 def at_least(full: int, few: int) -> int:

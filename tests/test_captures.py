@@ -8,7 +8,7 @@ import re
 from functools import lru_cache
 
 import pytest
-from engine_tools import at_least, cases, vocabulary
+from engine_tools import at_least, cases, seeds, vocabulary
 from naive import Naive, random_grammar, random_tokens
 from naive_lexing import NaiveLexing
 from test_lexing import random_lexing
@@ -149,7 +149,7 @@ def test_other_lexing_parses(kinds: tuple[str, ...], monkeypatch: pytest.MonkeyP
 # --- re and llguidance --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(cases(20, 12)))
+@pytest.mark.parametrize("seed", seeds(20, 12))
 def test_groups_of_re(seed: int) -> None:
     """A form with fields, read by ``re`` as well."""
     rng = random.Random(seed)

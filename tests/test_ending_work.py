@@ -8,7 +8,7 @@ import random
 
 import numpy as np
 import pytest
-from engine_tools import cases, ir_of, vocabulary
+from engine_tools import ir_of, seeds, vocabulary
 from naive import Naive, random_grammar, random_tokens
 from shared_data import MASKBENCH, needs
 
@@ -188,7 +188,7 @@ def test_fixed_numbers_of_many_branches_are_one_set() -> None:
     assert matcher.accept_tokens(list(b"3000")) == 3
 
 
-@pytest.mark.parametrize("seed", range(cases(60, slow=6, quick=15)))
+@pytest.mark.parametrize("seed", seeds(60, slow=6, quick=15))
 def test_rules_taken_in_at_once_cost_what_they_cost_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
     rules = random_grammar(rng)
@@ -214,7 +214,7 @@ def test_rules_taken_in_at_once_cost_what_they_cost_one_by_one(seed: int, monkey
     assert found[0] == found[1] == found[2] == found[3] and found[0][0]
 
 
-@pytest.mark.parametrize("seed", range(cases(60, slow=6, quick=15)))
+@pytest.mark.parametrize("seed", seeds(60, slow=6, quick=15))
 def test_words_that_wait_lead_to_endings_as_short(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a place has many words, each is followed only when it is the best that is left."""
     rng = random.Random(seed)
@@ -232,7 +232,7 @@ def test_words_that_wait_lead_to_endings_as_short(seed: int, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("many", [0, 1 << 30])
-@pytest.mark.parametrize("seed", range(cases(40, slow=6, quick=15)))
+@pytest.mark.parametrize("seed", seeds(40, slow=6, quick=15))
 def test_places_opened_in_parts_lead_to_endings_as_short(seed: int, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a place of many edges the best few are open; the others follow when these are used up."""
     rng = random.Random(seed)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
 import pytest
-from engine_tools import cases
+from engine_tools import seeds
 from naive import Naive
 
 from cdplugin import expr
@@ -111,7 +111,7 @@ def masks_equal(lazy: GrammarIR, plain: GrammarIR, rng: random.Random) -> int:
     return ended
 
 
-@pytest.mark.parametrize("seed", range(cases(12, 12)))
+@pytest.mark.parametrize("seed", seeds(12, 12))
 def test_masks_are_those_of_the_grammar_written_out(seed: int) -> None:
     rng = random.Random(seed)
     n = rng.randint(1, 4)

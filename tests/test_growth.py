@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_tools import cases, followed, mask
+from engine_tools import cases, followed, mask, seeds
 from naive import random_grammar
 
 import cdplugin as cd
@@ -73,7 +73,7 @@ def test_schemas(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert masks(make, Limits(max_rules=500_000 + number), number) == roomy  # other limits: no template in common
 
 
-@pytest.mark.parametrize("seed", range(cases(25, 2, 6)))
+@pytest.mark.parametrize("seed", seeds(25, 2, 6))
 def test_random_grammars(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def ir() -> GrammarIR:
         return random_grammar(random.Random(seed))

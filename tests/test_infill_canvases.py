@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from engine_tools import ALL_BYTES, cases
+from engine_tools import ALL_BYTES, cases, seeds
 
 import cdplugin as cd
 from cdplugin.infill import answers, canvases
@@ -82,7 +82,7 @@ def all_fillings(infill: cd.Infill, session: cd.InfillSession) -> list[list[int]
     return found
 
 
-@pytest.mark.parametrize("seed", range(cases(12, 1, 3)))
+@pytest.mark.parametrize("seed", seeds(12, 1, 3))
 def test_a_canvas_is_filled_where_it_can_be(names: cd.Infill, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compared with all fillings. A beam that may widen misses none; what a narrow one finds is right."""
     rng = random.Random(seed)
@@ -102,7 +102,7 @@ def test_a_canvas_is_filled_where_it_can_be(names: cd.Infill, seed: int, monkeyp
 
 
 @pytest.mark.parametrize("spec", [NAMES, BLOCKS], ids=["names", "blocks"])
-@pytest.mark.parametrize("seed", range(cases(12, 1, 3)))
+@pytest.mark.parametrize("seed", seeds(12, 1, 3))
 def test_slots_of_too_many_classes_are_filled_by_the_matcher(spec: cd.Lark, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compared with all fillings, as if two classes of tokens were too many for a lattice (with a large vocabulary and C++, one
     slot has thousands). What is found is right, what is refused cannot be filled, and what a mask lacks is counted.
@@ -135,7 +135,7 @@ def test_slots_of_too_many_classes_are_filled_by_the_matcher(spec: cd.Lark, seed
     assert min(answered[True], answered[False], n_equal) > 0
 
 
-@pytest.mark.parametrize("seed", range(cases(12, 1, 3)))
+@pytest.mark.parametrize("seed", seeds(12, 1, 3))
 def test_what_is_known_of_a_text_is_of_use_for_one_like_it(names: cd.Infill, seed: int) -> None:
     """One part differs, as after a token was set or taken back: what is found is a legal text of the new one."""
     rng = random.Random(seed)
@@ -196,7 +196,7 @@ def test_a_text_like_the_known_one_is_found_without_a_search(python: cd.Infill, 
         assert canvas.behind(slots[0], after[b"a"], 0) == [b"a"]
 
 
-@pytest.mark.parametrize("seed", range(cases(12, 1, 3)))
+@pytest.mark.parametrize("seed", seeds(12, 1, 3))
 def test_cursors_before_a_slot(names: cd.Infill, seed: int) -> None:
     """Compared with all texts of the places on its left: a beam that may widen misses no cursor, and the texts lead there."""
     rng = random.Random(seed)
@@ -312,7 +312,7 @@ def test_masks_of_many_slots_try_few_texts(python: cd.Infill, seed: int, monkeyp
     assert n_own > 5
 
 
-@pytest.mark.parametrize("seed", range(cases(12, 1, 3)))
+@pytest.mark.parametrize("seed", seeds(12, 1, 3))
 def test_the_first_texts_of_a_grammar_are_filled_before_a_lattice(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compared with all fillings. Six slots of a wide grammar took the first check 2.5 s, to find what its tokens may end."""
     rng = random.Random(seed)

@@ -21,8 +21,6 @@ from cdplugin.infill.answers import Answers
 from cdplugin.infill.parts import records_of
 from cdplugin.kernels.infill import layout as ws
 
-CUTS = int(os.environ.get("CDPLUGIN_INFILL_CUTS", "0")) or cases(40, 2)
-
 PROGRAMS = [path.read_text() for path in sorted((Path(__file__).parent / "data" / "cpp").glob("*.cpp"))]
 BROKEN = ["]", ")", "}", "; int int ", " + ;", " 3 4 ", "::", "return return ", "??", "@", ",,", "else else ", " 1x "]
 
@@ -31,6 +29,11 @@ BROKEN = ["]", ")", "}", "; int int ", " + ;", " 3 4 ", "::", "return return ", 
 def cpp() -> cd.Infill:
     vocab = cd.Vocabulary.from_bytes([*ALL_BYTES, b"</s>"], eos_token_ids=256)
     return cd.Infill(cd.Compiler(vocab, FRESH).compile(cd.grammars.CPP))
+
+
+def cuts_to_try() -> int:
+    """How many cut texts a test tries."""
+    return int(os.environ.get("CDPLUGIN_INFILL_CUTS", "0")) or cases(40, 2)
 
 
 def cut(rng: random.Random, text: str) -> list[Any]:
@@ -46,7 +49,7 @@ def cut(rng: random.Random, text: str) -> list[Any]:
 
 def test_random_cuts(cpp: cd.Infill) -> None:
     rng = random.Random(0)
-    for i in range(CUTS):
+    for i in range(cuts_to_try()):
         pieces = cut(rng, rng.choice(PROGRAMS))
         session = cpp.new(pieces)
         assert session.completable(), pieces
@@ -62,7 +65,7 @@ def test_facts_that_are_asked_for_change_nothing(cpp: cd.Infill) -> None:
     plain._tables.workspace.header[ws.W_HAS_CHAINS] = 0  # the loose workspace takes it over
     rng = random.Random(5)
     found = set()
-    for _ in range(CUTS):
+    for _ in range(cuts_to_try()):
         pieces = cut(rng, rng.choice(PROGRAMS))
         for _ in range(3):
             session = cpp.new(pieces)
@@ -100,8 +103,8 @@ def test_cuts_of_programs_that_others_wrote(cpp: cd.Infill) -> None:
     """
     rng = random.Random(1)
     legal = [text for text in programs(CPP_PROGRAMS) if cpp.accepts(text.encode())]
-    refused = 0
-    for i in range(max(CUTS // 2, 1)):
+    refused, most = 0, cuts_to_try()
+    for i in range(max(most // 2, 1)):
         pieces = cut(rng, rng.choice(legal))
         session = cpp.new(pieces)
         assert session.completable(), pieces
@@ -116,7 +119,7 @@ def test_cuts_of_programs_that_others_wrote(cpp: cd.Infill) -> None:
             refused += 1
         elif i % 4 == 1:
             assert cpp.accepts(session.complete().encode()), pieces
-    assert refused > CUTS // 10
+    assert refused > most // 10
 
 
 def test_the_rest_of_the_line_becomes_a_comment(cpp: cd.Infill) -> None:

@@ -29,7 +29,13 @@ from cdplugin.kernels import entry as engine
 pytestmark = pytest.mark.kernel
 
 N_SEEDS = 4
-PROBLEMS = int(os.environ.get("CDPLUGIN_INFILL_SKIPS", "0")) or cases(400, 8)
+
+
+def problems_of_a_seed() -> int:
+    """How many problems a seed tries."""
+    return (int(os.environ.get("CDPLUGIN_INFILL_SKIPS", "0")) or cases(400, 8)) // N_SEEDS
+
+
 GIVEN_UP, NONE_FOUND = "was not found out", "no legal text was found"
 MASKS = 0.2  # of the problems
 
@@ -218,12 +224,13 @@ def shown(elements: list[Element]) -> str:
 @pytest.mark.parametrize("seed", range(N_SEEDS))
 def test_equal_to_all_fillings(seed: int) -> None:
     counts: Counter[str] = Counter()
-    while counts["problems"] < PROBLEMS // N_SEEDS:
+    most = problems_of_a_seed()
+    while counts["problems"] < most:
         rng = random.Random(f"{seed} {counts['cases']}")
         counts["cases"] += 1
         case = Case(rng)
         try:
-            for _ in range(min(20, PROBLEMS // N_SEEDS)):
+            for _ in range(min(20, most)):
                 check(case, case.problem(rng), rng, counts)
         except cd.LimitExceeded as error:  # a random grammar that is too ambiguous for the matcher
             if case.naive is None or "ambiguous" not in str(error):

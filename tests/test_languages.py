@@ -6,7 +6,7 @@ import itertools
 import random
 
 import pytest
-from engine_tools import cases
+from engine_tools import seeds
 
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import EMPTY, EPSILON, Expr, alt, both, byte_class, cat, complement, literals, repeat
@@ -44,7 +44,7 @@ def some(rng: random.Random, depth: int) -> tuple[Expr, set[bytes]]:
 
 
 @pytest.mark.kernel
-@pytest.mark.parametrize("seed", range(cases(12, 2)))
+@pytest.mark.parametrize("seed", seeds(12, 2))
 def test_short_texts(seed: int) -> None:
     """Expressions over two letters: texts of up to four of them are matched, listed, and known to be there."""
     rng = random.Random(seed)

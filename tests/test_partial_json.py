@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 import pytest
-from engine_tools import cases
+from engine_tools import seeds
 
 import cdplugin as cd
 
@@ -114,7 +114,7 @@ def same(one: Any, two: Any) -> bool:
 
 
 @pytest.mark.parametrize("strings", ["open", "closed"])
-@pytest.mark.parametrize("seed", range(cases(60, 6)))
+@pytest.mark.parametrize("seed", seeds(60, 6))
 def test_prefixes(strings: str, seed: int) -> None:
     """At each prefix, in pieces of any size: more than 10,000 prefixes in all."""
     rng = random.Random(seed)
@@ -234,7 +234,7 @@ VOCAB = cd.Vocabulary.from_bytes(
 )
 
 
-@pytest.mark.parametrize("seed", range(cases(30, 4)))
+@pytest.mark.parametrize("seed", seeds(30, 4))
 def test_matchers(seed: int) -> None:
     """After each token, after rollbacks and in forks: the value of the text so far."""
     rng = random.Random(seed)

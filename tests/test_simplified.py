@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from engine_tools import cases, mask, vocabulary
+from engine_tools import mask, seeds, vocabulary
 
 import cdplugin as cd
 from cdplugin import expr
@@ -66,7 +66,7 @@ def random_members(rng: random.Random) -> GrammarIR:
     return ir
 
 
-@pytest.mark.parametrize("seed", range(cases(100, 12)))
+@pytest.mark.parametrize("seed", seeds(100, 12))
 def test_masks_beside_words(seed: int) -> None:
     rng = random.Random(seed)
     ir = random_members(rng)

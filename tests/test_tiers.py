@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import engine_tools
 import pytest
 import tiers
 
@@ -48,3 +49,14 @@ def test_what_tries_fewer_cases_when_it_is_imported_is_noted(monkeypatch: pytest
         tiers._fewer.clear()
         (lambda: tiers.counted(1, 5))()
         assert tiers.tried_fewer("tests/test_tiers.py::test_c", Path(__file__))
+
+
+def test_a_seed_that_is_a_test_by_itself_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer seeds are fewer tests, each of which has tried what it tries in ``make check``."""
+    monkeypatch.setattr(tiers, "_fewer", set())
+    monkeypatch.setattr(engine_tools, "QUICK", True)
+    monkeypatch.setattr(engine_tools, "SLOW", False)
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    assert engine_tools.seeds(60, 4) == range(12) and engine_tools.seeds(60, 4, 7) == range(7)
+    assert not tiers.tried_fewer("tests/test_tiers.py::test_x[3]", Path(__file__))
+    assert engine_tools.cases(60, 4) == 12 and tiers.tried_fewer("tests/test_tiers.py::test_x[3]", Path(__file__))

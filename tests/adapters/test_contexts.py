@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_tools import cases, members
+from engine_tools import cases, members, seeds
 from grammar_tools import HUNGRY
 from word_choice import CHOICE, END, VOCAB, allowed
 
@@ -32,7 +32,7 @@ def mask_of(masks: ContextMasks, generated: list[int], prompt: list[int] = PROMP
     return members(bitmask[0].tobytes())
 
 
-@pytest.mark.parametrize("seed", range(cases(60, 6)))
+@pytest.mark.parametrize("seed", seeds(60, 6))
 def test_a_text_with_drafts_taken_back(seed: int) -> None:
     """The host asks again at earlier prefixes, and goes on from them by other tokens."""
     rng = random.Random(seed)

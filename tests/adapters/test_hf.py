@@ -17,7 +17,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers", minversion="5.0")
 
-from engine_tools import cases  # noqa: E402
+from engine_tools import seeds  # noqa: E402
 from host_tools import tiny_llama  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
@@ -550,7 +550,7 @@ def test_dtypes(grammars: dict[str, Any], dtype: Any) -> None:
     assert (out[0] == 0).nonzero().flatten().tolist() == allowed_by(grammars["number"], [])
 
 
-@pytest.mark.parametrize("seed", range(cases(20, 12)))
+@pytest.mark.parametrize("seed", seeds(20, 12))
 def test_minimally_invasive(vocab: Any, seed: int) -> None:
     """Promise 3: a legal unconstrained output is what the constrained greedy run yields."""
     model = tiny(seed)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from engine_tools import cases, members
+from engine_tools import cases, members, seeds
 from grammar_tools import HUNGRY
 from word_choice import CHOICE, END, VOCAB, allowed
 
@@ -189,7 +189,7 @@ def test_drafts() -> None:
     assert filled(state) == allowed([])
 
 
-@pytest.mark.parametrize("seed", range(cases(40, 4)))
+@pytest.mark.parametrize("seed", seeds(40, 4))
 def test_speculation_as_vllm_does_it(seed: int) -> None:
     """Drafts are validated, masked one by one and rolled back; then the tokens that were chosen are taken."""
     rng = random.Random(seed)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import bnf_tools
 import pytest
-from engine_tools import cases
+from engine_tools import seeds
 from naive import Naive
 
 import cdplugin as cd
@@ -77,7 +77,7 @@ def lark_of(grammar: bnf_tools.Grammar) -> str:
     return "start: root\n" + "\n".join(f"{name}: {show(body)}" for name, body in grammar.items())
 
 
-@pytest.mark.parametrize("seed", range(cases(60, 12)))
+@pytest.mark.parametrize("seed", seeds(60, 12))
 def test_random_rules(seed: int) -> None:
     """Left recursion, cycles and empty rules included; the words up to length 4 are enumerated from the tree."""
     rng = random.Random(seed)
@@ -167,7 +167,7 @@ def random_terminal(rng: random.Random, depth: int) -> tuple[str, Callable[[str]
     return f"({left}) & ({right})", lambda word: in_left(word) and in_right(word)
 
 
-@pytest.mark.parametrize("seed", range(cases(80, 12)))
+@pytest.mark.parametrize("seed", seeds(80, 12))
 def test_random_terminals(seed: int) -> None:
     text, is_in = random_terminal(random.Random(seed), 3)
     naive = Naive(as_exact(ir_of(f"start: A\nA: {text}")))
@@ -420,7 +420,7 @@ def test_attributes() -> None:
 # --- %regex -------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(cases(20, 12)))
+@pytest.mark.parametrize("seed", seeds(20, 12))
 def test_substrings(seed: int) -> None:
     rng = random.Random(seed)
     chunks = [rng.choice(["a", "b", "ab", "aa", "é"]) for _ in range(rng.randint(0, 9))]

@@ -6,7 +6,7 @@ import random
 from itertools import product
 
 import pytest
-from engine_tools import cases
+from engine_tools import cases, seeds
 from grammar_tools import Rules, grown, random_rules
 
 import cdplugin as cd
@@ -47,7 +47,7 @@ def crowded(rules: Rules, n: int, n_lexemes: int, rng: random.Random) -> Rules:
 
 
 @pytest.mark.parametrize("is_crowded", [False, True])
-@pytest.mark.parametrize("seed", range(cases(8, 2)))
+@pytest.mark.parametrize("seed", seeds(8, 2))
 def test_words_and_prefixes(seed: int, is_crowded: bool) -> None:
     """Where a nonterminal may stand first in more rules than are predicted at a place, completing it asks the latter."""
     rng = random.Random(seed)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from engine_tools import cases
+from engine_tools import cases, seeds
 from naive import Derivatives, random_expr
 
 import cdplugin as cd
@@ -88,13 +88,13 @@ def states(naive: NaiveLexer, arena: Arena, names: list[str]) -> dict[int, Words
     return found
 
 
-@pytest.mark.parametrize("seed", range(cases(6, 2)))
+@pytest.mark.parametrize("seed", seeds(6, 2))
 def test_transitions(seed: int) -> None:
     compared = sum(len(states(naive, grammar._current(), names)) for naive, grammar, names in grammars(seed))
     assert compared > 4
 
 
-@pytest.mark.parametrize("seed", range(cases(3, 1)))
+@pytest.mark.parametrize("seed", seeds(3, 1))
 def test_closures_and_effects(seed: int) -> None:
     """A closure names the lexemes that some string ends; an effect the sets of lexemes that end with some token."""
     compared = 0

@@ -6,7 +6,7 @@ import random
 from array import array
 
 import pytest
-from engine_tools import EVERY_BYTE, cases, ids_of
+from engine_tools import EVERY_BYTE, ids_of, seeds
 from naive_regex import accepts
 
 from cdplugin import expr
@@ -30,7 +30,7 @@ def spelt(rng: random.Random, name: str) -> bytes:
     return b"".join(f"\\u{ord(c):04x}".encode() if c in '"\\' or rng.random() < 0.3 else c.encode() for c in name)
 
 
-@pytest.mark.parametrize("seed", range(cases(20, 4)))
+@pytest.mark.parametrize("seed", seeds(20, 4))
 def test_names_are_the_tree_that_they_stand_for(seed: int) -> None:
     """The kernel's expression is the very value that the tree gives, and the tree matches all spellings and no other text."""
     rng = random.Random(seed)
@@ -51,7 +51,7 @@ def test_names_are_the_tree_that_they_stand_for(seed: int) -> None:
             assert accepts(node, spelt(rng, other)) == (other in names)
 
 
-@pytest.mark.parametrize("seed", range(cases(20, 4)))
+@pytest.mark.parametrize("seed", seeds(20, 4))
 def test_a_run_of_keys_is_evaluated_as_one_by_one(seed: int) -> None:
     """Literals before an expression that the arena has, mixed with others, give what the same trees give on their own."""
     rng = random.Random(seed)
@@ -116,7 +116,7 @@ def random_automaton(rng: random.Random) -> expr.Automaton:
     return expr.Automaton(tails, states, n_states)
 
 
-@pytest.mark.parametrize("seed", range(cases(60, 10)))
+@pytest.mark.parametrize("seed", seeds(60, 10))
 def test_an_automaton_is_the_tree_that_it_stands_for(seed: int) -> None:
     """The kernel's expression is the very value that the tree gives: alone, denied, and where a byte cannot be spelt."""
     rng = random.Random(seed)

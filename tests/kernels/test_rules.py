@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from engine_tools import cases
+from engine_tools import seeds
 from grammar_tools import grown, random_rules
 
 import cdplugin as cd
@@ -35,7 +35,7 @@ def dots_of(arrays: dict[int, list[int]], heads: int, lists: int) -> list[list[i
     return out
 
 
-@pytest.mark.parametrize("seed", range(cases(12, 4)))
+@pytest.mark.parametrize("seed", seeds(12, 4))
 def test_rules_are_cleaned_and_laid_out(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(40):

@@ -22,6 +22,7 @@ from engine_tools import (
     mask_bits,
     members,
     naive_mask,
+    seeds,
     vocabulary,
     without_slices,
 )
@@ -303,7 +304,7 @@ def test_saturated_states_are_kept() -> None:
     assert grammar._arena.header[layout.MAX_DEPTH] == LONGEST
 
 
-@pytest.mark.parametrize("seed", range(cases(12, 3)))
+@pytest.mark.parametrize("seed", seeds(12, 3))
 def test_tokens_of_bounded_text_are_its_characters(seed: int) -> None:
     """A token of plain characters is taken at once: ``re`` says which tokens a bounded text has room for."""
     rng = random.Random(seed)
