@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_tools import cases, ir_of, vocabulary
+from engine_tools import cases, ir_of, seeds, vocabulary
 from naive import Naive
 from test_budgets import JSON_VOCAB, check_bounds, fitting
 
@@ -139,7 +139,7 @@ class RandomRules:
 
 
 @pytest.mark.parametrize("bits", [0, growth.UNIT_BITS])
-@pytest.mark.parametrize("seed", range(cases(400, 20, 60)))
+@pytest.mark.parametrize("seed", seeds(400, 20, 60))
 def test_no_way_down_leaves_more_than_the_bound(seed: int, bits: int) -> None:
     rules = RandomRules(random.Random(seed), bits)
     costs, reach, level, out = rules.bound()
@@ -192,7 +192,7 @@ def test_endings_are_counted_that_are_found() -> None:
         end_in_time(grammar, budget, lambda rng, allowed: rng.choice(sorted(allowed)))
 
 
-@pytest.mark.parametrize("seed", range(cases(40, 4)))
+@pytest.mark.parametrize("seed", seeds(40, 4))
 def test_bounds_of_long_lexemes(seed: int) -> None:
     """Random grammars whose rules have several long lexemes, right and left recursion, and parts that may be empty."""
     rng = random.Random(seed)
@@ -240,8 +240,11 @@ DISTINCT: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("order", ["schema", "any"])
-@pytest.mark.parametrize("name", DISTINCT)
+WITH_OBJECTS = ("names", "names that must be", "inside")
+"""Those of :data:`DISTINCT` to which the order of properties makes a difference."""
+
+
+@pytest.mark.parametrize(("name", "order"), [*((n, "schema") for n in DISTINCT), *((n, "any") for n in WITH_OBJECTS)])
 def test_bounds_of_values_that_differ(name: str, order: str) -> None:
     """Items and names that must differ, and items that are counted: what is left after any token is within the bound."""
     grammar = cd.Compiler(JSON_VOCAB).compile(cd.JsonSchema(DISTINCT[name], property_order=order, whitespace="compact"))
