@@ -14,9 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cdplugin.kernels.jit.decorators import BOUNDSCHECK, DISABLED
 from cdplugin.kernels.masks.bitmask import MINUS_INFINITY, mask_rows
 
 ROOT = Path(__file__).resolve().parents[2]
+said_once = pytest.mark.skipif(DISABLED or BOUNDSCHECK, reason="no kernel of Numba's: nothing is interpreted or checked")
 
 
 def naive(logits: np.ndarray, masks: np.ndarray, rows: list[int], fill: int) -> np.ndarray:
@@ -64,6 +66,7 @@ def test_no_words_masks_everything() -> None:
     assert (flat.view(np.float32) == -np.inf).all()
 
 
+@said_once
 def test_minus_infinity_bits() -> None:
     import torch
 
@@ -101,6 +104,7 @@ TRITON_CHECK = """
 """
 
 
+@said_once
 def test_triton_kernel_equals_naive() -> None:
     if importlib.util.find_spec("triton") is None:
         pytest.skip("triton is not installed: it has no wheel for this platform or Python version")
