@@ -79,23 +79,17 @@ class RandomRules:
         costs, reach, levels = np.zeros((3, self.n), np.int64)
         out = np.zeros(growth.BOUND_WORDS, np.int64)
         needed = np.array([word for bits in self.bytes for word in (bits, 0, 0, 0)], np.int64)
-        growth.bound_rules(
+        rules = (
             np.array(symbols, np.int64),
             np.array(starts, np.int64),
             np.array([left for left, _ in self.rules], np.int64),
             np.full(n_rules, growth.R_RULE, np.int64),
             np.array([int(self.costs[one] == 0) for one in range(self.n)], np.int64),
             np.arange(self.n),
-            np.array(self.least, np.int64),
-            np.array(self.rest, np.int64),
-            needed,
-            self.bits,
-            np.zeros(growth.scratch_size(self.n, n_rules, len(symbols)), np.int64),
-            costs,
-            reach,
-            levels,
-            out,
         )
+        lexemes = (np.array(self.least, np.int64), np.array(self.rest, np.int64), needed)
+        scratch = np.zeros(growth.scratch_size(self.n, n_rules, len(symbols)), np.int64)
+        growth.bound_rules(rules, lexemes, self.bits, scratch, (costs, reach, levels), out)
         return costs.tolist(), reach.tolist(), levels.tolist(), out
 
     def way_down(self, node: int, opened: int) -> tuple[int, int]:

@@ -125,6 +125,7 @@ def _load_late_kernels() -> None:
     late = (rules.find_productive, rules.arrange, rules.lay_out)
     if not all(map(is_loaded, late)) and all(map(is_cached, late)):
         none, one = np.empty(0, np.int64), np.zeros(1, np.int64)
-        rules.find_productive(none, one, none, none, none, none, none)
-        rules.arrange(none, one, none, none, 0, ~one, one, none, none, one, one.copy(), none)
-        rules.lay_out(none, one, none, none, 0, 0, 0, none, none, none, none, none)
+        no_rules = (none, one, none)
+        rules.find_productive(no_rules, none, none, none, none)
+        rules.arrange(no_rules, none, 0, (~one, one, none, one), none, (one.copy(), none))
+        rules.lay_out(no_rules, none, (0, 0, 0), (none, none), none, none, none)

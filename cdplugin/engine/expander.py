@@ -227,10 +227,9 @@ class Expander:
         n_words = 2 * len(rights)
         dots, words = np.empty((3, n_dots), np.int64), np.empty(n_words + 2 * len(symbols), np.int64)
         lists, corners = words[:n_words], words[n_words:]
-        known = (tables[layout.NULLABLE], self.n_dots, self.n_rules, self._n_corners)
+        rules, first = (np.full(len(rights), nonterminal), offsets, symbols), (self.n_dots, self.n_rules, self._n_corners)
         heads = (tables[layout.RULE_HEADS], tables[layout.CORNER_HEADS])
-        lefts = np.full(len(rights), nonterminal)
-        n_corners = kernels.lay_out(lefts, offsets, symbols, *known, *heads, dots.reshape(-1), lists, corners)
+        n_corners = kernels.lay_out(rules, tables[layout.NULLABLE], first, heads, dots.reshape(-1), lists, corners)
         self._append_dots(dots)
         self._append(layout.RULE_LISTS, 2 * self.n_rules, lists)
         self._append(layout.CORNER_LISTS, 2 * self._n_corners, corners[: 2 * n_corners])

@@ -213,8 +213,8 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
 
     The passes over the rules are kernels (:mod:`cdplugin.kernels.parser.rules`); what families are asked for is here.
     """
-    lefts, offsets, symbols = _flat(ir, lexemes)
-    known, missing = _productive(ir, lefts, offsets, symbols, lexemes)
+    rules = _flat(ir, lexemes)
+    known, missing = _productive(ir, rules, lexemes)
     start = lexemes.rewritten((ir.start,))[0]
     if not known[start]:
         raise GrammarError("the grammar matches nothing: it is unsatisfiable", location=_fault(ir, lexemes, known))
@@ -236,8 +236,8 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
     for symbol, skip in ir.skips.items():
         skip_of[~symbol] = ~lexemes.rewritten((skip,))[0]
     numbers, lexeme_numbers = np.empty(len(ir.names), np.int64), np.empty(len(ir.lexemes), np.int64)
-    used_by = (family_of, np.array(uses_at, np.int64), np.array(uses, np.int64))
-    out = kernels.arrange(lefts, offsets, symbols, missing, start, *used_by, skip_of, nullable, numbers, lexeme_numbers)
+    of_families = (family_of, np.array(uses_at, np.int64), np.array(uses, np.int64), nullable)
+    out = kernels.arrange(rules, missing, start, of_families, skip_of, (numbers, lexeme_numbers))
     n, n_lexemes, n_dots, n_rules, n_corners = out[: parser_layout.OUT_WORDS].tolist()
     sizes = zip(STATIC_TABLES, (n_dots, n_dots, n_dots, 2 * n_rules, 2 * n_corners, n, n, n), strict=True)
     block = Block.around(out[parser_layout.OUT_WORDS :], sizes)
@@ -322,16 +322,17 @@ def _words(values: Iterable[int]) -> np.ndarray:
 
 
 def _productive(
-    ir: GrammarIR, lefts: np.ndarray, offsets: np.ndarray, symbols: np.ndarray, lexemes: Lexemes
+    ir: GrammarIR, rules: tuple[np.ndarray, np.ndarray, np.ndarray], lexemes: Lexemes
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which nonterminals derive a string (1), and which rules do (0)."""
+    """Which nonterminals derive a string (1), and which rules (of :func:`_flat`) do (0)."""
+    lefts, _, symbols = rules
     barren = np.array(lexemes.barren_flags(len(ir.lexemes)), np.int64)
     known = np.zeros(len(ir.names), np.int64)
     work = np.empty(len(lefts) + 2 * len(symbols) + 2 * len(known), np.int64)
     pending = dict(ir.instances)
     seeds: list[Symbol] = []
     while True:
-        kernels.find_productive(lefts, offsets, symbols, barren, known, work, np.array(seeds, np.int64))
+        kernels.find_productive(rules, barren, known, work, np.array(seeds, np.int64))
         seeds = [
             symbol
             for symbol, (family, value) in pending.items()

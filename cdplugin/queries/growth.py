@@ -165,8 +165,8 @@ class Growth(Costs):
         self._exclude_values(lexemes, least, rest, wholes)
         costs, reach, levels, out = (np.empty(size, np.int64) for size in (n, n, n, bounds.BOUND_WORDS))
         scratch = np.zeros(bounds.scratch_size(n, len(starts), len(symbols)), np.int64)
-        rules, given = (symbols, starts, lefts, uses, nullable, heads), (least, rest, needed, self._unit.bits)
-        bounds.bound_rules(*rules, *given, scratch, costs, reach, levels, out)
+        rules, found = (symbols, starts, lefts, uses, nullable, heads), (costs, reach, levels)
+        bounds.bound_rules(rules, (least, rest, needed), self._unit.bits, scratch, found, out)
         arena.spend(int(out[bounds.B_WORK]))
         self._cost, self._of_family = costs.tolist(), {family: of.head for family, of in wholes.items()}
         if not out[bounds.B_IS_BOUND] or any(self._count(self._cost[head]) >= FAR for head in self._of_family.values()):

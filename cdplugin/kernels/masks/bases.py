@@ -53,7 +53,7 @@ from cdplugin.kernels.masks.fields import groups_of, n_groups_of, parent_of, rec
 from cdplugin.kernels.masks.neighbours import neighbour_of, note_walked
 from cdplugin.kernels.masks.shared import LEAST_NODES, is_shareable, shared_base
 from cdplugin.kernels.masks.token_lists import close_list, fold
-from cdplugin.kernels.masks.walk import ANY_KIND, COPIED_BITS, begin_walk, end_walk, head_kinds, takes_all_below
+from cdplugin.kernels.masks.walk import ANY_KIND, COPIED_BITS, begin_walk, child_from, end_walk, head_kinds, takes_all_below
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import aux_of, copy_words, has_room, header, i32, i64, length_of, set_aux, u8, word_of
 from cdplugin.kernels.store.stack import intern_words, push
@@ -299,13 +299,7 @@ def _next_child(h, state, node, at):
     end = np.int64(starts[node + 1])
     byte = head_from(h, state, np.int64(bytes_[at]))
     while byte < 256:
-        high = end
-        while low < high:  # first child whose byte is not below
-            middle = (low + high) >> 1
-            if bytes_[children[middle]] < byte:
-                low = middle + 1
-            else:
-                high = middle
+        low = child_from(children, bytes_, low, end, byte)
         if low == end:
             break
         if bytes_[children[low]] == byte:

@@ -24,6 +24,7 @@ from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import ending_of, far_of, rest_of, roles_of, value_of
 from cdplugin.kernels.lexer.lexer import transition
 from cdplugin.kernels.lexer.simplified import simplified_state
+from cdplugin.kernels.masks.walk import child_from
 from cdplugin.kernels.regex.expressions import EPSILON, FINITE, THIN, nullable, split
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
@@ -271,15 +272,9 @@ def _place_of(h, node, byte):
     children = i32(h, layout.TRIE_CHILDREN)
     bytes_ = u8(h, layout.TRIE_BYTE)
     starts = i32(h, layout.TRIE_FIRST_CHILD)
-    low, end = np.int64(starts[node]), np.int64(starts[node + 1])
-    high = end
-    while low < high:
-        middle = (low + high) >> 1
-        if bytes_[children[middle]] < byte:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < end and bytes_[children[low]] == byte else np.int64(-1)
+    end = np.int64(starts[node + 1])
+    place = child_from(children, bytes_, np.int64(starts[node]), end, byte)
+    return place if place < end and bytes_[children[place]] == byte else np.int64(-1)
 
 
 @kernel

@@ -68,6 +68,20 @@ def end_walk(h, place, visited, work):
 
 
 @kernel
+def child_from(children, bytes_, low, high, byte):
+    """The first place in ``children[low:high]``, children of one node (TRIE_CHILDREN), whose byte (TRIE_BYTE) is not below
+    ``byte``; ``high`` if there is none.
+    """
+    while low < high:
+        middle = (low + high) >> 1
+        if bytes_[children[middle]] < byte:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
 def loops_below(h, state, nodes):
     """The loops of a state (bit k: kind k, ``BYTE_KIND``), for a subtree of so many nodes; or a status.
 

@@ -53,22 +53,28 @@ _in_units = kernel(in_units)
 
 
 @entry_kernel
-def bound_rules(
-    symbols, starts, lefts, uses, nullable, heads, least, rest, needed, unit_bits, scratch, costs, reach, levels, out
-):
+def bound_rules(rules, lexemes, unit_bits, scratch, found, out):
     """What each nonterminal costs to end at least, and what is left of it at most, wherever in it a text goes on to stand.
 
-    All int64. ``starts``, ``lefts``, ``uses``: of each rule, where it begins in ``symbols``, its left side, what it is given
-    for; rules of one left side follow each other. ``nullable``, ``heads``: of each nonterminal, whether it may be empty (1: and
-    costs nothing then), and which one stands for it, among those that are alike. ``least``, ``rest``: of each lexeme, what a
-    match costs, and how many bytes or tokens one that has begun may still need; ``needed``: 4 words for each, a set of bytes of
-    which every match has one, all 0 where none is known. ``unit_bits``: :data:`UNIT_BITS` where costs are of tokens, 0 of
-    bytes. ``scratch``: zeros (:func:`scratch_size`). Written: of each nonterminal ``costs``, and ``reach``, what is left of it
-    at most, and ``levels``, by how much each level in it raises that, in bytes or tokens; ``out``, of ``BOUND_WORDS``.
+    ``rules``: ``(symbols, starts, lefts, uses, nullable, heads)``. ``starts``, ``lefts``, ``uses``: of each rule, where it
+    begins in ``symbols``, its left side, what it is given for; rules of one left side follow each other. ``nullable``,
+    ``heads``: of each nonterminal, whether it may be empty (1: and costs nothing then), and which one stands for it, among
+    those that are alike.
+
+    ``lexemes``: ``(least, rest, needed)``. ``least``, ``rest``: of each lexeme, what a match costs, and how many bytes or
+    tokens one that has begun may still need; ``needed``: 4 words for each, a set of bytes of which every match has one, all 0
+    where none is known. ``unit_bits``: :data:`UNIT_BITS` where costs are of tokens, 0 of bytes. ``scratch``: zeros
+    (:func:`scratch_size`).
+
+    Written: ``found``, ``(costs, reach, levels)``: of each nonterminal what it costs, what is left of it at most, and by how
+    much each level in it raises that, in bytes or tokens; ``out``, of ``BOUND_WORDS``. All arrays are int64.
 
     Costs: Knuth's generalisation of Dijkstra's algorithm. Ways: the longest ones through the graph of the strongly connected
     components (Tarjan, 1972).
     """
+    _, starts, _, _, _, heads = rules
+    least, _, needed = lexemes
+    costs, reach, levels = found
     n = len(costs)
     n_rules = len(starts)
     wide = n + 2
@@ -82,14 +88,12 @@ def bound_rules(
     edges = scratch[at : at + _EDGE_COLUMNS * n_symbols].reshape((_EDGE_COLUMNS, n_symbols))
     heap = scratch[at + _EDGE_COLUMNS * n_symbols :]
 
-    _settle(symbols, starts, lefts, uses, nullable, heads, least, nodes, of_rules, of_symbols, heap, costs)
+    _settle(rules, least, nodes, of_rules, of_symbols, heap, costs)
     opened, component, order, free, free_order = nodes[0], nodes[1], nodes[2], nodes[3], nodes[4]
     best, own, most, first = nodes[5], nodes[6], nodes[7], nodes[8]
     opened[:] = 0
     rests = of_symbols[0]
-    n_edges = _list_edges(
-        symbols, starts, lefts, uses, nullable, heads, least, rest, needed, unit_bits, costs, rests, nodes, edges
-    )
+    n_edges = _list_edges(rules, lexemes, unit_bits, costs, rests, nodes, edges)
     out[:] = 0
     out[B_WORK] = 10 * (n + n_rules) + 4 * n_symbols + 20 * max(n_edges, 0)
     if n_edges < 0:
@@ -119,14 +123,14 @@ def bound_rules(
     for place in range(n):
         node = order[place]
         c = component[node]
-        found = opened[node]
+        dearest = opened[node]
         for i in range(first[node], first[node + 1]):
             e = edges[_EDGE_COLUMNS - 1, i]
             if edges[_E_KIND, e] == _LEAVING:
                 other = component[edges[_E_TARGET, e]]
-                found = max(found, edges[_E_PRICE, e] + best[other])
+                dearest = max(dearest, edges[_E_PRICE, e] + best[other])
                 level[c] = max(level[c], level[other])
-        best[c] = max(best[c], min(found + own[c], FAR))
+        best[c] = max(best[c], min(dearest + own[c], FAR))
     for node in range(n):
         c = component[heads[node]]
         reach[node], levels[node] = best[c], level[c]
@@ -169,8 +173,9 @@ def _price_free_ways(n, edges, nodes, free, free_order, component, best, own):
 
 
 @kernel
-def _settle(symbols, starts, lefts, uses, nullable, heads, least, nodes, of_rules, of_symbols, heap, costs):
+def _settle(rules, least, nodes, of_rules, of_symbols, heap, costs):
     """What each nonterminal costs, ``FAR`` where nothing ends. A rule is in the heap once: when its last part is settled."""
+    symbols, starts, lefts, uses, nullable, heads = rules
     fixed, missing = of_rules[0], of_rules[1]
     first, mentions = nodes[0], of_symbols[0]
     n, n_rules = len(costs), len(starts)
@@ -236,13 +241,15 @@ def _sum(one, two):
 
 
 @kernel
-def _list_edges(symbols, starts, lefts, uses, nullable, heads, least, rest, needed, unit_bits, costs, rests, nodes, edges):
+def _list_edges(rules, lexemes, unit_bits, costs, rests, nodes, edges):
     """List the edges, one from a rule's left side to each nonterminal in it, and how many there are: what comes after that in
     the rule is the price. Also what is left of a rule whose lexeme a text stands in (``nodes[0]``, by left side).
 
     At one place, a nonterminal that holds itself need not be opened twice; and of its rules that begin with the same one, it is
     enough to end the cheapest. -1 where the text of some rule never ends.
     """
+    symbols, starts, lefts, uses, nullable, heads = rules
+    least, rest, needed = lexemes
     opened, marks, corner, first = nodes[0], nodes[1], nodes[2], nodes[8]
     marks[:] = -1
     first[:] = 0

@@ -1,8 +1,8 @@
 """Rules, cleaned and laid out for the parser: which derive a text, which are within reach, their dots and lists.
 
-Rules come as int64 arrays: ``lefts``, a nonterminal for each; ``offsets``, one more; ``symbols``, their right sides one after
-the other: nonterminal ``n >= 0`` or lexeme ``~t``. They leave as the tables of :mod:`cdplugin.kernels.parser.earley`, where
-symbols are *numbered*: nonterminal ``n >= 0``, lexeme ``-2 - t``, and -1 after the last one of a rule. Useless rules go
+Rules come as three int64 arrays: ``lefts``, a nonterminal for each; ``offsets``, one more; ``symbols``, their right sides one
+after the other: nonterminal ``n >= 0`` or lexeme ``~t``. They leave as the tables of :mod:`cdplugin.kernels.parser.earley`,
+where symbols are *numbered*: nonterminal ``n >= 0``, lexeme ``-2 - t``, and -1 after the last one of a rule. Useless rules go
 (Hopcroft and Ullman, 7.1.1): first those that derive nothing, then those that are out of reach. Every pass is linear in the
 size of the rules.
 """
@@ -56,13 +56,12 @@ def prepare(h, n_words):
     offsets = np.empty(n_rules + 1, np.int64)
     symbols = np.empty(2 * n_symbols, np.int64)
     n_rules = _expand(lefts, lengths, short, lead, packed[parser_layout.P_AS_THEY_ARE], offsets, symbols)
-    lefts, offsets = lefts[:n_rules], offsets[: n_rules + 1]
     size = offsets[n_rules]
-    symbols = symbols[:size]
+    rules = (lefts[:n_rules], offsets[: n_rules + 1], symbols[:size])
     known = np.zeros(n, np.int64)
     work = np.empty(n_rules + 2 * size + 2 * n, np.int64)
     nothing = np.empty(0, np.int64)
-    _find_productive(lefts, offsets, symbols, barren, known, work, nothing)
+    _find_productive(rules, barren, known, work, nothing)
     start = packed[parser_layout.P_START]
     if known[start] == 0:
         return np.int64(NO_TEXT)
@@ -70,9 +69,8 @@ def prepare(h, n_words):
     no_family = np.full(n, -1, np.int64)
     nullable = np.zeros(n, np.int64)
     missing = work[:n_rules]
-    tables = _arrange(
-        lefts, offsets, symbols, missing, start, no_family, nothing, nothing, skip_of, nullable, numbers[:n], numbers[n:]
-    )
+    families = (no_family, nothing, nothing, nullable)
+    tables = _arrange(rules, missing, start, families, skip_of, (numbers[:n], numbers[n:]))
     n_used = tables[parser_layout.O_LEXEMES]
     size = len(tables) + len(numbers) + (n_used + 1) * layout.LEXEME_WORDS + n_searched
     if not has_room(h, layout.STACK, n_words + size):
@@ -189,7 +187,7 @@ def _write_records(h, start, numbers, n_used, skip_of, kinds, expressions):
 
 
 @kernel
-def _find_productive(lefts, offsets, symbols, barren, known, work, seeds):
+def _find_productive(rules, barren, known, work, seeds):
     """Set ``known`` to 1 for each nonterminal that derives a text; those that are 1 at the first call are known to.
     ``work[:len(lefts)]`` is 0 afterwards for the rules that derive one.
 
@@ -200,6 +198,7 @@ def _find_productive(lefts, offsets, symbols, barren, known, work, seeds):
     rule that waits for nothing more makes its left side known (Dowling and Gallier's counting, 1984). Each occurrence of a
     symbol is looked at once, over all calls together.
     """
+    lefts, offsets, symbols = rules
     n_rules = len(lefts)
     n_symbols = len(symbols)
     n = len(known)
@@ -267,12 +266,13 @@ def _settle(lefts, missing, rule_at, heads, links, stack, top, known):
 
 
 @kernel
-def _arrange(lefts, offsets, symbols, missing, start, family_of, uses_at, uses, skip_of, nullable, number, lexeme_number):
+def _arrange(rules, missing, start, families, skip_of, numbers):
     """Number what ``start`` reaches by productive rules, and lay it out. Arrays are int64.
 
-    ``missing``: 0 for the productive rules; ``family_of``: nonterminal -> family, or -1; ``uses[uses_at[f]:uses_at[f + 1]]``:
-    what the members of a family may mention; ``skip_of``: lexeme -> its skip, or -1; ``nullable``: 1 for a family's member
-    that derives the empty text. The new numbers go into ``number`` (0: not reached) and ``lexeme_number`` (-1).
+    ``missing``: 0 for the productive rules; ``families``: ``(family_of, uses_at, uses, nullable)``: nonterminal -> family, or
+    -1; ``uses[uses_at[f]:uses_at[f + 1]]``: what the members of a family may mention; 1 for a member that derives the empty
+    text; ``skip_of``: lexeme -> its skip, or -1. The new numbers go into ``numbers``, of nonterminals (0: not reached) and of
+    lexemes (-1).
 
     Nonterminal 0 is ``S'``, the first rule ``S' -> S END``. Returns ``OUT_WORDS`` counts, then DOT_SYMBOL, DOT_LEFT and
     DOT_NULL_REST (a word per dot), RULE_LISTS and CORNER_LISTS (two per entry), RULE_HEADS, CORNER_HEADS and NULLABLE (one per
@@ -288,9 +288,10 @@ def _arrange(lefts, offsets, symbols, missing, start, family_of, uses_at, uses, 
         CORNER_HEADS    -1  0        CORNER_LISTS  (0, -1)                     S is a corner at dot 0
         NULLABLE         0  1
     """
-    order, kept, n_kept, n_symbols = _reach(
-        lefts, offsets, symbols, missing, start, family_of, uses_at, uses, number, lexeme_number
-    )
+    lefts, offsets, symbols = rules
+    family_of, _, _, nullable = families
+    number, lexeme_number = numbers
+    order, kept, n_kept, n_symbols = _reach(rules, missing, start, families, numbers)
     n_lexemes = _number_lexemes(lexeme_number, skip_of)
     n_rules = n_kept + 1
     new_lefts = np.zeros(n_rules, np.int64)
@@ -326,11 +327,10 @@ def _arrange(lefts, offsets, symbols, missing, start, family_of, uses_at, uses, 
     # nullable is what derives a text without any lexeme; numbered, lexeme t is -2 - t
     without_lexemes = np.ones(n_lexemes + 2, np.int64)
     work = np.empty(n_rules + 2 * len(new_symbols) + 2 * n, np.int64)
-    _find_productive(new_lefts, new_offsets, new_symbols, without_lexemes, is_null, work, np.empty(0, np.int64))
+    new_rules = (new_lefts, new_offsets, new_symbols)
+    _find_productive(new_rules, without_lexemes, is_null, work, np.empty(0, np.int64))
     dots = out[parser_layout.OUT_WORDS :]
-    n_corners = _lay_out(
-        new_lefts, new_offsets, new_symbols, is_null, 0, 0, 0, rule_heads, corner_heads, dots, out[lists:], out[corner_lists:]
-    )
+    n_corners = _lay_out(new_rules, is_null, (0, 0, 0), (rule_heads, corner_heads), dots, out[lists:], out[corner_lists:])
     end = corner_lists + 2 * n_corners
     out[end : end + 3 * n] = heads
     out[parser_layout.O_NONTERMINALS] = n
@@ -342,11 +342,14 @@ def _arrange(lefts, offsets, symbols, missing, start, family_of, uses_at, uses, 
 
 
 @kernel
-def _reach(lefts, offsets, symbols, missing, start, family_of, uses_at, uses, number, lexeme_number):
+def _reach(rules, missing, start, families, numbers):
     """Number the nonterminals in the order in which they are met, and set the lexemes that are met to 0.
 
-    Returns them in that order, the rules that are kept, and how many rules and symbols these are.
+    Returns them in that order, the rules that are kept, and how many rules and symbols these are. As in :func:`arrange`.
     """
+    lefts, offsets, symbols = rules
+    family_of, uses_at, uses, _ = families
+    number, lexeme_number = numbers
     n = len(number)
     heads = np.empty(n, np.int64)
     for symbol in range(n):
@@ -415,16 +418,17 @@ def _number_lexemes(lexeme_number, skip_of):
 
 
 @kernel
-def _lay_out(
-    lefts, offsets, symbols, is_null, first_dot, first_rule, first_corner, rule_heads, corner_heads, dots, lists, corners
-):
+def _lay_out(rules, is_null, first, heads, dots, lists, corners):
     """Write numbered rules as dots, and enter them into the lists of their nonterminals; the number of corners.
 
     ``dots``: three words per dot go there, all DOT_SYMBOL first; ``lists`` and ``corners``: pairs (dot, next entry). A
-    *corner* of a nonterminal is a dot before it where only nullable symbols stand before that dot. The numbers of what there
-    already is: ``first_dot``, ``first_rule``, ``first_corner``. Lists grow at their front, so a rule that comes late is
-    entered without a look at those before it.
+    *corner* of a nonterminal is a dot before it where only nullable symbols stand before that dot. ``first``: how many dots,
+    rules and corners there are already; ``heads``: the first entries of lists, RULE_HEADS and CORNER_HEADS. Lists grow at
+    their front, so a rule that comes late is entered without a look at those before it.
     """
+    lefts, offsets, symbols = rules
+    first_dot, first_rule, first_corner = first
+    rule_heads, corner_heads = heads
     n_dots = len(symbols) + len(lefts)
     n_corners = 0
     dot = 0
@@ -434,7 +438,7 @@ def _lay_out(
         lists[2 * rule + 1] = max(rule_heads[left], layout.END_OF_RULE)
         rule_heads[left] = first_rule + rule
         is_corner = True
-        first = dot
+        begin = dot
         for at in range(offsets[rule], offsets[rule + 1]):
             symbol = symbols[at]
             dots[dot] = symbol
@@ -447,7 +451,7 @@ def _lay_out(
             dot += 1
         dots[dot] = layout.END_OF_RULE
         null_rest = 1
-        for at in range(dot, first - 1, -1):
+        for at in range(dot, begin - 1, -1):
             if at < dot and (dots[at] < 0 or is_null[dots[at]] == 0):
                 null_rest = 0
             dots[n_dots + at] = left

@@ -32,6 +32,7 @@ from cdplugin.kernels.regex.expressions import (
     make_not,
     make_repeat,
     split,
+    turns_of,
 )
 from cdplugin.kernels.regex.saturate import is_contained
 from cdplugin.kernels.store import layout, statuses
@@ -169,9 +170,9 @@ def _goes_on(h, e, outer):
     after, _ = split(h, rest)
     if not _is_any_number(h, after):
         return np.int64(0)
-    body, least = _turns(h, first)
+    body, least, _ = turns_of(h, first)
     mine, my_rest = split(h, e)
-    my_body, my_least = _turns(h, mine)
+    my_body, my_least, _ = turns_of(h, mine)
     if body != my_body or least > my_least or rest != my_rest:
         return np.int64(0)
     return _is_made_of(h, body, word_of(h, after, 0))
@@ -209,14 +210,6 @@ def _is_made_of(h, e, body):
 def _is_any_number(h, e):
     """Whether ``e`` is ``C*``."""
     return kind_of(h, e) == layout.K_REPEAT and word_of(h, e, 1) == 0 and word_of(h, e, 2) < 0
-
-
-@kernel
-def _turns(h, e):
-    """The body of a repetition and its least number of turns; anything else is one turn of itself."""
-    if kind_of(h, e) == layout.K_REPEAT:
-        return word_of(h, e, 0), word_of(h, e, 1)
-    return np.int64(e), np.int64(1)
 
 
 @kernel

@@ -361,9 +361,9 @@ def _joined(h, e, other):
     other_first, other_rest = split(h, other)
     if rest != other_rest or first == other_first:
         return np.int64(EMPTY)
-    body, low, high = _turns(h, first, other_first)
-    other_body, other_low, other_high = _turns(h, other_first, first)
-    if body != other_body or body == EMPTY:
+    body, low, high = turns_of(h, first)
+    other_body, other_low, other_high = turns_of(h, other_first)
+    if body != other_body:
         return np.int64(EMPTY)
     if (0 <= high < other_low - 1) or (0 <= other_high < low - 1):
         return np.int64(EMPTY)
@@ -373,13 +373,11 @@ def _joined(h, e, other):
 
 
 @kernel
-def _turns(h, e, other):
-    """Body and bounds of a repetition, or of what another repetition repeats; the body is ``EMPTY`` where it is neither."""
+def turns_of(h, e):
+    """The body of a repetition, and its least and greatest number of turns (-1: any); anything else is one turn of itself."""
     if kind_of(h, e) == layout.K_REPEAT:
         return word_of(h, e, 0), word_of(h, e, 1), word_of(h, e, 2)
-    if kind_of(h, other) == layout.K_REPEAT and word_of(h, other, 0) == e:
-        return np.int64(e), np.int64(1), np.int64(1)
-    return np.int64(EMPTY), np.int64(0), np.int64(0)
+    return np.int64(e), np.int64(1), np.int64(1)
 
 
 @kernel
