@@ -52,6 +52,8 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "names told apart": array({"type": "object", "minProperties": 2, "additionalProperties": INTEGER}),
     "bounds": array(members({"n": TEXT, "v": WORD}, "n"), minItems=1, maxItems=2),
     "arrays": array({"type": "array", "items": WORD}),
+    "many at most inside": array({"type": "array", "items": WORD, "maxItems": 49}),
+    "some at least inside": array({"type": "array", "items": WORD, "minItems": 1, "maxItems": 49}),
     "pairs": array({"type": "array", "items": WORD, "minItems": 2, "maxItems": 2}),
     "all pairs": array({"type": "array", "items": WORD, "minItems": 2, "maxItems": 2}, minItems=4),
     "texts or arrays": array({"type": ["string", "array"], "items": TEXT}),
@@ -198,6 +200,30 @@ def test_layouts() -> None:
         written = {key: value for key, value in layout.items() if key != "whitespace"}
         assert takes(grammar, json.dumps(data, **written).encode())
         assert not takes(grammar, json.dumps([*data, data[1]], **written).encode())
+
+
+@pytest.mark.parametrize("most", [33, 49, 64])
+def test_counts_of_items_in_an_item(most: int) -> None:
+    """As many as there may be, counted by O(log n) rules some of which are empty, and one more.
+
+    Equal ones, and such that differ in their last item.
+    """
+    schema = array({"type": "array", "items": INTEGER, "maxItems": most}, minItems=2)
+    grammar = COMPILER.compile(cd.JsonSchema(schema, whitespace="compact"))
+    validator = jsonschema.Draft202012Validator(schema)
+    for n in (0, 1, most - 1, most, most + 1):
+        for other in ([], [7] * n, [7] * (n - 1) + [8], [7] * (n - 1)):
+            data = [[7] * n, other]
+            text = json.dumps(data, separators=(",", ":")).encode()
+            assert takes(grammar, text) == validator.is_valid(data), text
+
+
+def test_an_item_whose_items_are_none_of_many() -> None:
+    """Not 50 items: any number below. The ending that was looked for was an ``AssertionError``."""
+    schema = {"type": "array", "uniqueItems": True, "maxContains": 20, "contains": {"minItems": 50}}
+    matcher = COMPILER.compile(cd.JsonSchema(schema)).matcher()
+    ending = matcher.shortest_completion()
+    jsonschema.Draft202012Validator(schema).validate(json.loads(VOCAB.decode(ending)))
 
 
 def test_many_members_of_an_item() -> None:

@@ -19,6 +19,7 @@ follows may come but for a name, of which there may be none left.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from cdplugin.errors import UnsupportedError
@@ -215,16 +216,24 @@ class DistinctItems(Family[_Place]):
                 yield step
 
     def _heads(self, stack: _Stack) -> list[_Stack]:
-        """The stack with its first symbol unfolded until that is a lexeme, in all ways."""
-        if _is_lexeme(stack.top):
-            self.work += _PLACE_WORK
-            return [stack]
-        work, ways = _kept(self._unfolded, stack.top, lambda: self._unfold(stack.top))
-        self.work += work
-        return [_Stack(first, _pushed(more, stack.below)) for first, *more in ways]
+        """The stack with its first symbol unfolded until that is a lexeme, in all ways. Where it stands for nothing (items that
+        need not come, in large numbers), the symbol behind it is unfolded, too.
+        """
+        out: list[_Stack] = []
+        rest: _Stack | None = stack
+        while rest is not None:
+            top, below = rest.top, rest.below
+            if _is_lexeme(top):
+                self.work += _PLACE_WORK
+                return [*out, rest]
+            work, ways = _kept(self._unfolded, top, partial(self._unfold, top))
+            self.work += work
+            out += [_Stack(way[0], _pushed(way[1:], below)) for way in ways if way]
+            rest = below if [] in ways else None
+        return out
 
     def _unfold(self, top: Part) -> tuple[int, list[list[Part]]]:
-        """What may stand for a symbol, with a lexeme first, in all ways; and the work that takes."""
+        """What may stand for a symbol, with a lexeme first or empty, in all ways; and the work that takes."""
         out: list[list[Part]] = []
         pending = [_Stack(top, None)]
         n_places = 0
@@ -243,8 +252,10 @@ class DistinctItems(Family[_Place]):
                 rights = [right for right in self._rules.get(top, ()) if all(map(self._productive, right))]
             for right in rights:
                 after = _pushed(right, one.below)
-                assert after is not None  # no rule of a schema is empty
-                pending.append(after)
+                if after is None:
+                    out.append([])
+                else:
+                    pending.append(after)
         out.reverse()
         return _PLACE_WORK * n_places, out
 
