@@ -71,7 +71,7 @@ def test_anchors_of_the_summary() -> None:
 
 
 def test_maskbench() -> None:
-    name = "2026-11-27-maskbench-all"
+    name = "2026-11-27-maskbench-all-quiet"
     assert name == max(path.stem for path in RESULTS.glob("*-maskbench-all*.json") if path.stem[:10] == name[:10])
     assert name[:10] == max(path.stem[:10] for path in RESULTS.glob("*-maskbench-all*.json"))
     run = record(name)
