@@ -46,6 +46,7 @@ def _calls() -> dict[str, tuple[Callable[[], Any], str]]:
         "a piece": (lambda: infill.new(["a", 5]), "pieces: expected str, bytes, a list of token ids, GAP or Slots, found int"),
         "tokens": (lambda: infill.new([[97.5]]), "token id: expected an integer, found float"),
         "ids": (lambda: infill.canvas([97.9], 256), "token id: expected an integer, found float"),
+        "no ids": (lambda: infill.canvas(5, 256), "canvas: expected token ids, found int"),
         "a mask token": (lambda: infill.canvas([97], None), "mask_token_id: expected an integer, found NoneType"),
         "a place": (lambda: canvas.mask(None), "place: expected an integer, found NoneType"),
         "half a place": (lambda: canvas.set(1.0, 97), "place: expected an integer, found float"),

@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from cdplugin.bitmask import integer
 from cdplugin.bits import bit_flags
-from cdplugin.errors import needs_extra
+from cdplugin.errors import needs_extra, shown
 from cdplugin.infill.parts import GAP
-from cdplugin.infill.session import Infill, InfillSession, surely
+from cdplugin.infill.session import Infill, InfillSession, number_of_slots, surely
 
 with needs_extra("hf"):
     import torch
@@ -78,11 +79,15 @@ def diffuse(
     seed : of the noise and of the random order.
     on_step : called with the session after each step.
 
-    Raises ``ValueError`` if nothing legal fits the canvas.
+    Raises ``ValueError`` if nothing legal fits the canvas, or a number is below 1; ``TypeError`` for what is no number;
+    :class:`cdplugin.LimitExceeded` for a canvas that is too long.
     """
+    for what, value in (("steps", steps), ("block_length", block_length)):
+        if value is not None and integer(what, value) < 1:
+            raise ValueError(f"{what}: expected at least 1, found {shown(value)}")
     if order not in ORDERS:
         raise ValueError(f"order: expected one of {', '.join(ORDERS)}, found {order!r}")
-    ids = [mask_token_id] * length if canvas is None else [int(t) for t in canvas]
+    ids = [mask_token_id] * number_of_slots("length", length) if canvas is None else [int(t) for t in canvas]
     session = infill.canvas(ids, mask_token_id)
     if not session.completable():
         raise ValueError(f"no legal text fits a canvas of {len(ids)} tokens with its fixed tokens")

@@ -92,10 +92,8 @@ class Infill:
             if isinstance(piece, Gap):
                 parts.append(Part(gap=True))
             elif isinstance(piece, Slots):
-                count = _counted(piece)
+                count = number_of_slots("Slots", piece.count, n_slots)
                 n_slots += count
-                if n_slots > MOST_SLOTS:
-                    raise LimitExceeded("infilling: too many slots", expected=f"at most {MOST_SLOTS}", found=shown(n_slots))
                 parts += [Part(slot=True) for _ in range(count)]
             elif isinstance(piece, str):
                 parts.append(Part(_encoded(piece)))
@@ -114,9 +112,14 @@ class Infill:
         """A session for a diffusion model's canvas: a slot wherever ``ids`` is ``mask_token_id``; places are positions.
 
         ``end``: the text ends with the canvas, or before it: then end tokens fill the rest. False: it may go on after it.
+
+        Raises as :meth:`new` does.
         """
+        if not isinstance(ids, Iterable):
+            raise TypeError(f"canvas: expected token ids, found {type(ids).__name__}")
         tokens = [integer("token id", token) for token in ids]
         mask_token_id = integer("mask_token_id", mask_token_id)
+        number_of_slots("canvas", tokens.count(mask_token_id))
         parts = [Part(slot=True) if t == mask_token_id else Part(self._bytes_of(t, True), token=t) for t in tokens]
         if not end:
             parts.append(Part(gap=True))
@@ -552,11 +555,17 @@ class InfillSession:
         return out
 
 
-def _counted(slots: Slots) -> int:
-    """How many slots there are. Raises ``TypeError`` and ``ValueError`` for what is no number of them."""
-    count = integer("Slots", slots.count)
+def number_of_slots(what: str, count: Any, before: int = 0) -> int:
+    """``count`` as an int: so many slots beside ``before`` others.
+
+    Raises ``TypeError`` and ``ValueError`` for what is no number of them, :class:`LimitExceeded` for more than
+    :data:`MOST_SLOTS` in all.
+    """
+    count = integer(what, count)
     if count < 0:
-        raise ValueError(f"Slots: expected 0 or more, found {shown(count)}")
+        raise ValueError(f"{what}: expected 0 or more, found {shown(count)}")
+    if before + count > MOST_SLOTS:
+        raise LimitExceeded("infilling: too many slots", expected=f"at most {MOST_SLOTS}", found=shown(before + count))
     return count
 
 

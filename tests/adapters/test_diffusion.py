@@ -110,6 +110,17 @@ def test_errors() -> None:
         diffuse(model, infill, mask_token_id=mask, length=3)
     with pytest.raises(ValueError, match="order: expected one of confidence"):
         diffuse(model, infill, mask_token_id=mask, order="best")
+    with pytest.raises(cd.LimitExceeded, match="too many slots: expected at most 131072, found 2147483648"):
+        diffuse(model, infill, mask_token_id=mask, length=2**31)
+    for options, expected in (
+        ({"length": -1}, "length: expected 0 or more, found -1"),
+        ({"steps": 0}, "steps: expected at least 1, found 0"),
+        ({"block_length": -4}, "block_length: expected at least 1, found -4"),
+    ):
+        with pytest.raises(ValueError, match=expected):
+            diffuse(model, infill, mask_token_id=mask, **options)
+    with pytest.raises(TypeError, match="length: expected an integer, found str"):
+        diffuse(model, infill, mask_token_id=mask, length="8")  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

@@ -586,6 +586,8 @@ def test_other_wrong_arguments(grammars: dict[str, Any], model: Any) -> None:
         GrammarLogitsProcessor([grammars["number"], other])
     with pytest.raises(ValueError, match="expected one per prompt, found 2 for 3 rows"):
         run(model, prompts("a", "b", "c"), logits_processor=[GrammarLogitsProcessor([grammars["number"], None])])
+    with pytest.raises(TypeError, match="input_ids and scores: expected tensors of PyTorch, found list and Tensor"):
+        GrammarLogitsProcessor(grammars["number"])([[1]], torch.zeros(1, SIZE))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"found shapes \(1, 1\) and \(2, 260\)"):
         GrammarLogitsProcessor(grammars["number"])(torch.zeros(1, 1), torch.zeros(2, SIZE))
 

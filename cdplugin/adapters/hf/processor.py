@@ -137,8 +137,11 @@ class GrammarLogitsProcessor(LogitsProcessor):
         """Scores with the forbidden tokens at minus infinity.
 
         Raises :class:`TokenNotAllowedError` if a row holds a token that was forbidden, ``ValueError`` if the number of rows is
-        not a multiple of the number of grammars.
+        not a multiple of the number of grammars, ``TypeError`` for what is no tensor.
         """
+        if not (isinstance(input_ids, torch.Tensor) and isinstance(scores, torch.Tensor)):
+            kinds = f"{type(input_ids).__name__} and {type(scores).__name__}"
+            raise TypeError(f"input_ids and scores: expected tensors of PyTorch, found {kinds}")
         if input_ids.ndim != 2 or scores.ndim != 2 or input_ids.shape[0] != scores.shape[0]:
             _refuse_shapes(input_ids, scores)
         if self._vocab is None:
