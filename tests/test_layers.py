@@ -104,7 +104,7 @@ ARROWS: dict[str, set[str]] = {
     "warmup": {*KERNELS, "kernels.infill", "vocab", "specs", "compiler", "matcher", "infill"},
     "package": {*GROUND, "vocab", "specs", "grammars", "queries", "matcher", "compiler", "bitmask", "infill", "adapters.hf"},
     "adapters.prefixes": set(),
-    "adapters.diffusion": {"bits", "errors", "infill"},
+    "adapters.diffusion": {"bitmask", "bits", "errors", "infill"},
     "adapters.hf": {*GROUND, "ahead", "adapters.prefixes", "bitmask", "compiler", "matcher", "queries", "specs", "vocab"},
     "adapters.serving": {*GROUND, "admission", "ahead", "bitmask", "compiler", "matcher", "specs", "vocab", "warmup"},
     "adapters.vllm": {*GROUND, "ahead", "adapters.serving", "bitmask", "compiler", "matcher", "specs", "vocab"},
