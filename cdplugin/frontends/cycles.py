@@ -22,10 +22,7 @@ def merge_cycles(ir: GrammarIR) -> None:
     """
     if ir.captures or ir.stops:
         return
-    leading = _leading(ir)
-    if not leading:
-        return
-    of = {symbol: cycle[0] for cycle in _cycles(leading) for symbol in cycle}
+    of = {symbol: cycle[0] for cycle in _cycles(_leading(ir)) for symbol in cycle}
     if not of:
         return
     rules: dict[tuple[Symbol, tuple[Symbol, ...]], None] = {}
@@ -39,11 +36,8 @@ def merge_cycles(ir: GrammarIR) -> None:
 def _leading(ir: GrammarIR) -> dict[Symbol, list[Symbol]]:
     """The nonterminals that each one leads to by a rule whose other symbols may be empty."""
     known: dict[Expr, bool] = {}
-
-    def is_solid(symbol: Symbol) -> bool:
-        return symbol < 0 and not nullable(ir.lexemes[~symbol], known)
-
-    solid = {symbol for _, right in ir.rules for symbol in right if is_solid(symbol)}
+    lexemes = {symbol for _, right in ir.rules for symbol in right if symbol < 0}
+    solid = {symbol for symbol in lexemes if not nullable(ir.lexemes[~symbol], known)}
     soft = [rule for rule in ir.rules if solid.isdisjoint(rule[1])]
     empty = Productive((left, [symbol for symbol in right if symbol >= 0]) for left, right in soft).known
     out: dict[Symbol, list[Symbol]] = {}
