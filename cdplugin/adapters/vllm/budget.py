@@ -18,6 +18,15 @@ ARGUMENT = "cdplugin_budget"
 """The name in a request's extra arguments (HTTP: ``vllm_xargs``)."""
 
 
+def arguments_of(extra_args: Any) -> dict[str, Any]:
+    """A request's extra arguments; empty if it has none. Raises :class:`GrammarError` for anything but an object."""
+    if extra_args is None:
+        return {}
+    if not isinstance(extra_args, dict):
+        raise GrammarError("extra arguments", expected="an object", found=type(extra_args).__name__)
+    return extra_args
+
+
 def asked(extra_args: dict[str, Any] | None, default: bool) -> int | None:
     """What a request asks for: 0 for no budget, None for ``max_tokens``, else a number of tokens that may be less.
 
@@ -26,10 +35,8 @@ def asked(extra_args: dict[str, Any] | None, default: bool) -> int | None:
     for none: its one token is the other's to choose again. Raises :class:`GrammarError` for anything but a boolean, "true",
     "false" or an integer that is not negative.
     """
-    if extra_args is not None and not isinstance(extra_args, dict):
-        raise GrammarError("extra arguments", expected="an object", found=type(extra_args).__name__)
-    value = (extra_args or {}).get(ARGUMENT)
-    transfer = (extra_args or {}).get("kv_transfer_params")
+    arguments = arguments_of(extra_args)
+    value, transfer = arguments.get(ARGUMENT), arguments.get("kv_transfer_params")
     if isinstance(transfer, dict) and transfer.get("do_remote_decode"):
         return 0
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):

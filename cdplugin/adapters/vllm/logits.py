@@ -42,9 +42,8 @@ except compat.NotFoundError:  # without vLLM, for tests of what does not need it
 
 def request_of(extra_args: dict[str, Any] | None) -> tuple[str, str] | None:
     """``(kind, text)`` of a request's extra arguments; None: it is free. Raises :class:`GrammarError` for wrong ones."""
-    if extra_args is not None and not isinstance(extra_args, dict):
-        raise GrammarError("extra arguments", expected="an object", found=type(extra_args).__name__)
-    ours = {name: value for name, value in (extra_args or {}).items() if isinstance(name, str) and name.startswith(PREFIX)}
+    arguments = budget.arguments_of(extra_args).items()
+    ours = {name: value for name, value in arguments if isinstance(name, str) and name.startswith(PREFIX)}
     given = {name: value for name, value in ours.items() if name != budget.ARGUMENT}
     unknown = [name for name in given if name.removeprefix(PREFIX) not in KINDS]
     if unknown or len(given) > 1:
