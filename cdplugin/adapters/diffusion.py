@@ -79,7 +79,7 @@ def diffuse(
     seed : of the noise and of the random order.
     on_step : called with the session after each step.
 
-    Raises ``ValueError`` if nothing legal fits the canvas, or a number is below 1; ``TypeError`` for what is no number;
+    Raises ``ValueError`` if nothing legal fits the canvas, or a number is too small; ``TypeError`` for what is no number;
     :class:`cdplugin.LimitExceeded` for a canvas that is too long.
     """
     for what, value in (("steps", steps), ("block_length", block_length)):

@@ -45,7 +45,7 @@ T = TypeVar("T")
 QUESTION_STEPS, COMPLETION_STEPS = 20, 40
 """Times ``Limits.max_step_work`` that one question about a text, and a whole completion, may take."""
 MOST_SLOTS = 1 << 17
-"""Slots of :class:`Slots` in one text: what is known of more takes more memory than a text may."""
+"""Slots of one text: what is known of more takes more memory than a text may."""
 
 
 class Infill:

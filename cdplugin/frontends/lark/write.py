@@ -250,6 +250,7 @@ class Writer:
             yield from self._sides_of(production, member.parameter, member.first)
 
     def _sides_of(self, production: Production, parameter: int | None, first: bool) -> Iterator[list[Symbol | RuleAt]]:
+        """:meth:`sides` of one production."""
         parts = production.parts
         if not first:
             yield [self._part(part, parameter, False) for part in parts]
@@ -388,6 +389,7 @@ class Parametric(Family[RuleAt]):
                 yield [self._writer.part(part) if isinstance(part, RuleAt) else part for part in side]
 
     def _can_end(self, search: Search, member: RuleAt, begun: int) -> bool:
+        """Whether a member derives a text, as ``search`` knows; ``begun``: of :meth:`Writer.decide`."""
         return self._writer.decide(search, self._satisfiable_sides, member, begun=begun)
 
     def _satisfiable_sides(self, member: Hashable) -> Iterable[Sequence[Hashable]]:
