@@ -6,6 +6,8 @@ import ast
 import random
 import re
 from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
 
 import lark
 import numpy as np
@@ -15,6 +17,8 @@ from lark.indenter import Indenter
 from naive_lexing import NaiveLexing
 
 import cdplugin as cd
+from cdplugin.frontends.lark import compile as compile_module
+from cdplugin.frontends.lark import corners
 from cdplugin.ir import GrammarIR, Member
 from cdplugin.limits import Limits
 
@@ -400,3 +404,39 @@ def test_messages(text: str, message: str) -> None:
     with pytest.raises(cd.GrammarError) as caught:
         cd.Lark(text).to_ir(Limits())
     assert message in str(caught.value), str(caught.value)
+
+
+_BLOCKS = """start: line+
+line: "a" _NEWLINE | "b" ":" _NEWLINE _INDENT line+ _DEDENT{more}
+%indent {{"NL_type": "_NEWLINE", "max_width": {width}, "tab_len": 8}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "is_looked_at"),
+    [
+        (_BLOCKS.format(more="", width=96), False),
+        (
+            _BLOCKS.format(more=' | "c" counted::0 _NEWLINE\ncounted::_: "x" | counted::incr(_) "y" %if lt(_, 9)', width=96),
+            True,
+        ),
+        (_BLOCKS.format(more="".join(f' | "c{i}:" _NEWLINE _INDENT line+ _DEDENT' for i in range(4)), width=256), True),
+    ],
+    ids=["widths", "other parameters", "many blocks"],
+)
+def test_where_widths_are_few_corners_are_not_looked_at(text: str, is_looked_at: bool) -> None:
+    """Nothing is refused that would not be refused if they were; they are no more than is said."""
+    asked: list[int] = []
+    closure = corners._closure
+
+    def counted(*args: Any, **named: Any) -> list[Any]:
+        found = closure(*args, **named)
+        asked.append(len(found))
+        return found
+
+    with patch.object(corners, "_closure", counted):
+        cd.Lark(text).to_ir(Limits(), GrammarIR())
+        assert bool(asked) == is_looked_at
+        with patch.object(compile_module, "have_few_corners", lambda *_: False):
+            cd.Lark(text).to_ir(Limits(), GrammarIR())
+    assert 0 < max(asked) <= corners.MOST_CORNERS

@@ -11,7 +11,7 @@ from cdplugin.frontends.cycles import merge_cycles
 from cdplugin.frontends.json_schema import Options, compile_schema
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.bounded import folded, is_self_delimiting
-from cdplugin.frontends.lark.corners import check_corners, unfold
+from cdplugin.frontends.lark.corners import check_corners, have_few_corners, unfold
 from cdplugin.frontends.lark.definitions import Scope
 from cdplugin.frontends.lark.draft import Draft
 from cdplugin.frontends.lark.endings import check_endings, check_productive
@@ -80,10 +80,11 @@ class _Compiler:
         share_stops(draft)
         check_productive(draft)
         check_endings(draft, draft.ignored())
+        only_widths = indented is not None and not any(rule.takes_parameter for rule in draft.rules)
         layout = None if indented is None else rewrite_indentation(draft, indented, self.limits.max_rules)
         writer = Writer(draft, self.ir, options, layout)
         start = writer.write()
-        if self.ir.instances:
+        if self.ir.instances and not (only_widths and layout is not None and have_few_corners(draft, layout)):
             members = [value for of, value in self.ir.instances.values() if of is writer.family and isinstance(value, RuleAt)]
             check_corners(draft, writer.family, members)
         return start, writer

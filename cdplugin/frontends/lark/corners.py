@@ -19,6 +19,7 @@ from contextlib import suppress
 
 from cdplugin.errors import LimitExceeded
 from cdplugin.frontends.lark.draft import Draft
+from cdplugin.frontends.lark.indent import Layout
 from cdplugin.frontends.lark.write import Parametric, RuleAt, Writer
 from cdplugin.ir import GrammarIR, Symbol
 
@@ -48,6 +49,14 @@ def check_corners(draft: Draft, family: Parametric, starts: Iterable[RuleAt]) ->
         if len(closure) > MOST_CORNERS:
             _refuse(draft, closure)
         done.update(closure)
+
+
+def have_few_corners(draft: Draft, layout: Layout) -> bool:
+    """Whether rules whose parameters are all widths of blocks surely pass :func:`check_corners`: before a text, a rule leads to
+    others of its own width, and to blocks of any (:mod:`cdplugin.frontends.lark.indent`).
+    """
+    n_rules = sum(rule.takes_parameter for rule in draft.rules)
+    return 2 * (n_rules + layout.n_blocks * len(layout.leads)) <= MOST_CORNERS  # twice: with the first lexeme bare, and without
 
 
 def _closure(family: Parametric, start: RuleAt, done: set[RuleAt], following: deque[RuleAt], is_checked: bool) -> list[RuleAt]:

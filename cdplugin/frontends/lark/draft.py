@@ -156,18 +156,22 @@ class Draft:
     def deriving(self, allowed: Callable[[Part], bool], without: Collection[tuple[int, int]] = ()) -> list[bool]:
         """Which rules derive something of ``allowed`` parts if all conditions hold. ``without``: productions, as numbers."""
         found = Productive[int](())
+        known = found.known
         for number in range(len(self.rules) - 1, -1, -1):  # what a rule needs has mostly a higher number
             for i, production in enumerate(self.rules[number].productions):
+                if number in known:
+                    break
                 needed = []
                 for part in production.parts:
                     if part.kind == "rule":
-                        needed.append(part.value)
+                        if part.value not in known:
+                            needed.append(part.value)
                     elif not allowed(part):
                         break
                 else:
                     if (number, i) not in without:
                         found.rule(number, needed)
-        return [number in found.known for number in range(len(self.rules))]
+        return [number in known for number in range(len(self.rules))]
 
     @cached_property
     def may_be_empty(self) -> list[bool]:

@@ -54,7 +54,7 @@ class Layout:
 
     ``leads``: by width, those of tabs after those of spaces, and one that no block has between them; ``start``: blank lines
     before the first line; ``end``: what may stand after the last one; ``blank``: a text without any line; ``inside``: what is
-    ignored between brackets.
+    ignored between brackets; ``n_blocks``: how many rules are a block of any width further in than their parameter.
     """
 
     leads: list[Part]
@@ -62,6 +62,7 @@ class Layout:
     end: Part
     blank: Part
     inside: Expr
+    n_blocks: int = 0
 
 
 def layout_of(draft: Draft, options: Indentation) -> Layout:
@@ -140,8 +141,7 @@ class _Version(NamedTuple):
 def rewrite_indentation(draft: Draft, options: Indentation, max_rules: int) -> Layout:
     """Write the rules of a draft anew, without ends of lines and blocks. Raises ``GrammarError`` with the rule's place."""
     layout = layout_of(draft, options)
-    _Rewriter(draft, options, layout, max_rules).rewrite()
-    return layout
+    return replace(layout, n_blocks=_Rewriter(draft, options, layout, max_rules).rewrite())
 
 
 class _Rewriter:
@@ -167,7 +167,8 @@ class _Rewriter:
 
     # --- what is written ----------------------------------------------------------------------------------------------------
 
-    def rewrite(self) -> None:
+    def rewrite(self) -> int:
+        """Write the rules; returns how many are blocks of any width."""
         start = replace(self._rules[0], productions=[], takes_parameter=False)
         self._new.append(start)
         end = len(self._new)
@@ -189,6 +190,7 @@ class _Rewriter:
             self._fill(self._queue.pop())
         self._settle_parameters()
         self._draft.replace_rules(self._new)
+        return sum(version.way == "fresh" for version in self._number)
 
     def _fill(self, version: _Version) -> None:
         rule, way = version
