@@ -20,7 +20,7 @@ from cdplugin.engine.base_arena import BaseArena, base_arena_of, evaluate
 from cdplugin.engine.expander import StaticTables
 from cdplugin.engine.lexemes import TokenRanges, lexeme_table, plain_table, resolve_tokens
 from cdplugin.engine.rules import SEARCH_BYTES, Lexemes, RuleSet, build_rules, prepare_rules
-from cdplugin.engine.tracked import count_words
+from cdplugin.engine.tracked import count_words, states_for_each
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
 from cdplugin.ir import EXACT, LAZY, GrammarIR, Symbol, enough_values
 from cdplugin.kernels.regex import expressions
@@ -319,11 +319,11 @@ def _count_values(ir: GrammarIR, rules: RuleSet, arena: Arena, plain_ids: dict[S
     used = rules.lexeme_number if plain_ids else {}
     most: dict[int, int] = {}
     readers = [(ir.tracked[symbol], expression) for symbol, expression in plain_ids.items() if symbol in used]
-    counts = {expressions.EMPTY: 0}
+    distinct = dict.fromkeys(expression for _, expression in readers if expression != expressions.EMPTY)
+    most_states = states_for_each(len(distinct))
+    counts = {expression: count_words(arena, expression, most_states) for expression in distinct} | {expressions.EMPTY: 0}
     for reader, expression in readers:
-        count = counts.get(expression)
-        if count is None:
-            count = counts[expression] = count_words(arena, expression)
+        count = counts[expression]
         reader.enough = enough_values(count, arena.vocab.max_token_bytes)
         group = id(reader.group or reader)
         most[group] = max(most.get(group, 0), count)

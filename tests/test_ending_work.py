@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 
 import numpy as np
 import pytest
@@ -45,6 +46,18 @@ def test_many_names_of_all_lengths_in_any_order(n: int) -> None:
     found = ending(cd.JsonSchema(schema, property_order="any"), b"", 25_000_000)
     text = b"".join(VOCAB.tokens[token] or b"" for token in found)
     assert len(json.loads(text)) == n and len(text) == sum(map(len, names)) + 6 * n + 1
+
+
+@pytest.mark.parametrize(
+    "demanded", [[f"{c}.*{c}" for c in "abcdef"], [f"{a}.{{3}}{b}" for a, b in ("ab", "bc", "cd", "de", "ef", "fa")]]
+)
+def test_many_patterns_at_once(demanded: list[str]) -> None:
+    """What a match needs was estimated as what the longest of the patterns needs: a search looked everywhere at once."""
+    denied = [f"{a}.{{3}}{b}" for a, b in ("ac", "gh", "ij", "kl", "mn", "op")]
+    every = [{"pattern": pattern} for pattern in demanded] + [{"not": {"pattern": pattern}} for pattern in denied]
+    found = ending(cd.JsonSchema({"type": "string", "allOf": every}), b"", 40_000_000)
+    text = json.loads(b"".join(VOCAB.tokens[token] or b"" for token in found))
+    assert all(re.search(pattern, text) for pattern in demanded) and not any(re.search(pattern, text) for pattern in denied)
 
 
 @pytest.mark.parametrize(("n", "kinds"), [(38, 1), (50, 10), (80, 30)])

@@ -17,11 +17,12 @@ from cdplugin.engine.programs import Program, bytes_words, known_words
 from cdplugin.expr import Expr
 from cdplugin.ir import MOST_COUNTED, GrammarIR, Part, Texts, TrackedLexeme
 from cdplugin.kernels import entry as kernels
-from cdplugin.kernels.regex.expressions import EMPTY
+from cdplugin.kernels.regex.expressions import EMPTY, NULLABLE
 from cdplugin.kernels.regex.programs import CONSTANT, KEEP
 from cdplugin.kernels.store import layout
 
-_MOST_LEVELS, _MOST_STATES = 80, 300  # bytes of a text, and derivatives, up to which values are counted
+_MOST_LEVELS = 80  # bytes of a text up to which values are counted
+_MOST_STATES, _LEAST_STATES, _STATES_IN_ALL = 300, 24, 6_000  # derivatives for that: of a lexeme, and of all that a grammar has
 _ID_SHIFT = 32
 _VALUE_BYTES, _NODE_BYTES, _EDGE_BYTES = 700, 120, 150
 """A value or a place, a node of an expression, an edge or a node of a tree of texts, with what is known of them."""
@@ -195,16 +196,24 @@ class _Further(Program):
         return (*words, layout.K_ALT, len(texts))
 
 
-def count_words(arena: Arena, expression: int) -> int:
+def states_for_each(n_expressions: int) -> int:
+    """Derivatives that :func:`count_words` may look at for each of so many expressions."""
+    return min(max(_STATES_IN_ALL // max(n_expressions, 1), _LEAST_STATES), _MOST_STATES)
+
+
+def count_words(arena: Arena, expression: int, most_states: int) -> int:
     """A lower bound on how many texts an expression has, at most :data:`MOST_COUNTED`. Those of printable ASCII are counted
-    first: they are enough, most of the time, and of few derivatives.
+    first: they are enough, most of the time, and of few derivatives. Where these are more than ``most_states``, those of all
+    bytes are, too.
     """
-    found = _count_words(arena, expression, 0x20, 0x7F)
-    return found if found == MOST_COUNTED else max(found, _count_words(arena, expression, 0, 256))
+    found, in_full = _count_words(arena, expression, 0x20, 0x7F, most_states)
+    if found == MOST_COUNTED or not in_full:
+        return found
+    return max(found, _count_words(arena, expression, 0, 256, most_states)[0])
 
 
-def _count_words(arena: Arena, expression: int, first: int, end: int) -> int:
-    """The same of bytes from ``first`` to ``end - 1``."""
+def _count_words(arena: Arena, expression: int, first: int, end: int, most_states: int) -> tuple[int, bool]:
+    """The same of bytes from ``first`` to ``end - 1``, and whether ``most_states`` were enough."""
     total = 0
     level = {expression: 1}
     after: dict[int, list[tuple[int, int]]] = {}
@@ -213,19 +222,19 @@ def _count_words(arena: Arena, expression: int, first: int, end: int) -> int:
         following: dict[int, int] = {}
         for state, ways in level.items():
             if state not in after:
-                if len(after) >= _MOST_STATES:
-                    return min(total, MOST_COUNTED)
+                if len(after) >= most_states:
+                    return min(total, MOST_COUNTED), False
                 after[state] = arena.derivatives(state, first, end)
             for times, child in after[state]:
                 following[child] = min(following.get(child, 0) + ways * times, MOST_COUNTED)
         for state in following.keys() - ends.keys():
-            ends[state] = arena.call(kernels.OP_STATUS, state) & kernels.MATCHES_EMPTY != 0
+            ends[state] = arena.has_flag(state, NULLABLE)
         following.pop(EMPTY, None)
         level = following
         total += sum(ways for state, ways in level.items() if ends[state])
         if total >= MOST_COUNTED or not level:
             break
-    return min(total, MOST_COUNTED)
+    return min(total, MOST_COUNTED), True
 
 
 class _Node:

@@ -31,7 +31,8 @@ from cdplugin.queries.words import SpeltBytes, Words, bytes_of
 _MOST_KEPT = 50_000  # cursors whose endings are kept
 _PLACE_BYTES = 460  # of such a cursor: two places in tables, and its length
 _GREED = (2, 8)  # weights of the estimate: a short ending, else any ending
-_SHORT_PART = 4  # one part in so many of the work is for a short one, where lexemes track their values
+# One part in so many of the work is for a short one, where values have to differ; where much is to be matched at once.
+_SHORT_PART, _SOUGHT_PART = 4, 8
 
 _MANY_EDGES = 200  # of one place: what is left after each is not estimated before it is looked at
 _FIRST_EDGES, _MORE_EDGES = 50, 4  # so many edges of a place are open at first, so many times as many when they are used up
@@ -234,15 +235,17 @@ class Endings:
         self.costs.trim(_MOST_KEPT)
         self.words.trim(_MOST_KEPT)
         head = self.arena.header
+        self.costs.budget.renew(most)
+        part = _SHORT_PART if head[layout.HAS_TRACKED] else _SOUGHT_PART if self._is_far_below(cursor) else 1
         for by_tokens in (False, True):
             for weight in _GREED:
                 costs = self.costs
-                kept = 0  # work for the searches after this one, where values that have to differ may mislead it
-                if not by_tokens and head[layout.HAS_TRACKED]:
+                kept = 0  # work for the searches after this one
+                if not by_tokens and part > 1:
                     if weight != _GREED[-1]:
-                        kept = int(head[layout.WORK_LEFT]) // _SHORT_PART * (_SHORT_PART - 1)
+                        kept = int(head[layout.WORK_LEFT]) // part * (part - 1)
                     else:
-                        costs = self._differing()
+                        costs = self._generous_costs()
                 costs.budget.renew(most)
                 head[layout.WORK_LEFT] -= kept
                 try:
@@ -259,10 +262,16 @@ class Endings:
         cause = "the grammar's longest match leads to a dead end" if self.spells_bytes else _NO_TOKENS
         raise EngineError(f"the text has no legal ending: {cause}")
 
-    def _differing(self) -> Costs:
-        """Estimates with which texts that have to differ are soon found."""
+    def _is_far_below(self, cursor: int) -> bool:
+        """Whether the estimate may be far below what it takes to end: no match of some ``&`` or ``~`` is soon found."""
+        self.costs.look_for(cursor)
+        self._estimate(self.costs, cursor)
+        return self.costs.matches.gave_up
+
+    def _generous_costs(self) -> Costs:
+        """Estimates with which texts that have to differ, or to match much at once, are soon found."""
         if self._generous is None:
-            self._generous = Costs(self.arena, self.costs.measures, differing=True)
+            self._generous = Costs(self.arena, self.costs.measures, generous=True)
         self._generous.trim(_MOST_KEPT)
         return self._generous
 

@@ -41,16 +41,17 @@ _MOST_SWEEPS = 64  # over all rules
 class Costs:
     """Estimates for one arena, in bytes; each is computed once. The caller holds the arena's lock.
 
-    ``differing``: texts that have to differ from those before them are taken to be longer than the shortest, which is soon used
-    up. So a search goes on where it has begun. ``n_lowered``: how often rules came that made something cheaper.
+    ``generous``: texts that have to differ from those before them are taken to be longer than the shortest, which is soon used
+    up; and what ``&`` joins to need its parts one after the other. So a search goes on where it has begun. ``n_lowered``: how
+    often rules came that made something cheaper.
     """
 
-    def __init__(self, arena: Arena, measures: Measures, *, differing: bool = False) -> None:
+    def __init__(self, arena: Arena, measures: Measures, *, generous: bool = False) -> None:
         self._arena = arena
-        self._slack = _SLACK if differing else 0
+        self._slack = _SLACK if generous else 0
         self.measures = measures
         self.budget = Budget(arena)
-        self.matches = ShortestMatches(arena, measures, self.budget)
+        self.matches = ShortestMatches(arena, measures, self.budget, summed=generous)
         self._of_pair: dict[int, int] = {}
         self._of_state: dict[int, tuple[list[tuple[int, int]], bool]] = {}
         self._of_row: dict[int, int] = {}

@@ -224,13 +224,15 @@ class ShortestMatches:
     """The shortest matches of an arena's expressions, in bytes; each is looked for once. The caller holds the arena's lock.
 
     ``budget``: what searches take steps from. ``gave_up``: whether some match was not found, so that a lower bound took its
-    place.
+    place. ``summed``: the parts of ``&`` are taken to be matched one after the other, which is no bound, and the matches that
+    are found may not be the shortest. But a search that goes where less is missing of all parts together finds some.
     """
 
-    def __init__(self, arena: Arena, measures: Measures, budget: Budget) -> None:
+    def __init__(self, arena: Arena, measures: Measures, budget: Budget, *, summed: bool = False) -> None:
         self._arena = arena
         self._measures = measures
         self._budget = budget
+        self._summed = summed
         self._known: dict[int, int] = {}  # of expressions with & or ~, and of what holds these
         self._looked_for: set[int] = set()  # those whose shortest match was looked for
         self.gave_up = False
@@ -311,7 +313,7 @@ class ShortestMatches:
         if kind == layout.K_ALT:
             return min(costs)
         if kind == layout.K_AND:
-            return max(costs)
+            return total(costs) if self._summed else max(costs)
         if kind == layout.K_REPEAT:
             least = self._arena.sequence(e)[1]
             return min(costs[0] * least, LONG) if costs[0] < FAR or not least else FAR

@@ -545,6 +545,17 @@ def test_search() -> None:
         Search(100).holds(0, lambda n: [[n + 1]])
 
 
+def test_a_search_that_goes_off_looks_around() -> None:
+    """A counter may go up for ever, and down to its end: the walk that goes up first was never over."""
+    for first in (0, 40, 1_000):
+        assert Search(5_000).holds(first, lambda n: [[n + 1], [n - 1]] if n else [[n + 1], []])
+    with pytest.raises(OutOfFuel):
+        Search(5_000).holds(10_000, lambda n: [[n + 1], [n - 1]] if n else [[n + 1], []])
+    counter = 'start: p::0\np::_: "(" p::incr([0:40]) | ")" p::decr([0:40]) %if gt([0:40], 0) | "" %if eq([0:40], 0)'
+    accepted = accepts(counter)
+    assert [accepted(text) for text in ("", "(())()", "(()", "())")] == [True, True, False, False]
+
+
 def test_a_search_makes_no_side_that_it_does_not_need() -> None:
     """Of 2**14 sets of letters those that one ending meets; each with the sides up to the first that ends."""
     made = []

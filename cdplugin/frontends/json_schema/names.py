@@ -115,10 +115,9 @@ def classes_of(
     if len(patterns) > _MOST_COMPARED:
         raise _too_many(parts, patterns, patterns[_MOST_COMPARED], f"at most {_MOST_COMPARED}")
     apart: set[tuple[str, str]] = set()
-    if len(patterns) > MOST_PATTERNS:
-        for pair in combinations(patterns, 2):
-            if share_no_text(*pair):
-                apart |= {pair, (pair[1], pair[0])}
+    for pair in combinations(patterns, 2):
+        if share_no_text(*pair):
+            apart |= {pair, (pair[1], pair[0])}
     together: list[tuple[str, ...]] = [()]
     for pattern in patterns:
         together += [(*some, pattern) for some in together if all((pattern, other) not in apart for other in some)]

@@ -1,7 +1,8 @@
 """Least fixed points over a graph that is made while it is walked: which nodes hold.
 
 A node holds if, of one of its sides, all nodes hold (a side without nodes holds at once). Rules with a parameter have far too
-many members to look at all; the walk goes depth-first and stops as soon as its question is answered.
+many members to look at all; the walk goes depth-first and stops as soon as its question is answered. Where that is not soon, it
+may have gone off: the nodes that are nearest are looked at before it goes on.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from cdplugin.frontends.productive import Productive
 _FEW = 64
 """Nodes whose sides are made one at a time. From then on all sides of a node are looked at before the walk goes below one of
 them: below that it might go on for ever, where another one holds."""
+_FARTHER, _AROUND = 16, 8
+"""How much longer a walk is each time that it stops to look around, and how many times as many nodes it then looks at."""
 
 
 Sides = Callable[[Hashable], Iterable[Sequence[Hashable]]]
@@ -52,8 +55,12 @@ class Search:
             return False
         found = Productive[Hashable]((), self._holds)
         seen: set[Hashable] = {root}
+        most = _FEW
         stack: list[tuple[Hashable, Iterator[Sequence[Hashable]] | None]] = [(root, None)]
         while stack:
+            if len(seen) > most:
+                self._look_around(root, sides_of, found, _AROUND * most)
+                most *= _FARTHER
             node, sides = stack.pop()
             if node in self._holds:
                 continue
@@ -82,3 +89,20 @@ class Search:
                 return True
         self._fails |= seen - self._holds
         return False
+
+    def _look_around(self, root: Hashable, sides_of: Sides, found: Productive[Hashable], most: int) -> None:
+        """Note in ``found`` what the ``most`` nodes nearest to ``root`` say, breadth first: a counter that may go up and down
+        holds because it goes down, and a walk that goes up first comes to no end.
+        """
+        nodes = [root]
+        seen = {root}
+        for node in nodes:  # grows
+            if root in self._holds or len(seen) > most:
+                return
+            for side in sides_of(node):
+                parts = dict.fromkeys(part for part in side if part not in self._holds)
+                if self._fails.isdisjoint(parts):
+                    found.rule(node, parts)
+                    fresh = [part for part in parts if part not in seen]
+                    seen.update(fresh)
+                    nodes += fresh
