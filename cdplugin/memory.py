@@ -30,8 +30,10 @@ from cdplugin.tally import apart
 Value = TypeVar("Value")
 Parameters = ParamSpec("Parameters")
 
-SHARED_BYTES = 64 << 20
-"""Bytes of expressions and the like that compilations of the process share."""
+SHARED_BYTES = 16 << 20
+"""Bytes of expressions and the like that compilations of the process share: those of the last 2,500 schemas of MaskBench. With four
+times as much, 5,555 new schemas look up 3.5 % less in vain.
+"""
 _ENTRY_BYTES = 256
 """What a cache itself takes for an entry: its place in the table, the record, the key's tuple."""
 _LARGEST = 4
@@ -298,7 +300,7 @@ def _digest(content: bytes, key: Hashable) -> _Digest:
     return _Digest(blake2b(content, digest_size=32, person=type(key).__name__.encode()).digest())
 
 
-_shared: ByteLru[Any] = ByteLru("shared by compilations", SHARED_BYTES)
+_shared: ByteLru[Any] = ByteLru("shared by compilations", SHARED_BYTES, SHARED_BYTES // 2)
 
 
 def bounded_cache(function: Callable[Parameters, Value]) -> Callable[Parameters, Value]:
