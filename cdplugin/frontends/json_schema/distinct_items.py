@@ -18,21 +18,27 @@ follows may come but for a name, of which there may be none left.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from cdplugin.errors import UnsupportedError
 from cdplugin.expr import EMPTY, Expr, alt, literals
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN
-from cdplugin.frontends.json_schema.distinct_values import NO_VALUES, Chain, Container, Hashed, Typing, Values, read_any, thawed
+from cdplugin.frontends.json_schema.distinct_stacks import (
+    PLACE_WORK,
+    STACK_BYTES,
+    Stack,
+    Unfolding,
+    after_value,
+    below_top,
+    pushed,
+    remembered,
+)
+from cdplugin.frontends.json_schema.distinct_values import NO_VALUES, Container, Hashed, Typing, Values, read_any, thawed
 from cdplugin.frontends.json_schema.members import Items, ItemsPlace
 from cdplugin.frontends.json_schema.signs import Signs, Text
 from cdplugin.frontends.json_schema.values import compound_expr
 from cdplugin.ir import Family, GrammarIR, Member, Part, Productive, Symbol, Texts, TrackedLexeme
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 
 _SPARE = 600
 """More items and names than one token holds."""
@@ -40,39 +46,8 @@ _MANY = 20_000
 """So many values of a lexeme are as good as any number, as long as there are fewer items by :data:`_SPARE`."""
 _MOST_SEARCHED = 2_000
 """Places that are looked at to find out whether a value can still differ from the earlier ones."""
-_MOST_SURE, _MOST_KNOWN = 300, 20_000
-_PLACE_WORK = 300
-"""Units of work for each of these places."""
-_STACK_BYTES, _STATE_BYTES = 120, 160
-
-
-def _kept(table: dict[K, V], key: K, make: Callable[[], V]) -> V:
-    """What ``make()`` gave for ``key``; a table that has grown too large begins anew."""
-    found = table.get(key)
-    if found is None:
-        if len(table) > _MOST_KNOWN:
-            table.clear()
-        found = table[key] = make()
-    return found
-
-
-class _Stack(Chain):
-    """Symbols that are still to be written, the next one first."""
-
-    __slots__ = ()
-    top: Part
-    below: _Stack | None
-    nbytes = _STACK_BYTES
-
-
-def _pushed(parts: Sequence[Part], below: _Stack | None) -> _Stack | None:
-    for part in reversed(parts):
-        below = _Stack(part, below)
-    return below
-
-
-def _is_lexeme(part: Part) -> bool:
-    return isinstance(part, TrackedLexeme) or (isinstance(part, int) and part < 0)
+_MOST_SURE = 300
+_STATE_BYTES = 160
 
 
 class _Between(NamedTuple):
@@ -106,12 +81,12 @@ class _Inside(Hashed):
 
     __slots__ = ("after", "differs", "stack", "typing")
 
-    def __init__(self, stack: _Stack, typing: Typing | None, after: _Between, differs: bool = False) -> None:
+    def __init__(self, stack: Stack, typing: Typing | None, after: _Between, differs: bool = False) -> None:
         self.stack = stack
         self.typing = typing
         self.after = after
         self.differs = differs
-        nbytes = _STATE_BYTES + _STACK_BYTES + (0 if typing is None else typing.nbytes)
+        nbytes = _STATE_BYTES + STACK_BYTES + (0 if typing is None else typing.nbytes)
         super().__init__(hash(self.content()), nbytes)
 
     def content(self) -> object:
@@ -131,13 +106,11 @@ class DistinctItems(Family[_Place]):
         self._signs = signs
         self._items = items
         self._location = location
-        self._rules: dict[Symbol, list[tuple[Symbol, ...]]] = {}
         self._used: list[Symbol] = []
         self._productive: Productive = lambda symbol: True
-        self._sure: dict[_Stack, bool] = {}
-        self._known: dict[tuple[int, Hashable], Sequence[Sequence[Part]]] = {}
-        self._unfolded: dict[Part, tuple[int, list[list[Part]]]] = {}
-        self._differs: dict[tuple[_Stack, Typing, _Between], bool] = {}
+        self._sure: dict[Stack, bool] = {}
+        self._unfolding = Unfolding(ir, signs, self)
+        self._differs: dict[tuple[Stack, Typing, _Between], bool] = {}
 
     def start(self) -> Symbol:
         """The items right after the opening bracket."""
@@ -147,7 +120,7 @@ class DistinctItems(Family[_Place]):
         """Get to know all rules, and make the lexemes that keep their text. Raises ``UnsupportedError`` if more items are asked
         for than there are seen to be values.
         """
-        self._rules = rules
+        self._unfolding.rules = rules
         used: dict[Symbol, None] = {}
         seen: set[Symbol] = set()
         families: set[int] = set()
@@ -190,8 +163,9 @@ class DistinctItems(Family[_Place]):
     def expand(self, value: _Place, productive: Productive) -> Iterable[Sequence[Part]]:
         if productive != self._productive:  # settled when rules are made; what was found out before may lead nowhere
             self._productive = productive
-            for found in (self._sure, self._known, self._unfolded, self._differs):
-                found.clear()
+            self._unfolding.begin(productive)
+            self._sure.clear()
+            self._differs.clear()
         if isinstance(value, _Inside):
             yield from self._steps(value.stack, value.typing, value.after, self._is_forced(value), value.differs)
             return
@@ -200,86 +174,28 @@ class DistinctItems(Family[_Place]):
             if place is None:
                 yield signs
                 continue
-            stack = _pushed(signs, None)
+            stack = pushed(signs, None)
             assert stack is not None
             yield from self._steps(stack, typing, value._replace(place=place), False)
 
     # Steps
 
     def _steps(
-        self, stack: _Stack, typing: Typing | None, after: _Between, forced: bool, differs: bool = False
+        self, stack: Stack, typing: Typing | None, after: _Between, forced: bool, differs: bool = False
     ) -> Iterator[Sequence[Part]]:
         """The rules of a place: for each way to go on its first symbols."""
-        for head in self._heads(stack):
+        for head in self._unfolding.heads(stack):
             step = self._step(head, typing, after, forced, differs)
             if step is not None:
                 yield step
 
-    def _heads(self, stack: _Stack) -> list[_Stack]:
-        """The stack with its first symbol unfolded until that is a lexeme, in all ways. Where it stands for nothing (items that
-        need not come, in large numbers), the symbol behind it is unfolded, too.
-        """
-        out: list[_Stack] = []
-        rest: _Stack | None = stack
-        while rest is not None:
-            top, below = rest.top, rest.below
-            if _is_lexeme(top):
-                self.work += _PLACE_WORK
-                return [*out, rest]
-            work, ways = _kept(self._unfolded, top, partial(self._unfold, top))
-            self.work += work
-            out += [_Stack(way[0], _pushed(way[1:], below)) for way in ways if way]
-            rest = below if [] in ways else None
-        return out
-
-    def _unfold(self, top: Part) -> tuple[int, list[list[Part]]]:
-        """What may stand for a symbol, with a lexeme first or empty, in all ways; and the work that takes."""
-        out: list[list[Part]] = []
-        pending = [_Stack(top, None)]
-        n_places = 0
-        while pending:
-            one = pending.pop()
-            n_places += 1
-            top = one.top
-            if _is_lexeme(top):
-                out.append(list(one))
-                continue
-            member = self._member_on(one)
-            rights: Sequence[Sequence[Part]] = ()
-            if member is not None:
-                rights = self._expanded(*member)
-            elif isinstance(top, int):
-                rights = [right for right in self._rules.get(top, ()) if all(map(self._productive, right))]
-            for right in rights:
-                after = _pushed(right, one.below)
-                if after is None:
-                    out.append([])
-                else:
-                    pending.append(after)
-        out.reverse()
-        return _PLACE_WORK * n_places, out
-
-    def _expanded(self, family: Family[Any], value: Hashable) -> Sequence[Sequence[Part]]:
-        """The rules of some family's member."""
-
-        def expanded() -> Sequence[Sequence[Part]]:
-            work = family.work
-            rights = list(family.expand(value, self._productive))
-            if family is not self:
-                self.work += family.work - work
-            return rights
-
-        return _kept(self._known, (id(family), value), expanded)
-
-    def _step(
-        self, stack: _Stack, typing: Typing | None, after: _Between, forced: bool, differs: bool
-    ) -> Sequence[Part] | None:
+    def _step(self, stack: Stack, typing: Typing | None, after: _Between, forced: bool, differs: bool) -> Sequence[Part] | None:
         """The symbols up to the next text or the next choice, and what follows; None if nothing that differs can."""
         parts: list[Part] = []
-        rest: _Stack | None = stack
+        rest: Stack | None = stack
         while rest is not None:
             top = rest.top
-            if self._is_text(top):
+            if self._unfolding.is_text(top):
                 if not parts or isinstance(top, TrackedLexeme):
                     text = self._text(rest, typing, after, differs)
                     return None if text is None else (*parts, *text)
@@ -297,12 +213,12 @@ class DistinctItems(Family[_Place]):
         following = self._after(rest, typing, after, differs)
         return None if following is None else (*parts, following)
 
-    def _asks_for_names(self, stack: _Stack | None) -> bool:
+    def _asks_for_names(self, stack: Stack | None) -> bool:
         """Whether a name may come next."""
-        tops = () if stack is None else [head.top for head in self._heads(stack)]
-        return any(self._is_text(top) and self._text_of(top).is_key for top in tops)
+        tops = () if stack is None else [head.top for head in self._unfolding.heads(stack)]
+        return any(self._unfolding.is_text(top) and self._unfolding.text_of(top).is_key for top in tops)
 
-    def _is_used_up(self, stack: _Stack, typing: Typing) -> bool:
+    def _is_used_up(self, stack: Stack, typing: Typing) -> bool:
         """Whether a name is next, and the object has all that it may be."""
         text = self._signs.texts.get(stack.top) if isinstance(stack.top, int) else None
         if text is None or not text.is_key or text.reader.enough > typing.count:
@@ -310,7 +226,7 @@ class DistinctItems(Family[_Place]):
         listed = text.listed()
         return listed is not None and listed.keys() <= set(typing.names())
 
-    def _after(self, stack: _Stack | None, typing: Typing | None, after: _Between, differs: bool = False) -> Part | None:
+    def _after(self, stack: Stack | None, typing: Typing | None, after: _Between, differs: bool = False) -> Part | None:
         """What follows; None if that would become an earlier value. ``differs``: see :class:`_Inside`."""
         if stack is not None:
             if typing is not None and (self._is_used_up(stack, typing) or not self._can_differ(stack, typing, after)):
@@ -321,16 +237,16 @@ class DistinctItems(Family[_Place]):
         value = typing.complete()
         return None if value in after.known else self._ir.member(self, after._replace(values=after.known.adding(value)))
 
-    def _text(self, stack: _Stack, typing: Typing | None, after: _Between, differs: bool) -> Sequence[Part] | None:
+    def _text(self, stack: Stack, typing: Typing | None, after: _Between, differs: bool) -> Sequence[Part] | None:
         """A lexeme that keeps its text, and what follows."""
         if typing is None:
             return self._unknown_text(stack, after, differs)
         top, written = stack.top, typing
-        text = self._text_of(top)
+        text = self._unfolding.text_of(top)
         avoided = self._avoided(stack, written, after)
 
         def then(value: Hashable) -> Sequence[Part] | None:
-            more = None if value in avoided else self._following(stack, value)
+            more = None if value in avoided else after_value(stack, value)
             if more is None:
                 return None
             now = written.after((text.kind, value))
@@ -344,14 +260,14 @@ class DistinctItems(Family[_Place]):
             besides = top.excluded.expression if isinstance(top.excluded, Texts) else top.excluded
             excluded = besides if excluded is None else alt(besides, excluded)
         differs = bool(written.kind) and not written.others
-        unknown = self._after(self._below(stack), None, after.unknown(), differs)
+        unknown = self._after(below_top(stack), None, after.unknown(), differs)
         assert unknown is not None
         return (*text.lead, TrackedLexeme(text.lexeme, excluded, then, (*text.tail, unknown)))
 
-    def _unknown_text(self, stack: _Stack, after: _Between, differs: bool) -> Sequence[Part]:
+    def _unknown_text(self, stack: Stack, after: _Between, differs: bool) -> Sequence[Part]:
         """The same where values are not known."""
-        text = self._text_of(stack.top)
-        following = self._after(self._below(stack), None, after, differs)
+        text = self._unfolding.text_of(stack.top)
+        following = self._after(below_top(stack), None, after, differs)
         assert following is not None
         is_endless = self._is_endless(text) and after.values is True
         if text.plain is None:
@@ -360,36 +276,20 @@ class DistinctItems(Family[_Place]):
             return (text.plain, following)
         return (*text.lead, text.lexeme if is_endless else text.twin, *text.tail, following)
 
-    def _is_text(self, top: Part) -> bool:
-        """Whether a symbol is a lexeme that keeps its text."""
-        return isinstance(top, TrackedLexeme) or top in self._signs.texts
-
-    def _text_of(self, top: Part) -> Text:
-        symbol = top.lexeme if isinstance(top, TrackedLexeme) else top
-        assert isinstance(symbol, int)
-        return self._signs.texts[symbol]
-
-    def _following(self, stack: _Stack, value: Hashable) -> tuple[_Stack | None] | None:
-        """What is to be written after a value of the lexeme on top; None if it must not have it."""
-        if not isinstance(stack.top, TrackedLexeme):
-            return (stack.below,)
-        parts = stack.top.then(value)
-        return None if parts is None else (_pushed(parts, stack.below),)
-
     # What must not be written
 
-    def _avoided(self, stack: _Stack, typing: Typing, after: _Between) -> set[Hashable]:
+    def _avoided(self, stack: Stack, typing: Typing, after: _Between) -> set[Hashable]:
         """The values of the lexeme on top after which the item could not differ from all earlier ones, and the names that the
         object has. Scalars that are earlier items are none of them.
         """
-        text = self._text_of(stack.top)
+        text = self._unfolding.text_of(stack.top)
         out: set[Hashable] = set(typing.names()) if text.is_key else set()
-        if not typing.others or (after.is_roomy() and self._is_sure(self._below(stack))):
+        if not typing.others or (after.is_roomy() and self._is_sure(below_top(stack))):
             return out
         for value in self._expected(text, typing) - out:
             if isinstance(value, Container) and value not in text.constants:
                 continue
-            more = self._following(stack, value)
+            more = after_value(stack, value)
             if more is not None and not self._may_follow(more[0], typing.after((text.kind, value)), after):
                 out.add(value)
         return out
@@ -399,12 +299,7 @@ class DistinctItems(Family[_Place]):
         """What the earlier values have where a text comes next."""
         return set(typing.expected_names() if text.is_key else typing.expected())
 
-    @staticmethod
-    def _below(stack: _Stack) -> _Stack | None:
-        """What follows the lexeme on top, whatever its value is."""
-        return _pushed(stack.top.rest, stack.below) if isinstance(stack.top, TrackedLexeme) else stack.below
-
-    def _may_follow(self, stack: _Stack | None, typing: Typing, after: _Between) -> bool:
+    def _may_follow(self, stack: Stack | None, typing: Typing, after: _Between) -> bool:
         if stack is not None:
             return self._can_differ(stack, typing, after)
         return typing.complete() not in after.known
@@ -429,18 +324,18 @@ class DistinctItems(Family[_Place]):
             parts.append(seen.expression)
         return alt(*parts) if parts else None
 
-    def _can_differ(self, stack: _Stack, typing: Typing, after: _Between) -> bool:
+    def _can_differ(self, stack: Stack, typing: Typing, after: _Between) -> bool:
         """Whether what was written can go on to a value that is none of the earlier ones."""
         if not after.known.count or (not typing.others and typing.kind):
             return True
-        return _kept(self._differs, (stack, typing, after), lambda: self._finds_another(stack, typing, after))
+        return remembered(self._differs, (stack, typing, after), lambda: self._finds_another(stack, typing, after))
 
-    def _finds_another(self, stack: _Stack, typing: Typing, after: _Between) -> bool:
-        pending: list[tuple[_Stack | None, Typing]] = [(stack, typing)]
+    def _finds_another(self, stack: Stack, typing: Typing, after: _Between) -> bool:
+        pending: list[tuple[Stack | None, Typing]] = [(stack, typing)]
         for _ in range(_MOST_SEARCHED):
             if not pending:
                 return False
-            self.work += _PLACE_WORK
+            self.work += PLACE_WORK
             one, written = pending.pop()
             if one is None:
                 if written.complete() not in after.known:
@@ -451,20 +346,18 @@ class DistinctItems(Family[_Place]):
             if not written.others and written.kind:
                 return True
             top = one.top
-            if self._is_text(top):
+            if self._unfolding.is_text(top):
                 if self._differs_here(one, written, after, pending):
                     return True
             elif isinstance(top, int) and top in self._signs.events:
                 pending.append((one.below, written.after(self._signs.events[top])))
             else:
-                pending += [(head, written) for head in reversed(self._heads(one))]
+                pending += [(head, written) for head in reversed(self._unfolding.heads(one))]
         return False
 
-    def _differs_here(
-        self, stack: _Stack, typing: Typing, after: _Between, pending: list[tuple[_Stack | None, Typing]]
-    ) -> bool:
+    def _differs_here(self, stack: Stack, typing: Typing, after: _Between, pending: list[tuple[Stack | None, Typing]]) -> bool:
         """Whether the lexeme on top has a value that the earlier ones do not have here; else its values are to be looked at."""
-        text = self._text_of(stack.top)
+        text = self._unfolding.text_of(stack.top)
         expected = self._expected(text, typing)
         taken = set(typing.names()) if text.is_key else set()
         n_scalars = 0 if typing.kind else after.known.scalars.count
@@ -473,7 +366,7 @@ class DistinctItems(Family[_Place]):
         for value in text.listed() or ():
             if value in taken or (not typing.kind and value in after.known):
                 continue
-            more = self._following(stack, value)
+            more = after_value(stack, value)
             if more is None:
                 continue
             if value not in expected:
@@ -484,62 +377,55 @@ class DistinctItems(Family[_Place]):
     def _is_endless(self, text: Text) -> bool:
         return text.reader.enough >= _MANY
 
-    def _is_sure(self, stack: _Stack | None) -> bool:
+    def _is_sure(self, stack: Stack | None) -> bool:
         """Whether a lexeme with any number of values can be reached, whatever the values of those before it."""
-        return stack is not None and _kept(self._sure, stack, lambda: self._reaches_many(stack))
+        return stack is not None and remembered(self._sure, stack, lambda: self._reaches_many(stack))
 
-    def _reaches_many(self, stack: _Stack) -> bool:
-        pending: list[_Stack | None] = [stack]
+    def _reaches_many(self, stack: Stack) -> bool:
+        pending: list[Stack | None] = [stack]
         for _ in range(_MOST_SURE):
             if not pending:
                 return False
-            self.work += _PLACE_WORK
+            self.work += PLACE_WORK
             one = pending.pop()
             if one is None:
                 continue
             top = one.top
-            if self._is_text(top):
-                text = self._text_of(top)
+            if self._unfolding.is_text(top):
+                text = self._unfolding.text_of(top)
                 if self._is_endless(text) and top != text.twin:
                     return True
                 if text.plain is not None and not text.is_key:
                     pending.append(one.below)
             elif isinstance(top, int) and top in self._signs.events:
                 pending.append(one.below)
-            elif isinstance(inner := self._member_on(one), tuple) and isinstance(inner[0], DistinctItems):
+            elif isinstance(inner := self._unfolding.member_on(one), tuple) and isinstance(inner[0], DistinctItems):
                 pending += inner[0]._certain(inner[1], one.below, self._productive)
             else:
-                pending += reversed(self._heads(one))
+                pending += reversed(self._unfolding.heads(one))
         return False
 
-    def _certain(self, value: _Place, below: _Stack | None, productive: Productive) -> list[_Stack | None]:
+    def _certain(self, value: _Place, below: Stack | None, productive: Productive) -> list[Stack | None]:
         """What is sure to be possible from a member on, if it leads to a lexeme of any number of values."""
         if isinstance(value, _Inside):
             return [value.stack]
         ways = self._items.ways(value.place, productive)
-        return [below if place is None else _Stack(signs[-1], None) for signs, place in ways]
-
-    def _member_on(self, stack: _Stack) -> tuple[Family[Any], Any] | None:
-        """The family's member on top of a stack."""
-        top = stack.top
-        if isinstance(top, Member):
-            return top.family, top.value
-        return self._ir.instances.get(top) if isinstance(top, int) else None
+        return [below if place is None else Stack(signs[-1], None) for signs, place in ways]
 
     def _is_forced(self, value: _Inside) -> bool:
         """Whether there is but one way to go on: what led to it was offered for its sake."""
         if value.typing is not None:
             return False
-        stack: _Stack | None = value.stack
+        stack: Stack | None = value.stack
         for _ in range(_MOST_SURE):
             if stack is None:
                 return True
             if isinstance(stack.top, int) and stack.top in self._signs.events:
                 stack = stack.below
                 continue
-            if self._is_text(stack.top):
+            if self._unfolding.is_text(stack.top):
                 return False
-            heads = self._heads(stack)
+            heads = self._unfolding.heads(stack)
             if len(heads) != 1:
                 return False
             stack = heads[0]
@@ -550,13 +436,13 @@ class DistinctItems(Family[_Place]):
     def representative(self, value: _Place, of: _Place | None = None) -> Part | None:
         if isinstance(value, _Inside):
             parts: list[Part] = []
-            stack: _Stack | None = value.stack
+            stack: Stack | None = value.stack
             while stack is not None:
                 top = stack.top
                 other = top.family.representative(top.value) if isinstance(top, Member) else None
                 parts += stack.top.rest if isinstance(stack.top, TrackedLexeme) else (top if other is None else other,)
                 stack = stack.below
-            below = _pushed(parts, None)
+            below = pushed(parts, None)
             assert below is not None
             return self._ir.member(self, _Inside(below, None, value.after.unknown(), differs=True))
         return None if value.place == self._items.first else self._ir.member(self, value.unknown())
@@ -569,8 +455,8 @@ class DistinctItems(Family[_Place]):
     def _check_count(self, item: Symbol | None, least: int) -> None:
         """Look for as many values as items are asked for; of lexemes with many values the compiler counts them."""
         found: set[Hashable] = set()
-        first = None if item is None else _pushed((item,), None)
-        pending: list[tuple[_Stack | None, Typing]] = [] if first is None else [(first, Typing.first(NO_VALUES))]
+        first = None if item is None else pushed((item,), None)
+        pending: list[tuple[Stack | None, Typing]] = [] if first is None else [(first, Typing.first(NO_VALUES))]
         for _ in range(_MOST_SEARCHED + 20 * least):
             if not pending or len(found) >= least:
                 break
@@ -579,8 +465,8 @@ class DistinctItems(Family[_Place]):
                 found.add(typing.complete())
                 continue
             symbol = stack.top
-            if self._is_text(symbol):
-                text = self._text_of(symbol)
+            if self._unfolding.is_text(symbol):
+                text = self._unfolding.text_of(symbol)
                 listed = text.listed()
                 if listed is None:
                     reader = text.reader
@@ -589,13 +475,13 @@ class DistinctItems(Family[_Place]):
                     return
                 taken = set(typing.names()) if text.is_key else set()
                 for value in listed:
-                    more = None if value in taken else self._following(stack, value)
+                    more = None if value in taken else after_value(stack, value)
                     if more is not None:
                         pending.append((more[0], typing.after((text.kind, value))))
             elif isinstance(symbol, int) and symbol in self._signs.events:
                 pending.append((stack.below, typing.after(self._signs.events[symbol])))
             else:
-                pending += [(head, typing) for head in reversed(self._heads(stack))]
+                pending += [(head, typing) for head in reversed(self._unfolding.heads(stack))]
         if len(found) < least:
             raise UnsupportedError(
                 "keyword 'uniqueItems' is not supported where so few values may be left",

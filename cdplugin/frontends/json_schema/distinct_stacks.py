@@ -1,0 +1,161 @@
+"""What is still to be written of an item of ``uniqueItems``: a stack of symbols, unfolded from the left.
+
+The rules below an item are those that other places have (:mod:`cdplugin.frontends.json_schema.distinct_items`). A stack's first
+symbol is unfolded by its rules, or those of a family's member, until it is a lexeme.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from cdplugin.frontends.json_schema.distinct_values import Chain
+from cdplugin.frontends.json_schema.signs import Signs, Text
+from cdplugin.ir import Family, GrammarIR, Member, Part, Productive, Symbol, TrackedLexeme
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+PLACE_WORK = 300
+"""Units of work for each stack that is looked at."""
+STACK_BYTES = 120
+_MOST_KNOWN = 20_000
+
+
+def remembered(table: dict[K, V], key: K, make: Callable[[], V]) -> V:
+    """What ``make()`` gave for ``key``; a table that has grown too large begins anew."""
+    found = table.get(key)
+    if found is None:
+        if len(table) > _MOST_KNOWN:
+            table.clear()
+        found = table[key] = make()
+    return found
+
+
+class Stack(Chain):
+    """Symbols that are still to be written, the next one first."""
+
+    __slots__ = ()
+    top: Part
+    below: Stack | None
+    nbytes = STACK_BYTES
+
+
+def pushed(parts: Sequence[Part], below: Stack | None) -> Stack | None:
+    """A stack with symbols on top of it, the first one topmost."""
+    for part in reversed(parts):
+        below = Stack(part, below)
+    return below
+
+
+def below_top(stack: Stack) -> Stack | None:
+    """What follows the lexeme on top, whatever its value is."""
+    return pushed(stack.top.rest, stack.below) if isinstance(stack.top, TrackedLexeme) else stack.below
+
+
+def after_value(stack: Stack, value: Hashable) -> tuple[Stack | None] | None:
+    """What is to be written after a value of the lexeme on top; None if it must not have it."""
+    if not isinstance(stack.top, TrackedLexeme):
+        return (stack.below,)
+    parts = stack.top.then(value)
+    return None if parts is None else (pushed(parts, stack.below),)
+
+
+def _is_lexeme(part: Part) -> bool:
+    return isinstance(part, TrackedLexeme) or (isinstance(part, int) and part < 0)
+
+
+class Unfolding:
+    """Unfolds the symbols of an array's items, by all rules of a schema, and remembers how.
+
+    ``family``: that of the array, whose ``work`` grows by what it takes. ``rules``: those of the schema, once they are made.
+    """
+
+    def __init__(self, ir: GrammarIR, signs: Signs, family: Family[Any]) -> None:
+        self.rules: dict[Symbol, list[tuple[Symbol, ...]]] = {}
+        self._ir = ir
+        self._signs = signs
+        self._family = family
+        self._productive: Productive = lambda symbol: True
+        self._known: dict[tuple[int, Hashable], Sequence[Sequence[Part]]] = {}
+        self._unfolded: dict[Part, tuple[int, list[list[Part]]]] = {}
+
+    def begin(self, productive: Productive) -> None:
+        """Forget everything: other symbols are productive now."""
+        self._productive = productive
+        self._known.clear()
+        self._unfolded.clear()
+
+    def heads(self, stack: Stack) -> list[Stack]:
+        """The stack with its first symbol unfolded until that is a lexeme, in all ways. Where it stands for nothing (items that
+        need not come, in large numbers), the symbol behind it is unfolded, too.
+        """
+        out: list[Stack] = []
+        rest: Stack | None = stack
+        while rest is not None:
+            top, below = rest.top, rest.below
+            if _is_lexeme(top):
+                self._family.work += PLACE_WORK
+                return [*out, rest]
+            work, ways = remembered(self._unfolded, top, partial(self._unfold, top))
+            self._family.work += work
+            out += [Stack(way[0], pushed(way[1:], below)) for way in ways if way]
+            rest = below if [] in ways else None
+        return out
+
+    def _unfold(self, top: Part) -> tuple[int, list[list[Part]]]:
+        """What may stand for a symbol, with a lexeme first or empty, in all ways; and the work that takes."""
+        out: list[list[Part]] = []
+        pending = [Stack(top, None)]
+        n_places = 0
+        while pending:
+            one = pending.pop()
+            n_places += 1
+            top = one.top
+            if _is_lexeme(top):
+                out.append(list(one))
+                continue
+            member = self.member_on(one)
+            rights: Sequence[Sequence[Part]] = ()
+            if member is not None:
+                rights = self._expanded(*member)
+            elif isinstance(top, int):
+                rights = [right for right in self.rules.get(top, ()) if all(map(self._productive, right))]
+            for right in rights:
+                after = pushed(right, one.below)
+                if after is None:
+                    out.append([])
+                else:
+                    pending.append(after)
+        out.reverse()
+        return PLACE_WORK * n_places, out
+
+    def _expanded(self, family: Family[Any], value: Hashable) -> Sequence[Sequence[Part]]:
+        """The rules of some family's member."""
+
+        def expanded() -> Sequence[Sequence[Part]]:
+            work = family.work
+            rights = list(family.expand(value, self._productive))
+            if family is not self._family:
+                self._family.work += family.work - work
+            return rights
+
+        return remembered(self._known, (id(family), value), expanded)
+
+    def member_on(self, stack: Stack) -> tuple[Family[Any], Any] | None:
+        """The family's member on top of a stack."""
+        top = stack.top
+        if isinstance(top, Member):
+            return top.family, top.value
+        return self._ir.instances.get(top) if isinstance(top, int) else None
+
+    def is_text(self, top: Part) -> bool:
+        """Whether a symbol is a lexeme that keeps its text."""
+        return isinstance(top, TrackedLexeme) or top in self._signs.texts
+
+    def text_of(self, top: Part) -> Text:
+        """How the text of such a lexeme is read."""
+        symbol = top.lexeme if isinstance(top, TrackedLexeme) else top
+        assert isinstance(symbol, int)
+        return self._signs.texts[symbol]
