@@ -46,6 +46,8 @@ VLLM_PIP := $(VLLM_BIN)/python -m pip install -qq --disable-pip-version-check
 HOSTS_BIN := $(HOSTS_VENV)/bin
 HOSTS_PIP := $(HOSTS_BIN)/python -m pip install -qq --disable-pip-version-check
 PYTEST := -q -n $(JOBS) --dist worksteal --durations=25
+# each process would compile all sources and tests anew
+unexport PYTHONDONTWRITEBYTECODE
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help

@@ -7,6 +7,7 @@ Default: the demo's model.
 import json
 import sys
 
+import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import cdplugin as cd
@@ -31,7 +32,7 @@ schema = {
     "additionalProperties": False,
 }
 
-model = AutoModelForCausalLM.from_pretrained(name)
+model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32)
 tokenizer = AutoTokenizer.from_pretrained(name)
 vocab = cd.Vocabulary.from_huggingface(tokenizer, vocab_size=model.config.vocab_size)
 grammar = cd.Compiler(vocab).compile(cd.JsonSchema(schema, whitespace=" ?"))

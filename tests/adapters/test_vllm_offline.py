@@ -53,7 +53,7 @@ def start(**options: Any) -> Any:
     with patch.context() as environment:
         environment.setenv("VLLM_CPU_KVCACHE_SPACE", "1")
         environment.setenv(*BY_VALUE)
-        environment.setenv("CDPLUGIN_VLLM_OPTIONS", json.dumps({"whitespace": "compact", "limits": {"max_expr_width": 300}}))
+        environment.setenv("CDPLUGIN_VLLM_OPTIONS", json.dumps({"whitespace": "compact", "limits": {"max_expr_width": 30}}))
         if "speculative_config" not in options:
             options["logits_processors"] = ["cdplugin.adapters.vllm.logits:GrammarLogitsProcessor"]
         return LLM(
@@ -309,7 +309,7 @@ def test_the_models_context_is_a_budget(engines: Any) -> None:
     llm = engines("plain")
     given = params(60, json=LONG)
     given.max_tokens = None
-    (done,) = chat(llm, [("Repeat. " * 150 + "Write a very long story.", given)])
+    (done,) = chat(llm, [("Repeat. " * 200 + "Write a very long story.", given)])
     assert done.finish_reason == "stop" and is_valid(LONG, done.text)
 
 

@@ -26,7 +26,7 @@ def served() -> Iterator[Any]:
     from demo_model import model_folder
 
     with vllm_serve.thinking_model(model_folder()) as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CDPLUGIN_VLLM_OPTIONS", '{"strict_tools": true, "limits": {"max_expr_width": 90}}')
+        patch.setenv("CDPLUGIN_VLLM_OPTIONS", '{"strict_tools": true, "limits": {"max_expr_width": 30}}')
         arguments = [*ARGUMENTS, "--dtype", "float32", "--enforce-eager"]
         with vllm_serve.Server(str(folder), arguments) as server:
             yield vllm_serve, server, vllm_serve.token_ids(folder)
