@@ -432,6 +432,20 @@ def test_a_step_has_room_whatever_was_walked_before() -> None:
         walker.walk(matcher, random.Random(number), 40)
 
 
+@pytest.mark.parametrize("sign", ["!", "~", "- ", "*", "-- ", "not ", "sizeof ", "(int)", "1 + ", "a ? 1 : ", "a::", "x, "])
+@pytest.mark.parametrize("before", ["x = ", "return ", "f(", "", "int a[] = { "])
+def test_what_is_repeated_leads_to_one_state(before: str, sign: str) -> None:
+    """A chain that can be gone on with in one way is one row, however long it is. It was one for each prefix of a literal, which
+    might have been followed by ``++`` at any of them: tokens of many such signs made most of all rows.
+    """
+    grammar = WALKER.compiler.compile(cd.grammars.CPP)
+    text = "int main() { " + before + 6 * sign
+    WALKER.follow(cd.grammars.CPP, text)
+    rows = grammar.counters()["rows"]
+    WALKER.follow(cd.grammars.CPP, text + 30 * sign)
+    assert grammar.counters()["rows"] == rows
+
+
 def test_walks_have_no_errors() -> None:
     tree_sitter = pytest.importorskip("tree_sitter", reason="tree-sitter is not installed (the extra 'test')")
     language = pytest.importorskip("tree_sitter_cpp", reason="tree-sitter-cpp is not installed (the extra 'test')").language()
