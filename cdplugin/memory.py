@@ -31,8 +31,8 @@ Value = TypeVar("Value")
 Parameters = ParamSpec("Parameters")
 
 SHARED_BYTES = 16 << 20
-"""Bytes of expressions and the like that compilations of the process share: those of the last 2,500 schemas of MaskBench. With four
-times as much, 5,555 new schemas look up 3.5 % less in vain.
+"""Bytes of expressions and the like that compilations of the process share: those of the last 2,500 schemas of MaskBench. With
+four times as much, 5,555 new schemas look up 3.5 % less in vain.
 """
 _ENTRY_BYTES = 256
 """What a cache itself takes for an entry: its place in the table, the record, the key's tuple."""

@@ -435,8 +435,8 @@ def test_a_step_has_room_whatever_was_walked_before() -> None:
 @pytest.mark.parametrize("sign", ["!", "~", "- ", "*", "-- ", "not ", "sizeof ", "(int)", "1 + ", "a ? 1 : ", "a::", "x, "])
 @pytest.mark.parametrize("before", ["x = ", "return ", "f(", "", "int a[] = { "])
 def test_what_is_repeated_leads_to_one_state(before: str, sign: str) -> None:
-    """A chain that can be gone on with in one way is one row, however long it is. It was one for each prefix of a literal, which
-    might have been followed by ``++`` at any of them: tokens of many such signs made most of all rows.
+    """A chain that can be gone on with in one way is one row, however long it is. There was one for each prefix of a literal,
+    since ``++`` might follow at any of them: tokens of many such signs made most of all rows.
     """
     grammar = WALKER.compiler.compile(cd.grammars.CPP)
     text = "int main() { " + before + 6 * sign
