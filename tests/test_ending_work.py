@@ -70,6 +70,28 @@ def test_many_names_of_many_kinds_in_any_order(n: int, kinds: int) -> None:
     assert json.loads(text) == dict.fromkeys(properties, "") and len(text) == sum(map(len, properties)) + 6 * n + 1
 
 
+def test_what_is_not_known_to_end_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest of each rule at a place is looked at, and most are not known to end: a mask under a budget took 20 seconds."""
+    properties = {f"name_{i}": {"type": ["string", "null"], "maxLength": 10 + i % 5} for i in range(20)}
+    spec = cd.JsonSchema({"type": "object", "properties": properties, "required": list(properties)}, property_order="any")
+    rest, work, n_open = costs.Costs._rest, {}, 0
+
+    def counted(self: costs.Costs, dot: int) -> int:
+        nonlocal n_open
+        found = rest(self, dot)
+        n_open += found >= FAR
+        return found
+
+    monkeypatch.setattr(costs.Costs, "_rest", counted)
+    for each in (0, 500):
+        monkeypatch.setattr(costs, "_OPEN_WORK", each)
+        n_open = 0
+        grammar = cd.Compiler(VOCAB).compile(spec)
+        grammar.matcher().shortest_completion()
+        work[each] = grammar.counters()["work"]
+    assert n_open > 100 and work[500] - work[0] == 500 * n_open
+
+
 @pytest.mark.parametrize("n", [20, 60])
 @pytest.mark.parametrize(
     ("required", "found"), [((), b"}}}"), (("image", "name2"), b',"name2":{}}}}'), (("image", "name2", "name9"), None)]

@@ -30,8 +30,9 @@ from cdplugin.queries.measures import Budget, Measures, ShortestMatches, total
 _PLACE_BYTES, _RULE_BYTES = 150, 450  # measured: an entry of a table; a rule or a nonterminal with its lists
 
 # Units of work (Limits.max_step_work), measured, of what is done in Python: looking at what follows a nonterminal, at an item
-# there, at a lexeme of a lexer state, taking in one rule, and reading where one stands.
-_CLOSING_WORK, _ITEM_WORK, _LEXEME_WORK, _RULE_WORK, _PLACE_WORK = 1_500, 200, 80, 400, 40
+# there, at a lexeme of a lexer state, taking in one rule, reading where one stands, and the rest of a rule that is not known to
+# end.
+_CLOSING_WORK, _ITEM_WORK, _LEXEME_WORK, _RULE_WORK, _PLACE_WORK, _OPEN_WORK = 1_500, 200, 80, 400, 40, 500
 _ENDLESS = 1 << 61  # of a rule with a lexeme that nothing matches: more than others sum up to
 _SLACK = 8  # bytes by which what has to differ is longer than the shortest that there is
 _FEW_RULES = 50  # up to so many are taken in one by one
@@ -475,6 +476,8 @@ class Costs:
                 known = total((known, self._nonterminal(symbol, left) if symbol >= 0 else self._lexeme(-2 - symbol)))
                 if known < FAR:
                     rest[at] = known
+            if known >= FAR:  # it is not kept: something may end soon
+                self._arena.spend(_OPEN_WORK)
         return known
 
     # --- rows -----------------------------------------------------------------------------------------------------------------

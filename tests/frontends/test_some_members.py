@@ -53,12 +53,15 @@ EXACT = [
     {"type": "object", "patternProperties": {"^[12ab]$": {"const": 1}}, "additionalProperties": False, "minProperties": 3},
     none_of(*(some_name("1", name) for name in NAMES), {"required": ["a", "b"]}, {"properties": {"1": {"const": 1}}}),
     none_of(*({"properties": {name: {"const": 1}}} for name in NAMES[:3]), *({"required": [name, "5"]} for name in NAMES)),
+    # by its name a member meets a condition for good, even where a later one may have the same
+    none_of({"propertyNames": {"pattern": "^[a1]$"}}),
+    none_of({"propertyNames": {"pattern": "^[a1]$"}}, maxProperties=2, required=["1"]),
+    none_of({"propertyNames": {"pattern": "^[^a]"}}, patternProperties={"b": {"const": 1}}),
 ]
-# One condition on undeclared members: these may repeat, and once one meets it those that follow do so as well.
+# One condition on the values of undeclared members: these may repeat, and once one meets it those that follow do so as well.
 IN_SOME_ORDER = [
     none_of({"additionalProperties": {"const": 1}}),
     none_of({"additionalProperties": {"const": 1}}, maxProperties=2, required=["1"]),
-    none_of({"propertyNames": {"pattern": "^[a1]$"}}),
     none_of({"additionalProperties": {"const": 1}}, propertyNames={"pattern": "^[ab]{1,2}$"}),
 ]
 

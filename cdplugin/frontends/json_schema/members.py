@@ -53,7 +53,8 @@ class Further:
     """Names that are not declared: key, value, and the conditions that such a member meets.
 
     Two members of one ``group`` may have the same name, unless ``distinct`` takes the place of the key, and then the later one
-    counts: once a member has met a condition, those of its group that follow must meet it as well.
+    counts: once a member has met a condition of those in ``firm``, those of its group that follow must meet it as well. The
+    other ``marks`` are met by its name alone, which no later member undoes.
     """
 
     key: Symbol
@@ -61,6 +62,7 @@ class Further:
     marks: int
     group: int
     distinct: DistinctKey | None = None
+    firm: int = 0
 
 
 def are_several(
@@ -181,8 +183,8 @@ class Members(Bracketed[_Place]):
         after = len(self._entries) if self._ordered else seen
         for more in further:
             after_firm, left = firm, further
-            if more.marks and more.distinct is None:
-                after_firm = (*firm[: more.group], firm[more.group] | more.marks, *firm[more.group + 1 :])
+            if more.firm and more.distinct is None:
+                after_firm = (*firm[: more.group], firm[more.group] | more.firm, *firm[more.group + 1 :])
                 left = self._usable_further(productive, after_firm)
             if self._can_close(after, after_count, met | more.marks, usable, left):
                 following = (True, after, after_count, met | more.marks, after_firm)
@@ -287,7 +289,8 @@ class Members(Bracketed[_Place]):
         """The least number of members, besides the missing required ones, that meet all of ``unmet``; None: they cannot be met.
 
         Entries with equal marks are alike: as many of a kind are looked at as there are conditions. Of the further members of a
-        group, where names may repeat, the last one meets all that those before it met: one of them is as good as several.
+        group, where names may repeat, the last one meets all that those before it met but by their names: one of them is as
+        good as several, after any number of those that meet conditions by their names only.
         """
         kinds: dict[tuple[bool, frozenset[int]], int] = {}
         for i, values in usable.values.items():
@@ -298,7 +301,7 @@ class Members(Bracketed[_Place]):
         groups: dict[tuple[int, bool], set[int]] = {}
         for more in further:
             if more.marks & unmet:
-                groups.setdefault((more.group, more.distinct is not None), set()).add(more.marks & unmet)
+                groups.setdefault((more.group, more.distinct is not None or not more.firm), set()).add(more.marks & unmet)
         for (_, any_number), some in groups.items():
             kind = (False, _largest(some))
             kinds[kind] = min(kinds.get(kind, 0) + (unmet.bit_count() if any_number else 1), unmet.bit_count())

@@ -259,6 +259,7 @@ class Objects(Writing):
         layout, place, bare = self._inner.layout, self._shaper.place, self._bare_members
         further: list[Further] = []
         every = sum(_is_about_all(named, names) << k for k, (named, _) in enumerate(conditions))
+        by_name = sum(wanted.is_anything() << k for k, (_, wanted) in enumerate(conditions))
         apart = self._apart(conditions, open_)
         for group, (text, children) in enumerate(classes_of(names, parts, self._shaper.strings, self._shaper.share_no_text)):
             if open_:
@@ -281,7 +282,7 @@ class Objects(Writing):
                         key = self.ir.lexeme(lexeme, "key")
                         self._quoted[key] = STRING if name_text is None else name_text
                         self._signs.note_key(key, self._quoted[key], layout)
-                        further.append(Further(key, value, marks, group))
+                        further.append(Further(key, value, marks, group, firm=marks & ~by_name))
         return further
 
     def _few_of(self, more: Further) -> list[str]:
