@@ -210,6 +210,7 @@ def nullable(root: Expr, done: dict[Expr, bool] | None = None) -> bool:
     ``done`` keeps what was found out; an expression is its own key, as they are compared by identity.
     """
     done = {} if done is None else done
+    places: dict[Expr, int] = {}  # how many parts of a node are known to settle nothing
     stack = [root]
     while stack:
         node = stack[-1]
@@ -227,13 +228,18 @@ def nullable(root: Expr, done: dict[Expr, bool] | None = None) -> bool:
             value = unknown is None and done[node.args[0]] == (op == REPEAT_OP)
         elif op in (CAT_OP, AND_OP, ALT_OP):
             settles = op == ALT_OP  # the answer of a part that settles that of the whole
-            for part in node.args:
-                known = done.get(part)
+            first = places.get(node, 0)
+            if not first and any(done.get(part) is settles for part in node.args):
+                done[node] = settles
+                continue
+            for place in range(first, len(node.args)):
+                known = done.get(node.args[place])
                 if known is settles:
-                    value, unknown = settles, None
+                    value = settles
                     break
-                if known is None and unknown is None:
-                    unknown = part
+                if known is None:
+                    places[node], unknown = place, node.args[place]
+                    break
         if unknown is not None:
             stack.append(unknown)
             continue

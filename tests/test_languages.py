@@ -8,6 +8,7 @@ import random
 import pytest
 from engine_tools import seeds
 
+from cdplugin import expr
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import EMPTY, EPSILON, Expr, alt, both, byte_class, cat, complement, literals, repeat
 from cdplugin.languages import Languages
@@ -82,3 +83,30 @@ def test_what_takes_too_long_leaves_nothing_behind() -> None:
     assert taken > 0
     assert languages.matches(literals([b"ab"]), b"ab") and not languages.matches(literals([b"ab"]), b"a")
     assert languages.taken >= taken
+
+
+def test_which_expressions_match_the_empty_text() -> None:
+    """Against the kernels; each part of thousands is looked at a few times, not once for each that follows it."""
+
+    class Asked(dict):
+        times = 0
+
+        def get(self, *args: object) -> object:  # type: ignore[override]
+            self.times += 1
+            return super().get(*args)
+
+    rng = random.Random(5)
+    letter, languages = expr.byte_range(97, 98), Languages()
+    trees = [letter, expr.EPSILON, expr.repeat(letter), expr.repeat(letter, 2, 5)]
+    done: dict[expr.Expr, bool] = {}
+    for _ in range(400):
+        some = rng.sample(trees, rng.randint(2, 3))
+        made = rng.choice([expr.alt, expr.cat, expr.both])(*some) if rng.random() < 0.8 else expr.complement(some[0])
+        trees.append(made)
+        known = done if rng.random() < 0.5 else None
+        assert expr.nullable(made, known) == languages.matches(made, b"")
+    asked = Asked()
+    words = [expr.cat(expr.literals([b"word%d" % i]), expr.repeat(letter, 1)) for i in range(2_000)]
+    assert not expr.nullable(expr.both(*words), asked) and asked.times < 20_000
+    asked = Asked()
+    assert not expr.nullable(expr.Expr(expr.ALT_OP, tuple(words)), asked) and asked.times < 20_000
