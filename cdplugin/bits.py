@@ -6,6 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+_FEW_BITS = 24  # that are added to a row one by one
+
 
 def bit_flags(row: np.ndarray, size: int | None = None) -> np.ndarray:
     """The bits of a row of integers, lowest first, as bool[...]; ``size``: so many, False beyond the row.
@@ -31,6 +33,16 @@ def allow_only(row: np.ndarray, tokens: Iterable[int]) -> None:
     words[:] = 0
     for token in tokens:
         words[token >> 5] |= np.uint32(1 << (token & 31))
+
+
+def set_bits(row: np.ndarray, tokens: np.ndarray) -> None:
+    """Have a mask row (int32) allow some tokens, too."""
+    if len(tokens) < _FEW_BITS:
+        np.bitwise_or.at(row.view(np.uint32), tokens >> 5, np.uint32(1) << (tokens & 31).astype(np.uint32))
+        return
+    flags = np.zeros(32 * len(row), np.bool_)
+    flags[tokens] = True
+    row |= packed_bits(flags)
 
 
 def members(bits: int) -> list[int]:

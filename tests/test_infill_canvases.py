@@ -6,6 +6,7 @@ import itertools
 import random
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -224,7 +225,47 @@ def test_cursors_before_a_slot(names: cd.Infill, seed: int) -> None:
         assert len(found) == len(expected)
         assert all(after(filling) == cursor for cursor, filling in found)
         n_found += len(found)
+        with session._asking():
+            opened = canvas.opened(part, [b"(", b"#", b"x", b"y", b"if"])
+        assert all(after(filling) == cursor and set(filling) <= set(WORDS) for cursor, filling in opened)
+        assert len({cursor for cursor, _ in opened} - {0}) == len(opened)
     assert n_found > 10
+
+
+@pytest.mark.parametrize("seed", seeds(12, 1, 3))
+def test_known_texts_with_another_token_lead_to_the_end(names: cd.Infill, seed: int) -> None:
+    """Whatever texts of the places are tried, what is found is legal, and has a token for each slot."""
+    rng = random.Random(seed)
+    tables = names._tables
+    n_found = 0
+    for _ in range(300):
+        session = problem(names, rng)
+        parts = session._parts
+        places = [i for i, part in enumerate(parts) if part.slot and part.is_open]
+        part = rng.choice(places)
+        left = b"".join(part.text or rng.choice(WORDS) for part in parts[: part + 1])
+        with session._asking():
+            canvas = Canvas(tables, parts, session._padded)
+            for _ in range(3):
+                n_text = rng.randint(0, len(places))
+                canvas.recall([{i: rng.choice(WORDS) if n < n_text else b"" for n, i in enumerate(places)}])
+            assert [dict(guide) for guide in canvas.guides_by_part()] == [
+                dict(zip(places, guide, strict=True)) for guide in canvas.guides
+            ]
+            at = places.index(part)
+            cursor = tables.step(tables.start, left + canvas.places[at].text)
+            rest = canvas._guided(at + 1, cursor, rng.random() < 0.5) if cursor else None
+        if rest is None:
+            continue
+        n_found += 1
+        texts = iter(rest)
+        text = left + b"".join(next(texts) if some.is_open else some.text for some in parts[part + 1 :])
+        assert names.accepts(text)
+        n_text = next((i for i, filling in enumerate(rest) if not filling), len(rest))
+        assert set(rest[:n_text]) <= set(WORDS)
+        assert not any(rest[n_text:])
+        assert n_text == len(rest) or session._padded
+    assert n_found
 
 
 def test_where_tokens_lead_is_kept(names: cd.Infill, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,6 +351,31 @@ def test_masks_of_many_slots_try_few_texts(python: cd.Infill, seed: int, monkeyp
         n_own += int(row[ids[place] >> 5] >> (ids[place] & 31) & 1)
         assert session.set(place, ids[place])
     assert n_own > 5
+
+
+def test_most_masks_of_a_canvas_need_no_search(python: cd.Infill, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was known of the last mask proves most tokens. Before, in one of 48 masks no state was followed, and in one fewer
+    than seven tokens were undecided, 51 in most.
+    """
+    n_followed, counts = 0, []
+    follow = canvases._Beam._follow
+
+    def counted(self: canvases._Beam, *arguments: Any) -> Any:
+        nonlocal n_followed
+        n_followed += 1
+        return follow(self, *arguments)
+
+    monkeypatch.setattr(canvases._Beam, "_follow", counted)
+    for seed in range(2, 6):
+        ids, places = scattered(random.Random(seed))
+        session = python.canvas([MASK if i in places else token for i, token in enumerate(ids)], MASK)
+        assert session.completable()
+        for place in places[:12]:
+            n_followed = 0
+            session.mask(place)
+            counts.append((n_followed == 0, session.undecided < 7))
+            assert session.set(place, ids[place])
+    assert all(sum(some) > len(counts) // 4 for some in zip(*counts, strict=True))
 
 
 @pytest.mark.parametrize("seed", seeds(12, 1, 3))

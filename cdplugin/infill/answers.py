@@ -61,6 +61,8 @@ class Answers:
         self.proofs: Proofs | None = None
         """Of the last mask, where texts with its tokens are kept."""
         self._proof: tuple[list[Part], Witness | None] = ([], None)  # a text with slots that the matcher accepted, and of what
+        self.guides: list[dict[int, bytes]] = []
+        """Of the last mask of a canvas: legal texts, what open parts are filled with (:meth:`Canvas.recall`)."""
         self.work = 0
         """What lattices have cost: their nodes, more for large ones, whose rows are wider."""
 
@@ -410,6 +412,7 @@ class Answers:
         known, found = (parts, witness) if witness else self._proof
         if found:
             canvas.remember(known, found)
+        canvas.recall(self.guides)
         return canvas
 
     def proof_of(self, parts: Sequence[Part]) -> Witness | None:

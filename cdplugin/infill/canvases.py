@@ -24,9 +24,10 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from cdplugin.infill.openings import CLOSING_TOKENS
 from cdplugin.infill.parts import Part, laid_out
 from cdplugin.infill.witness import Witness, filling_of
 
@@ -38,7 +39,7 @@ _DECAY = 0.9  # what was chosen at a place counts by so much at the next one
 MOST_WORK, FEW_WORK = 1 << 27, 1 << 24  # units of work of all searches on a canvas: about a second, and a fraction of one
 _TOKEN_WORK, _WAY_WORK, _LED_WORK = 2, 500, 600
 """Of each token that is classed, each class, and each place that is passed as in a known text, besides what kernels count."""
-_MOST_GUIDES = 8  # known texts that are tried
+_MOST_GUIDES, _FEW_GUIDES = 8, 3  # known texts that are tried, and of those that are changed
 
 
 class _State(NamedTuple):
@@ -85,6 +86,9 @@ class Canvas:
         self._known: list[dict[int, list[bytes]]] = [{} for _ in self.places]
         self.guides: list[list[bytes]] = []
         """Texts of all places in legal texts that differ in a few parts from these."""
+        self._ends: dict[bool, tuple[int, int, list[tuple[bytes, list[bytes]]]]] = {}  # :meth:`_ends_of_guides`, and for what
+        self._vain: dict[tuple[int, int, bool], int] = {}  # by place and cursor: how many guides there had been
+        self._n_guides = 0  # that there were
         self.n_learned = 0
         """How many of them were found by searches."""
         self.is_exhausted = False
@@ -119,12 +123,26 @@ class Canvas:
                 self._known[at][cursor] = of_places[at:]
             cursor = self.tables.step(cursor, filling)
         self.guides.insert(0, of_places)
+        self._n_guides += 1
         if len(fillings) >= first:
             n_left = sum(i < first for i in self._open)
             until = self._open[n_left] + 1 if n_left < len(self._open) else len(self._parts)
             same = b"".join(parts[i].text + fillings[i] for i in range(first))
             changed = b"".join(part.text for part in self._parts[first:until])
             self._begun = of_places[:n_left], self.tables.step(self.tables.start, same + changed)
+
+    def recall(self, guides: Iterable[dict[int, bytes]]) -> None:
+        """Take in texts of other canvases of the same parts, of which more were open: what their parts were filled with."""
+        for guide in guides:
+            if all(i in guide for i in self._open):
+                of_places = [guide[i] for i in self._open]
+                if of_places not in self.guides and len(self.guides) < _MOST_GUIDES:
+                    self.guides.append(of_places)
+                    self._n_guides += 1
+
+    def guides_by_part(self) -> list[dict[int, bytes]]:
+        """The guides, for :meth:`recall`."""
+        return [dict(zip(self._open, guide, strict=True)) for guide in self.guides]
 
     def witness(self, most: int) -> Witness | None:
         """A text that the parts can become; None if none was found when ``most`` states had been followed."""
@@ -137,19 +155,87 @@ class Canvas:
         self.is_exhausted = rest is None and self._is_followed and all(place.is_slot for place in self.places)
         if rest is None:
             return None
+        return self.as_witness(left + rest, self._parts)
+
+    def as_witness(self, texts: list[bytes], parts: Sequence[Part]) -> Witness | None:
+        """Texts of the places by part, of which there may be more, behind the first end token; None if one is that of one."""
         ids, _ = self.tables.vocab.token_of
         ends = self.tables.vocab.eos_token_ids
-        out: Witness = [None] * len(self._parts)
-        for i, place, text in zip(self._open, self.places, left + rest, strict=True):
+        is_behind = [False] * len(self._parts) + [part.is_open for part in parts[len(self._parts) :]]
+        out: Witness = [ends[0] if is_open else None for is_open in is_behind]
+        for i, place, text in zip(self._open, self.places, texts, strict=True):
             out[i] = (ids[text] if text else ends[0]) if place.is_slot else text
             if place.is_slot and text and out[i] in ends:  # an end token that is spelled as this one
                 return None
         return out
 
     def behind(self, part: int, cursor: int, most: int) -> list[bytes] | None:
-        """Texts of the places behind an open part, from the cursor at its end; None if none were found."""
+        """Texts of the places behind an open part, from the cursor at its end; None if none were found. ``most``: with 0, only
+        known texts are tried.
+        """
         at = self._open.index(part)
-        return self._search(at + 1, self.tables.step(cursor, self.places[at].text), most)
+        after = self.tables.step(cursor, self.places[at].text)
+        if not after or not self.tables.has_families:
+            return self._search(at + 1, after, most)
+        found = self._guided(at + 1, after, False)
+        if found is None and most:
+            found = self._guided(at + 1, after, True)
+        return self._search(at + 1, after, most) if found is None and most else found
+
+    def _guided(self, at: int, cursor: int, is_changed: bool) -> list[bytes] | None:
+        """The texts of the places from one on, from the cursor before it, if they are known or as in a guide.
+        ``is_changed``: as in one that is changed in a place.
+        """
+        found = self.rest_from(at, cursor)
+        if found is not None or self._vain.get((at, cursor, is_changed)) == self._n_guides:
+            return found
+        for text, rest in self._ends_of_guides(at, is_changed):
+            end = self.tables.step(cursor, text)
+            if end and self.tables.accepts_at(end):
+                self._known[at][cursor] = rest
+                if is_changed and at and self.guides:
+                    self._learn([*self.guides[0][:at], *rest])
+                return rest
+        self._vain[at, cursor, is_changed] = self._n_guides
+        return None
+
+    def _ends_of_guides(self, at: int, are_changed: bool) -> list[tuple[bytes, list[bytes]]]:
+        """What the guides have from a place on, each once: the text, and what the places are filled with. ``are_changed``: with
+        another text in the first or the second of these places: what a guide has in the one before, or what ends a string or a
+        comment.
+        """
+        known = self._ends.get(are_changed)
+        if known is None or known[:2] != (at, self._n_guides):
+            rests = [guide[at:] for guide in self.guides]
+            if are_changed:
+                closings = list(dict.fromkeys([*(guide[at - 1] for guide in self.guides[:_FEW_GUIDES] if at), *CLOSING_TOKENS]))
+                few = list(dict.fromkeys(map(tuple, rests)))[:_FEW_GUIDES]
+                rests = [
+                    [*rest[:i], closing, *rest[i + 1 :]]
+                    for i in range(min(2, len(self.places) - at))
+                    for rest in few
+                    for closing in closings
+                ]
+            found = {self._text_from(at, rest): rest for rest in reversed(rests) if self._may_be(at, rest)}
+            known = self._ends[are_changed] = at, self._n_guides, list(found.items())[::-1]
+        return known[2]
+
+    def _text_from(self, at: int, texts: Sequence[bytes]) -> bytes:
+        """The text of some places from one on, and what is behind each of them."""
+        return b"".join(text + place.text for text, place in zip(texts, self.places[at:], strict=False))
+
+    def _are_filled(self, at: int, texts: Sequence[bytes]) -> bool:
+        """Whether texts of places from one on have a token for each slot."""
+        ids, _ = self.tables.vocab.token_of
+        ends = self.tables.vocab.eos_token_ids
+        tokens = [ids.get(text, -1) for text, place in zip(texts, self.places[at:], strict=False) if place.is_slot]
+        return all(token >= 0 and token not in ends for token in tokens)
+
+    def _may_be(self, at: int, rest: Sequence[bytes]) -> bool:
+        """Whether all slots from a place on have a token each, or none from where the text may end."""
+        ended = next((i for i, place in enumerate(self.places[at:]) if place.is_slot and not rest[i]), len(rest))
+        may_end = ended == len(rest) or (self.places[at + ended].may_end and not any(rest[ended:]))
+        return may_end and self._are_filled(at, rest[:ended])
 
     def before(self, part: int, most: int) -> list[tuple[int, list[bytes]]]:
         """Cursors before an open part, each with texts of the places left of it that lead there."""
@@ -158,6 +244,29 @@ class Canvas:
         beam = _Beam(self, 0, last, cursor)
         beam.run(most)
         return [(state.cursor, beam.texts(state)) for state in beam.reached]
+
+    def opened(self, part: int, openings: Iterable[bytes]) -> list[tuple[int, list[bytes]]]:
+        """:meth:`before` an open part, as known texts go on, but that one of the two places before it has another text."""
+        last = self._open.index(part)
+        start = self.tables.step(self.tables.start, laid_out(self._parts)[0])
+        found: dict[int, list[bytes]] = {}
+        seen: set[tuple[int, int, bytes]] = set()
+        for guide in self.guides:
+            cursor = start
+            for at in range(last):
+                others = guide[at + 1 : last]
+                if at >= last - 2 and self._are_filled(at + 1, others):
+                    behind = self.places[at].text + self._text_from(at + 1, others)
+                    for text in openings if (at, cursor, behind) not in seen else ():
+                        after = self.tables.step(cursor, text + behind) if self._are_filled(at, [text]) else 0
+                        if after:
+                            found.setdefault(after, [*guide[:at], text, *others])
+                    seen.add((at, cursor, behind))
+                if not cursor or not self._are_filled(at, guide[at : at + 1]):
+                    break
+                cursor = self.tables.step(cursor, guide[at] + self.places[at].text)
+        found.pop(0, None)
+        return list(found.items())
 
     def _search(self, first: int, cursor: int, most: int) -> list[bytes] | None:
         """The texts of the places from one on, from the cursor before it, by following at most so many states."""
@@ -203,7 +312,16 @@ class Canvas:
         if guide in self.guides:
             return
         self.guides[1:] = [guide, *self.guides[1 : _MOST_GUIDES - 1]]
+        self._n_guides += 1
         self.n_learned += 1
+
+    def prefer(self, guide: list[bytes]) -> None:
+        """Take in a legal text by which much was found, before others but for that of :meth:`remember`."""
+        if guide == self.guides[0]:
+            return
+        others = [other for other in self.guides[1:] if other != guide]
+        self._n_guides += len(others) == len(self.guides) - 1
+        self.guides[1:] = [guide, *others[: _MOST_GUIDES - 2]]
 
     def ways(self, at: int, cursor: int) -> list[tuple[bytes, int, int]]:
         """What a place may be filled with: for each cursor that this leads to, the text of one token before it, and how many

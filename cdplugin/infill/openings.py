@@ -34,6 +34,13 @@ _OPENINGS = (
     b";",
     b"",
 )
+OPENING_TOKENS = (
+    *(b"#", b' "', b" '", b'("', b"('", b'="', b"='", b',"', b'["', b"['", b'{"', b'"', b"'", b'"""', b"'''", b' """', b" //"),
+    *(b"/*", b" /*", b"//", b" #", b"\n", b"\n#", b"(", b" ", b"\xc3", b"\xe2", b"\xf0"),
+)
+"""Tokens that begin a string, a comment or a character before a slot."""
+CLOSING_TOKENS = (b"*/", b" */", b"*/\n", b'"""', b"'''", b'"', b"'", b"\n", b")", b")\n", b'")', b"')", b"\x80", b"\x80\x80")
+"""Tokens that end one behind a slot."""
 _BETWEEN = ((b"",), (b"", b" "))  # head and opening; and where the opening begins with a letter
 _MOST_HEADS = 16
 _FEWEST_OPENINGS = 2  # that are tried behind all heads before others are

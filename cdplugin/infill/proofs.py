@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cdplugin.bits import bit_flags, bit_members, packed_bits
+from cdplugin.bits import bit_flags, bit_members, set_bits
 from cdplugin.errors import LimitExceeded
 from cdplugin.infill.parts import FEW_PLACES, Part, laid_out, with_gaps, with_token
-from cdplugin.infill.rests import MOST_ELEMENTS, Element
+from cdplugin.infill.rests import MOST_ELEMENTS
 from cdplugin.infill.search import Search, SearchGivenUp
+from cdplugin.infill.slot_proofs import MOST_WORK, STATES_OF_A_CLASS, Class, Proof, SlotProofs
 from cdplugin.infill.witness import Witness, by_part, by_place
 from cdplugin.queries.successors import successors
 
@@ -35,10 +36,6 @@ FEW_CLASSES = 8  # in doubt
 MOST_TRIES = 100_000  # texts that are tried, for one mask
 MOST_WORK_OF_MASK = 1 << 18  # of the lattices for the tokens of a mask that are in doubt
 _MOST_ASKED = 16  # tokens in slots
-_MOST_WORK_OF_CANVAS = 1 << 25  # units, of going from slot to slot: half a second or so
-_STATES_OF_A_CLASS, _STATES_BEFORE = 8, 16  # that are followed so: behind a slot, and before it
-_MOST_BEFORE, _MOST_SPREADS_BEFORE = 128, 8  # cursors before a slot that are compared, and at which classes are proven
-_SAMPLE, _MOST_ALIKE = 16, 2  # tokens by which they are compared, and those at which the same ones may come
 _MOST_SPREADS = 4  # at one cursor
 _FEW_WIDE_CLASSES = 64  # in a string
 _MOST_OPENINGS = 12  # behind texts that ended gaps, for a few tokens
@@ -49,10 +46,7 @@ _MOST_HEAD = 24  # bytes of a filling that may come before an opening
 _MOST_CURSORS = 32  # behind gaps that are filled, that are looked at for one mask
 _MOST_VAIN = 8  # of these, from which no text is found
 _FEW_NUMBERS = 1 << 15
-_FEW_BITS = 24  # tokens that are added to a row one by one
-
-Class = tuple[int, np.ndarray]
-"""A cursor, and the tokens that lead to it."""
+_FEW_OF_CANVAS = 48  # tokens in doubt on a canvas: a lattice of it takes longer than they are worth
 
 
 class Proofs:
@@ -82,27 +76,29 @@ class Proofs:
         self._before, self._elements, self._at = laid_out(parts, answers.padded, hole)
         self._has_slots = any(part.slot for part in parts if part.is_open)
         self._serves = len(self._elements) <= MOST_ELEMENTS
-        self._tail = (
-            rests.tail([(None, self._elements[self._at][1]), *self._elements[self._at + 1 :]]) if self._serves else None
-        )
         # where rules are made on demand, what slots do to the lattices takes seconds to find, so they are hardly asked
         self._is_brief = self._has_slots and is_followed
         self._n_asked, self._most_asked = 0, _MOST_ASKED if self._is_brief else len(row) * 32
         self._canvas: Canvas | None = None
         if self._is_brief and witness is not None and parts[hole].slot:
             self._canvas = answers.canvas(parts, witness)
-            self._canvas.grant(_MOST_WORK_OF_CANVAS)
+            self._canvas.grant(MOST_WORK)
             self._most_asked = 0
-        self._most_states = _STATES_OF_A_CLASS
+        self._tail = (
+            rests.tail([(None, self._elements[self._at][1]), *self._elements[self._at + 1 :]])
+            if self._serves and self._canvas is None
+            else None
+        )
+        self._most_states = STATES_OF_A_CLASS
         self._found: list[bytes] | None = None
         """What the open places were last filled with."""
         self._known = answers.kept_fillings(parts)
         self._narrow: list[int] = []  # cursors before the place at which few tokens may come
         self._witness = witness
         self._left: list[bytes] = []  # what the places left of the hole are filled with
-        self._texts: list[tuple[np.ndarray, tuple[list[bytes], list[bytes]] | Witness]] = []
-        """Of slots where rules are made on demand: tokens, and what the places left of the hole, and those from it on, were
-        filled with when they were proven."""
+        self._texts: list[Proof] = []
+        """Of slots that are followed: tokens, and what the places left of the hole, and those from it on, were filled with when
+        they were proven; of a canvas, slot by slot."""
 
     def decide(self) -> int:
         """Decide the tokens; returns how many are left out because the search for a filling was given up."""
@@ -110,13 +106,17 @@ class Proofs:
         if self._witness is not None and self._parts[self._hole].slot:
             token = self._witness[self._hole]
             if isinstance(token, int) and token not in self._answers.eos:
-                self._allow(np.array([token]))
-        with self._rests.trying(MOST_TRIES):
-            cursor = self._tables.step(self._tables.start, self._before)
-            if self._at == 0:
-                return self._decide_classes(cursor, search)
-            with self._rests.apart():
-                return self._decide_one_by_one(cursor, search)
+                set_bits(self._row, np.array([token]))
+        try:
+            with self._rests.trying(MOST_TRIES):
+                cursor = self._tables.step(self._tables.start, self._before)
+                if self._at == 0:
+                    return self._decide_classes(cursor, search)
+                with self._rests.apart():
+                    return self._decide_one_by_one(cursor, search)
+        finally:
+            if self._canvas is not None and self._tables.has_families:
+                self._answers.guides = self._canvas.guides_by_part()
 
     def _begin(self, start: int) -> None:
         """Learn from a completion. ``start``: the cursor before the first open place."""
@@ -186,7 +186,7 @@ class Proofs:
                         if self._is_completed(int(tokens[0]), search):
                             if self._is_brief and self._texts:
                                 self._texts.append((tokens, self._texts[-1][1]))  # they have the same future
-                            self._allow(tokens)
+                            set_bits(self._row, tokens)
                         elif not is_ruled:
                             is_ruled = True
                             queue.pop()
@@ -210,7 +210,7 @@ class Proofs:
         A string or a comment that is opened before the place, and ended in it, takes nearly all tokens: such fillings are tried
         first. Of what they leave, few tokens may begin there at all; then a lattice is asked.
         """
-        doubtful = bit_members(~self._row & self._tables.texts_row)
+        doubtful = bit_members(~self._row & self._in_characters())
         if not self._has_slots:
             last = self._elements[self._at - 1][1][-1:]
             doubtful = doubtful[self._answers.may_begin(last)[self._tables.first_bytes[doubtful]]]
@@ -229,7 +229,7 @@ class Proofs:
                 if before > _FEW_TOKENS:
                     doubtful = self._open_for_some(start, doubtful)
             if self._canvas is not None:
-                doubtful = self._spread_before(self._canvas, seen, doubtful)
+                doubtful = SlotProofs(self._tables, self._canvas, self._hole, self._row, self._texts).decide(doubtful)
             elif len(doubtful) > _FEW_TOKENS or (len(doubtful) and self._has_slots):
                 self._begin(start)
                 if self._witness is not None and self._found is None:
@@ -256,17 +256,28 @@ class Proofs:
                 except SearchGivenUp:
                     undecided += 1
                 if is_legal:
-                    self._allow(np.array([token]))
+                    set_bits(self._row, np.array([token]))
                     if self._found:
                         self._openings.learn(self._found[0])
                 elif not is_ruled and len(doubtful):
                     is_ruled = True
                     doubtful = self._possible(doubtful)
-            if len(doubtful) and self._is_brief:  # last, so that a limit that is crossed there costs nothing else
+            few = _FEW_OF_CANVAS if self._canvas is not None else 0
+            if len(doubtful) > few and self._is_brief:  # last, so that a limit that is crossed there costs nothing else
                 doubtful = self._possible(doubtful, by_first=True)
         except LimitExceeded:
-            pass
+            doubtful = doubtful[~bit_flags(self._row)[doubtful]]
         return undecided + len(doubtful)
+
+    def _in_characters(self) -> np.ndarray:
+        """The mask row of the text tokens that cut no character in two beside what is given."""
+        if not self._elements:
+            return self._tables.texts_row
+        before = self._elements[self._at - 1][1] if self._at else self._before
+        is_slot = self._parts[self._hole].slot
+        after = self._elements[self._at][1] if is_slot else b""
+        is_last = is_slot and self._at == len(self._elements) - 1
+        return self._tables.characters.possible(before, after, self._at == 0, is_last)
 
     def _next_of(self, doubtful: np.ndarray) -> int:
         """The token in doubt to ask a lattice about: one that what is known of the place does not take, so that another filling
@@ -296,64 +307,8 @@ class Proofs:
             doubtful = self._spread_at(cursor, seen, doubtful, _FEW_WIDE_CLASSES)
         if len(doubtful) == before:
             self._narrow.append(cursor)
-            self._allow(self._tokens_of(fillings[self._at]))
+            set_bits(self._row, self._tokens_of(fillings[self._at]))
         return doubtful
-
-    def _spread_before(self, canvas: Canvas, seen: Counter[int], doubtful: np.ndarray) -> np.ndarray:
-        """Prove classes at cursors before a slot that its places on the left may lead to; returns the tokens in doubt then.
-
-        Known texts are tried first: at the cursor of the known text, then each time at that at which most tokens of a sample
-        are proven by one, or else may come: inside a string or a comment that a place on the left opens, nearly all. Of those
-        at which the same ones are, few are looked at. Then these cursors are searched from, those first at which most tokens
-        may come, since they have few classes. What that teaches is tried once more.
-        """
-        found = canvas.before(self._hole, _STATES_BEFORE)[:_MOST_BEFORE]
-        best = 0 if found else -1
-        for _ in range(2):
-            n_guides = canvas.n_learned
-            chosen: list[tuple[int, list[bytes]]] = []
-            alike: Counter[tuple[bytes, bytes]] = Counter()
-            self._most_states = 0
-            while best >= 0 and len(chosen) < _MOST_SPREADS_BEFORE:
-                cursor, left = found.pop(best)
-                self._left = _by_element(left, self._elements[: self._at])
-                chosen.append((cursor, self._left))
-                doubtful = self._spread_at(cursor, seen, doubtful)
-                best = self._best_of(found, doubtful, alike, canvas)
-            self._most_states = _STATES_OF_A_CLASS
-            sizes = {cursor: self._n_taken(cursor, doubtful) for cursor, _ in chosen}
-            for cursor, self._left in sorted(chosen, key=lambda one: -sizes[one[0]]):
-                doubtful = self._spread_at(cursor, seen, doubtful)
-            if canvas.n_learned == n_guides:
-                break
-            best = self._best_of(found, doubtful, Counter(), canvas)
-        return doubtful
-
-    def _best_of(
-        self,
-        found: list[tuple[int, list[bytes]]],
-        doubtful: np.ndarray,
-        alike: Counter[tuple[bytes, bytes]],
-        canvas: Canvas,
-    ) -> int:
-        """Which of some cursors before a slot to look at next; -1 for none. ``alike``: how many of a kind were."""
-        if not canvas.may_search:
-            return -1
-        sample = [self._tables.vocab.tokens[token] or b"" for token in doubtful[:: len(doubtful) // _SAMPLE + 1].tolist()]
-        best, most, kind_of_best = -1, (0, 0), (b"", b"")
-        for i, (cursor, _) in enumerate(found):
-            kind = proven, may = self._taken_of(sample, cursor, canvas)
-            size = sum(proven), sum(may)
-            if size > most and alike[kind] < _MOST_ALIKE:
-                best, most, kind_of_best = i, size, kind
-        alike[kind_of_best] += 1
-        return best
-
-    def _taken_of(self, sample: list[bytes], cursor: int, canvas: Canvas) -> tuple[bytes, bytes]:
-        """Of a sample's tokens at a cursor before a slot: whether a known text proves each, and whether each may come there."""
-        ends = [self._tables.step(cursor, text) for text in sample]
-        proven = {end: end != 0 and canvas.behind(self._hole, end, 0) is not None for end in set(ends)}
-        return bytes(proven[end] for end in ends), bytes(end != 0 for end in ends)
 
     def _tokens_of(self, filling: bytes) -> np.ndarray:
         """The tokens that what the place was filled with begins with."""
@@ -401,9 +356,9 @@ class Proofs:
 
     def _open_for_some(self, start: int, doubtful: np.ndarray) -> np.ndarray:
         """Decide a few tokens, each by itself, after such fillings; returns those that are still in doubt."""
-        left = doubtful.tolist()
-        if self._tail is None or self._has_slots or len(left) > _FEW_TOKENS:
+        if self._tail is None or self._has_slots or len(doubtful) > _FEW_TOKENS:
             return doubtful
+        left = doubtful.tolist()
         texts = self._tables.vocab.tokens
         for cursor, _ in self._opened(start, _MOST_OPENINGS):
             if not left:
@@ -412,7 +367,7 @@ class Proofs:
                 after = self._tables.step(cursor, texts[token])
                 if after and self._rests.find_closed(after, self._tail) is not None:
                     left.remove(token)
-                    self._allow(np.array([token]))
+                    set_bits(self._row, np.array([token]))
         return np.array(left, np.int64)
 
     def _spread_at(self, cursor: int, seen: Counter[int], doubtful: np.ndarray, most_classes: int = sys.maxsize) -> np.ndarray:
@@ -433,7 +388,7 @@ class Proofs:
             if rest is not None and self._is_brief:
                 self._texts.append((doubtful[numbers == number], (self._left, rest)))
         is_taken = taken[numbers]
-        self._allow(doubtful[is_taken])
+        set_bits(self._row, doubtful[is_taken])
         return doubtful[~is_taken]
 
     def _rule_out(self, *lists: list[Class]) -> None:
@@ -464,7 +419,7 @@ class Proofs:
             return False
         if self._is_brief:
             self._texts.append((tokens, (self._left, rest)))
-        self._allow(tokens)
+        set_bits(self._row, tokens)
         return True
 
     def _rest_behind(self, cursor: int) -> list[bytes] | None:
@@ -472,8 +427,7 @@ class Proofs:
         completion is known from the cursor after the token.
         """
         if self._canvas is not None:
-            texts = self._canvas.behind(self._hole, cursor, self._most_states)
-            return None if texts is None else _by_element(texts, self._elements[self._at + 1 :])
+            return self._canvas.behind(self._hole, cursor, self._most_states)
         if not self._is_proven(cursor):
             return None
         if not self._is_brief or self._tail is None:
@@ -488,6 +442,8 @@ class Proofs:
             if isinstance(found, tuple):
                 left, rest = found
                 text = [self._tables.vocab.tokens[token] or b""] if self._parts[self._hole].slot else []
+                if self._canvas is not None:
+                    return self._canvas.as_witness([*left, *text, *rest], self._whole)
                 return by_part(self._tables, self._whole, self._elements, [*left, *text, *rest])
             ends = self._tables.vocab.eos_token_ids
             return [*found, *(ends[0] if part.is_open else None for part in self._whole[len(found) :])]
@@ -514,23 +470,3 @@ class Proofs:
             self._rests.learn(found)
             self._found = found
         return True
-
-    def _allow(self, tokens: np.ndarray) -> None:
-        """Add tokens to the row."""
-        if len(tokens) < _FEW_BITS:
-            np.bitwise_or.at(self._row.view(np.uint32), tokens >> 5, np.uint32(1) << (tokens & 31).astype(np.uint32))
-            return
-        flags = np.zeros(32 * len(self._row), np.bool_)
-        flags[tokens] = True
-        self._row |= packed_bits(flags)
-
-
-def _by_element(texts: Sequence[bytes], elements: Sequence[Element]) -> list[bytes]:
-    """The texts of places as those of elements: slots side by side are one."""
-    found = []
-    at = 0
-    for count, _ in elements:
-        width = 1 if count is None else count if count >= 0 else -1 - count
-        found.append(b"".join(texts[at : at + width]))
-        at += width
-    return found

@@ -10,7 +10,7 @@ import functools
 import threading
 import weakref
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from cdplugin.engine.blocks import address_of
 from cdplugin.engine.expander import Expander
 from cdplugin.errors import CdpluginError, LimitExceeded, UnsupportedError
 from cdplugin.infill.chains import chains, near_first, next_of
+from cdplugin.infill.characters import Characters
 from cdplugin.infill.going_on import goes_on
 from cdplugin.infill.openings import Openings
 from cdplugin.infill.parts import MOST_CLASSES, records_of
@@ -50,6 +51,8 @@ _TOKENS_AT_ONCE = 4096
 _STEP_WORK, _BYTE_WORK = 50, 5  # units of work of a text that is followed, and of each of its bytes, besides what kernels count
 _OWED_WORK = 2000  # that is counted together
 _MOST_STEPS, _LONG_STEP = 1 << 14, 64  # steps that are kept, and bytes from which on they are not
+_MOST_CLASSED = 32  # cursors whose tokens are kept by classes, half a megabyte each
+_FEW_NUMBERS = 1 << 15
 PREFERRED_BYTES = np.argsort(
     np.array(
         [
@@ -63,6 +66,16 @@ PREFERRED_BYTES = np.argsort(
 _FEWEST_OF_WORD = 3  # bytes
 _STEP_BYTES = 256  # of a step that is kept, about
 _MOST_TOKEN_SUCCESSORS, _SUCCESSOR_BYTES = 1 << 15, 192  # that are kept of all cursors, and of one, about
+
+
+class Classes(NamedTuple):
+    """The tokens that may come at a cursor by their futures: ``tokens[heads[i] : heads[i + 1]]`` (int32, ascending) lead to
+    ``cursors[i]``.
+    """
+
+    cursors: list[int]
+    tokens: np.ndarray
+    heads: np.ndarray
 
 
 class InfillGrammar:
@@ -125,6 +138,7 @@ class InfillGrammar:
             + self.endings.nbytes
             + _STEP_BYTES * len(self._steps)
             + _SUCCESSOR_BYTES * self._n_token_successors
+            + sum(classes.tokens.nbytes for classes in self._classes.values())
             + sum(w.nbytes_at_rest for w in self._works)
         )
 
@@ -196,7 +210,7 @@ class InfillGrammar:
         self._owed = 0
         self._brief_for: tuple[int, bool] | None = None
         self.may_begin: dict[bytes, np.ndarray] = {}  # :meth:`cdplugin.infill.answers.Answers.may_begin`
-        for name in ("least_bytes", "are_words", "_measures"):
+        for name in ("least_bytes", "are_words", "_measures", "characters"):
             self.__dict__.pop(name, None)
         self.endings = Endings(self.arena)
         self._forget_rests()
@@ -206,6 +220,7 @@ class InfillGrammar:
         self.openings = Openings(self.rests)
         self._token_successors: dict[int, list[tuple[bytes, int, int]]] = {}
         self._n_token_successors = 0
+        self._classes: dict[int, Classes] = {}  # :meth:`classes_at`, the last ones that were asked for
 
     @property
     def loose(self) -> Workspace:
@@ -245,6 +260,11 @@ class InfillGrammar:
         flags[self.arena.tables[layout.TRIE_LISTED]] = True
         flags[list(self.vocab.eos_token_ids)] = False
         return np.packbits(flags, bitorder="little").view(np.int32)
+
+    @functools.cached_property
+    def characters(self) -> Characters:
+        """What UTF-8 says of tokens beside given text."""
+        return Characters(self)
 
     @functools.cached_property
     def first_bytes(self) -> np.ndarray:
@@ -505,6 +525,25 @@ class InfillGrammar:
             self._token_successors.clear()
             self._n_token_successors = len(known)
         self._token_successors[cursor] = known
+        return known
+
+    def classes_at(self, cursor: int) -> Classes:
+        """The text tokens that may come at a cursor, by the cursors that they lead to; of cursors that come again, as in all
+        masks of a canvas, they are kept.
+        """
+        known = self._classes.pop(cursor, None)
+        if known is None:
+            row = self.mask_at(cursor)
+            leave_out(row, self.vocab.eos_token_ids)
+            cursors, numbers = successors(self.arena, cursor, row)
+            if len(cursors) < _FEW_NUMBERS:
+                numbers = numbers.astype(np.int16)  # sorted by digits, in half the time
+            order = np.argsort(numbers, kind="stable")
+            heads = np.searchsorted(numbers[order], np.arange(len(cursors) + 1))
+            known = Classes(cursors, order[heads[0] :].astype(np.int32), heads - heads[0])
+            while len(self._classes) >= _MOST_CLASSED:
+                del self._classes[next(iter(self._classes))]
+        self._classes[cursor] = known
         return known
 
     # --- the lattice's tables -----------------------------------------------------------------------------------------------
