@@ -108,7 +108,7 @@ def test_maskbench() -> None:
 
 
 def test_formatron_s_tasks() -> None:
-    run = record("2026-11-27-formatron-three-peers")
+    run = record("2026-11-27-formatron-929c02d")
     for label, task in (("JSON Schema", "json_schema"), ("JSON grammar", "json_grammar"), ("GeoQuery", "geoquery")):
         cells = row(label)
         for i, kind in enumerate(("1", "unseen", "warm")):
