@@ -89,7 +89,8 @@ def test_what_is_not_known_to_end_is_counted(monkeypatch: pytest.MonkeyPatch) ->
         grammar = cd.Compiler(VOCAB).compile(spec)
         grammar.matcher().shortest_completion()
         work[each] = grammar.counters()["work"]
-    assert n_open > 100 and work[500] - work[0] == 500 * n_open
+    # what is learned of each other's lexemes changes the rest by a little
+    assert n_open > 100 and abs((work[500] - work[0]) / (500 * n_open) - 1) < 0.01
 
 
 @pytest.mark.parametrize("n", [20, 60])

@@ -22,7 +22,7 @@ from cdplugin.kernels.regex.programs import CONSTANT, KEEP
 from cdplugin.kernels.store import layout
 
 _MOST_LEVELS = 80  # bytes of a text up to which values are counted
-_MOST_STATES, _LEAST_STATES, _STATES_IN_ALL = 300, 24, 6_000  # derivatives for that: of a lexeme, and of all that a grammar has
+_MOST_STATES, _LEAST_STATES, _STATES_IN_ALL = 300, 24, 12_000  # derivatives for that: of a lexeme, of all in a grammar
 _ID_SHIFT = 32
 _VALUE_BYTES, _NODE_BYTES, _EDGE_BYTES = 700, 120, 150
 """A value or a place, a node of an expression, an edge or a node of a tree of texts, with what is known of them."""

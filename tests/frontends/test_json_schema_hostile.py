@@ -546,3 +546,26 @@ def test_what_multiplies_is_located() -> None:
     with pytest.raises(LimitExceeded, match="takes too much work: expected at most 66666 steps") as caught:
         compile_schema(schema)
     assert caught.value.location.startswith("/properties/p")
+
+
+def test_names_of_forty_kinds_are_counted_in_full() -> None:
+    """Each of 38 lexemes of names takes some 250 derivatives until enough of its texts are counted: with half of them, the
+    schema was refused, as one where few values may be left.
+    """
+
+    def some_name(pattern: str) -> dict[str, Any]:
+        return {"not": {"propertyNames": {"not": {"pattern": pattern}}}}
+
+    def one(*schemas: dict[str, Any]) -> dict[str, Any]:
+        return {"allOf": [*schemas, {"$ref": "#/definitions/digits"}, {"maxProperties": 1}]}
+
+    pairs = {"propertyNames": {"pattern": r"^(\w\d)+$"}}
+    four, six, eight = some_name("a4b"), some_name("(^[^4]*$)|6"), some_name("(^[^6]*$)|8")
+    below = {"6": one(four, pairs), "8": one(six, pairs)}
+    schema = one(four, six, eight, {"propertyNames": {"pattern": r"^(\w\w\d)+$"}}) | {"type": "object"}
+    schema["definitions"] = {"digits": {"patternProperties": below}}
+    vocab = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"</s>"], eos_token_ids=256)
+    grammar = cd.Compiler(vocab).compile(cd.JsonSchema(schema))
+    for text, expected in ((b'{"aa6aa4bb8":{"a4b6":{"a4b4":{}}}}', True), (b'{"aa6aa4bb8":{"a4b4":{}}}', False)):
+        matcher = grammar.matcher()
+        assert (matcher.accept_tokens(list(text)) == len(text) and matcher.is_accepting()) == expected
