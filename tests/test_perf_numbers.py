@@ -192,7 +192,7 @@ def test_other_headlines() -> None:
     )
     for kind in ("without", "with"):
         assert f"{record('2026-11-25-ahead')[kind]['grammars']['p50']:,}" in TEXT
-    counts = record("2026-11-23-maskbench-any")["counts"]
+    counts = record("2026-11-27-maskbench-any")["counts"]
     assert f"{counts['pass']:,}; {counts['refused']} refused" in TEXT
     carried = [start["seconds"] for start in record("2026-11-22-carried-start")["starts"]]
     assert f"{max(carried[:3])} s; {max(carried[3:])} s" in TEXT
