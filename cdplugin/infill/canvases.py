@@ -265,7 +265,6 @@ class Canvas:
                 if not cursor or not self._are_filled(at, guide[at : at + 1]):
                     break
                 cursor = self.tables.step(cursor, guide[at] + self.places[at].text)
-        found.pop(0, None)
         return list(found.items())
 
     def _search(self, first: int, cursor: int, most: int) -> list[bytes] | None:

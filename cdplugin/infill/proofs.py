@@ -25,8 +25,9 @@ from cdplugin.infill.parts import FEW_PLACES, Part, laid_out, with_gaps, with_to
 from cdplugin.infill.rests import MOST_ELEMENTS
 from cdplugin.infill.search import Search, SearchGivenUp
 from cdplugin.infill.slot_proofs import MOST_WORK, STATES_OF_A_CLASS, Class, Proof, SlotProofs
+from cdplugin.infill.token_classes import classes_of
 from cdplugin.infill.witness import Witness, by_part, by_place
-from cdplugin.queries.successors import successors
+from cdplugin.queries.successors import leave_out, successors
 
 if TYPE_CHECKING:
     from cdplugin.infill.answers import Answers
@@ -45,7 +46,6 @@ _MOST_ASKED_AHEAD = 2  # tokens, before what a place leaves open that takes few 
 _MOST_HEAD = 24  # bytes of a filling that may come before an opening
 _MOST_CURSORS = 32  # behind gaps that are filled, that are looked at for one mask
 _MOST_VAIN = 8  # of these, from which no text is found
-_FEW_NUMBERS = 1 << 15
 _FEW_OF_CANVAS = 48  # tokens in doubt on a canvas: a lattice of it takes longer than they are worth
 
 
@@ -135,16 +135,11 @@ class Proofs:
     def _classes(self, cursor: int) -> list[Class]:
         """The tokens in doubt that the matcher allows at a cursor, by the cursors after them, large classes first."""
         row = self._tables.mask_at(cursor) & ~self._row
-        for token in self._answers.eos:
-            row.view(np.uint32)[token >> 5] &= ~np.uint32(1 << (token & 31))
+        leave_out(row, self._answers.eos)
         if not row.any():
             return []
-        cursors, numbers = successors(self._tables.arena, cursor, row)
-        if len(cursors) < _FEW_NUMBERS:
-            numbers = numbers.astype(np.int16)  # sorted by digits, in half the time
-        order = np.argsort(numbers, kind="stable")
-        heads = np.searchsorted(numbers[order], np.arange(len(cursors) + 1))
-        found = [(after, order[heads[i] : heads[i + 1]]) for i, after in enumerate(cursors)]
+        cursors, tokens, heads = classes_of(self._tables.arena, cursor, row)
+        found = [(after, tokens[heads[i] : heads[i + 1]]) for i, after in enumerate(cursors)]
         # below a cursor there may be only tokens that are not in doubt
         return sorted([one for one in found if len(one[1])], key=lambda one: -len(one[1]))
 

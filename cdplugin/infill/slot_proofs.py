@@ -182,7 +182,7 @@ class SlotProofs:
                 found[self._tables.step(cursor, self._tables.vocab.tokens[token] or b"")].append(token)
             found.pop(0, None)
             return sorted(((after, np.array(tokens)) for after, tokens in found.items()), key=lambda one: -len(one[1]))
-        classes = self._tables.classes_at(cursor)
+        classes = self._tables.classes.at(cursor)
         are_in = are_doubtful[classes.tokens]
         sizes = np.diff(np.concatenate((np.zeros(1, np.int64), np.cumsum(are_in)))[classes.heads])
         out = []

@@ -10,7 +10,7 @@ import functools
 import threading
 import weakref
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from cdplugin.infill.parts import MOST_CLASSES, records_of
 from cdplugin.infill.rests import Rests
 from cdplugin.infill.room import separators, that_end_in_gaps
 from cdplugin.infill.rule_edges import edge_lexemes, ranks
+from cdplugin.infill.token_classes import KnownClasses
 from cdplugin.infill.usual_tokens import usual_tokens
 from cdplugin.infill.workspace import MOST_STATES, Rules, Workspace
 from cdplugin.kernels import entry as engine
@@ -51,8 +52,6 @@ _TOKENS_AT_ONCE = 4096
 _STEP_WORK, _BYTE_WORK = 50, 5  # units of work of a text that is followed, and of each of its bytes, besides what kernels count
 _OWED_WORK = 2000  # that is counted together
 _MOST_STEPS, _LONG_STEP = 1 << 14, 64  # steps that are kept, and bytes from which on they are not
-_MOST_CLASSED = 32  # cursors whose tokens are kept by classes, half a megabyte each
-_FEW_NUMBERS = 1 << 15
 PREFERRED_BYTES = np.argsort(
     np.array(
         [
@@ -66,16 +65,6 @@ PREFERRED_BYTES = np.argsort(
 _FEWEST_OF_WORD = 3  # bytes
 _STEP_BYTES = 256  # of a step that is kept, about
 _MOST_TOKEN_SUCCESSORS, _SUCCESSOR_BYTES = 1 << 15, 192  # that are kept of all cursors, and of one, about
-
-
-class Classes(NamedTuple):
-    """The tokens that may come at a cursor by their futures: ``tokens[heads[i] : heads[i + 1]]`` (int32, ascending) lead to
-    ``cursors[i]``.
-    """
-
-    cursors: list[int]
-    tokens: np.ndarray
-    heads: np.ndarray
 
 
 class InfillGrammar:
@@ -138,7 +127,7 @@ class InfillGrammar:
             + self.endings.nbytes
             + _STEP_BYTES * len(self._steps)
             + _SUCCESSOR_BYTES * self._n_token_successors
-            + sum(classes.tokens.nbytes for classes in self._classes.values())
+            + self.classes.nbytes
             + sum(w.nbytes_at_rest for w in self._works)
         )
 
@@ -220,7 +209,7 @@ class InfillGrammar:
         self.openings = Openings(self.rests)
         self._token_successors: dict[int, list[tuple[bytes, int, int]]] = {}
         self._n_token_successors = 0
-        self._classes: dict[int, Classes] = {}  # :meth:`classes_at`, the last ones that were asked for
+        self.classes = KnownClasses(self.arena, self.vocab.eos_token_ids)
 
     @property
     def loose(self) -> Workspace:
@@ -525,25 +514,6 @@ class InfillGrammar:
             self._token_successors.clear()
             self._n_token_successors = len(known)
         self._token_successors[cursor] = known
-        return known
-
-    def classes_at(self, cursor: int) -> Classes:
-        """The text tokens that may come at a cursor, by the cursors that they lead to; of cursors that come again, as in all
-        masks of a canvas, they are kept.
-        """
-        known = self._classes.pop(cursor, None)
-        if known is None:
-            row = self.mask_at(cursor)
-            leave_out(row, self.vocab.eos_token_ids)
-            cursors, numbers = successors(self.arena, cursor, row)
-            if len(cursors) < _FEW_NUMBERS:
-                numbers = numbers.astype(np.int16)  # sorted by digits, in half the time
-            order = np.argsort(numbers, kind="stable")
-            heads = np.searchsorted(numbers[order], np.arange(len(cursors) + 1))
-            known = Classes(cursors, order[heads[0] :].astype(np.int32), heads - heads[0])
-            while len(self._classes) >= _MOST_CLASSED:
-                del self._classes[next(iter(self._classes))]
-        self._classes[cursor] = known
         return known
 
     # --- the lattice's tables -----------------------------------------------------------------------------------------------
