@@ -254,19 +254,17 @@ class Shaper:
             place.arrays = [()] if types & ARRAY_BIT else []
             place.objects = [()] if types & OBJECT_BIT else []
             return place
-        if first is not None and first.is_alone() and first.unevaluated == (None, None):
-            if first.values is None and not first.refused and first.types in (OBJECT_BIT, ARRAY_BIT):
-                if first.types == OBJECT_BIT:
-                    place.objects = [place.parts if first.object is not None else ()]
-                else:
-                    place.arrays = [place.parts if first.array is not None else ()]
+        is_alone = first is not None and first.is_alone() and first.unevaluated == (None, None)
+        if first is not None and is_alone and first.values is None and not first.refused:
+            if first.types == OBJECT_BIT:
+                place.objects = [place.parts if first.object is not None else ()]
                 return place
-            alternatives: list[Alternative] = [place.parts]
-        else:
-            alternatives = self._alternatives(place.parts)
+            if first.types == ARRAY_BIT:
+                place.arrays = [place.parts if first.array is not None else ()]
+                return place
         scalars = _Scalars()
         try:
-            for alternative in alternatives:
+            for alternative in [place.parts] if is_alone else self._alternatives(place.parts):
                 self._split_types(place, alternative, scalars)
         except LimitExceeded as error:
             raise located(error, place.pointer) from None

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cdplugin.errors import LimitExceeded
 from cdplugin.expr import Expr
 from cdplugin.frontends.json_schema.distinct_items import DistinctItems
 from cdplugin.frontends.json_schema.distinct_values import CLOSE, NOTHING
@@ -19,7 +18,7 @@ from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.repetition import Commas
 from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.shapes import Place, Shaper
-from cdplugin.frontends.json_schema.sharing import Effort, located
+from cdplugin.frontends.json_schema.sharing import Effort
 from cdplugin.frontends.json_schema.signs import Signs
 from cdplugin.ir import GrammarIR, Symbol
 from cdplugin.limits import Limits
@@ -105,10 +104,7 @@ class Writing:
         if found is not None:
             return found
         if not place.split:
-            try:
-                self._shaper.split(place)
-            except LimitExceeded as error:
-                raise located(error, place.pointer) from None
+            self._shaper.split(place)
         if (not place.arrays and not place.objects) or level.number > MOST_LEVELS:
             if place.scalar is None:
                 return None

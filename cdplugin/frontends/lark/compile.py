@@ -80,11 +80,11 @@ class _Compiler:
         share_stops(draft)
         check_productive(draft)
         check_endings(draft, draft.ignored())
-        only_widths = indented is not None and not any(rule.takes_parameter for rule in draft.rules)
+        only_widths = not any(rule.takes_parameter for rule in draft.rules)
         layout = None if indented is None else rewrite_indentation(draft, indented, self.limits.max_rules)
         writer = Writer(draft, self.ir, options, layout)
         start = writer.write()
-        if self.ir.instances and not (only_widths and layout is not None and have_few_corners(draft, layout)):
+        if self.ir.instances and not (layout is not None and only_widths and have_few_corners(draft, layout)):
             members = [value for of, value in self.ir.instances.values() if of is writer.family and isinstance(value, RuleAt)]
             check_corners(draft, writer.family, members)
         return start, writer
