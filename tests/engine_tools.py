@@ -70,8 +70,8 @@ def mask_bits(matcher: cd.Matcher) -> bytes:
     return row.tobytes()
 
 
-def members(bits: bytes) -> set[int]:
-    """The tokens of a mask."""
+def members(bits: bytes | np.ndarray) -> set[int]:
+    """The tokens of a mask: its bytes, or its row (int32)."""
     return set(np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")).tolist())
 
 

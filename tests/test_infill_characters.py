@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 
-import numpy as np
 import pytest
-from engine_tools import ALL_BYTES, cases
+from engine_tools import ALL_BYTES, cases, members
 
 import cdplugin as cd
 from cdplugin import expr
@@ -41,10 +40,6 @@ def is_text(text: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def members(row: np.ndarray) -> set[int]:
-    return set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist())
 
 
 def tables_of(ir: GrammarIR) -> InfillGrammar:

@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 import random
 
-import numpy as np
 import pytest
-from engine_tools import FRESH, cases, vocabulary
+from engine_tools import FRESH, cases, members, vocabulary
 from naive import Naive, random_grammar, random_tokens
 from naive_infill import Piece, fits, random_pieces, short_words
 
@@ -35,10 +34,6 @@ def problems_of_a_seed() -> int:
 
 def session_of(infill: cd.Infill, pieces: list[Piece]) -> InfillSession:
     return infill.new(p if isinstance(p, bytes) else cd.GAP if p[0] == "gap" else cd.Slots(p[1]) for p in pieces)
-
-
-def bits(row: np.ndarray) -> set[int]:
-    return set(np.flatnonzero(np.unpackbits(row.view(np.uint8), bitorder="little")).tolist())
 
 
 @pytest.mark.parametrize("seed", range(N_SEEDS))
@@ -81,7 +76,7 @@ def test_equal_to_brute_force(seed: int) -> None:
 
 def check_mask(session: InfillSession, infill: cd.Infill, place: int) -> None:
     """A mask holds a token exactly if the text is completable after it."""
-    allowed = bits(session.mask(place))
+    allowed = members(session.mask(place))
     is_gap = session._parts[session._places[place]].gap
     for token in range(infill.vocab.size):
         changed = session.insert(place, token) if is_gap else session.set(place, token)
@@ -115,7 +110,7 @@ def test_fast_paths_change_nothing(switch: str, monkeypatch: pytest.MonkeyPatch)
 def answers(infill: cd.Infill, pieces: list[Piece]) -> tuple[bool, list[set[int]]]:
     """Whether a problem is completable, and its masks."""
     session = session_of(infill, pieces)
-    return session.completable(), [bits(session.mask(place)) for place in session.open_places()[:2]]
+    return session.completable(), [members(session.mask(place)) for place in session.open_places()[:2]]
 
 
 @pytest.mark.parametrize("growth", ["twice as large", "by a fifth"])
@@ -198,7 +193,7 @@ def change(session: InfillSession, infill: cd.Infill, rng: random.Random) -> Non
     elif places:
         place = rng.choice(places)
         part = session._parts[session._places[place]]
-        allowed = sorted(bits(session.mask(place))) if rng.random() < 0.5 else range(infill.vocab.size)
+        allowed = sorted(members(session.mask(place))) if rng.random() < 0.5 else range(infill.vocab.size)
         token = rng.choice(allowed) if allowed else 0
         if part.gap and rng.random() < 0.2:
             session.close(place)

@@ -11,10 +11,9 @@ import os
 import random
 
 import pytest
-from engine_tools import cases, vocabulary
+from engine_tools import cases, members, vocabulary
 from naive import random_grammar, random_tokens
 from naive_lexing import NaiveLexing
-from test_infill_fuzz import bits
 
 import cdplugin as cd
 from cdplugin import expr
@@ -106,7 +105,7 @@ def test_canvases_are_finished(kinds: str) -> None:
             assert texts, where
             while session.open_slots():
                 place = rng.choice(session.open_slots())
-                allowed = sorted(bits(session.mask(place)))
+                allowed = sorted(members(session.mask(place)))
                 rng.shuffle(allowed)
                 assert any(session.set(place, token) for token in allowed), (*where, session.tokens())
             text = session.text()

@@ -13,11 +13,10 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from engine_tools import cases
+from engine_tools import cases, members
 from exhaustive_infill import GAP, SLOT, Element, Fillings
 from naive import random_tokens
 from naive_lexing import NaiveLexing
-from test_infill_fuzz import bits
 from test_infill_longest import KINDS, TooManyThreadsError, legal, random_longest
 
 import cdplugin as cd
@@ -205,7 +204,7 @@ def check_mask(
 ) -> None:
     """A mask has the tokens after which some filling is legal, and these are what the session takes."""
     allowed, unknown = fillings.mask([i for i, element in enumerate(elements) if not isinstance(element, int)][place])
-    found = bits(session.mask(place))
+    found = members(session.mask(place))
     lacking = [case.tokens[t] for t in allowed - found] if session.undecided == 0 else []
     beyond = [case.tokens[t] for t in found - allowed - unknown]
     assert not lacking and not beyond, (*where, place, lacking, beyond)
@@ -267,7 +266,7 @@ def test_a_skip_ends_the_text_that_no_lexeme_at_hand_has() -> None:
     assert infill.accepts(b"yx")
     for open_part in (cd.Slots(1), cd.GAP):
         session = infill.new(["y", open_part])
-        assert bits(session.mask(0)) == {0} and session.undecided == 0
+        assert members(session.mask(0)) == {0} and session.undecided == 0
         assert infill.accepts(session.complete().encode())
 
 
