@@ -20,6 +20,7 @@ from cdplugin.frontends.lark import parameters, tree
 from cdplugin.frontends.lark.definitions import library
 from cdplugin.frontends.lark.draft import Rule
 from cdplugin.frontends.lark.search import OutOfFuel, Search
+from cdplugin.frontends.productive import Productive
 from cdplugin.frontends.lark.substring import substring_expr, suffix_automaton, words
 from cdplugin.ir import EXACT, LAZY, LONGEST, GrammarIR, TokenSet
 from cdplugin.limits import Limits
@@ -554,6 +555,28 @@ def test_a_search_that_goes_off_looks_around() -> None:
     counter = 'start: p::0\np::_: "(" p::incr([0:40]) | ")" p::decr([0:40]) %if gt([0:40], 0) | "" %if eq([0:40], 0)'
     accepted = accepts(counter)
     assert [accepted(text) for text in ("", "(())()", "(()", "())")] == [True, True, False, False]
+
+
+def test_a_search_beside_all_nodes_of_a_graph() -> None:
+    """What is found while it looks around counts, also where it holds for all nodes on the way: a chain that ends was said to
+    fail, so grammars with texts were refused as unsatisfiable."""
+    assert all(Search(1_000).holds(0, lambda n, last=last: [[n + 1]] if n < last else [[]]) for last in (62, 63, 64, 80, 500))
+    rng = random.Random(5)
+    for _ in range(300):
+        n = rng.choice([5, 70, 200])
+        graph = [[[rng.randrange(n) for _ in range(rng.randint(1, 2))] for _ in range(rng.randint(0, 3))] for _ in range(n)]
+        for _ in range(rng.randint(0, 4)):
+            graph[rng.randrange(n)].append([])
+        known = Productive([(left, side) for left, sides in enumerate(graph) for side in sides]).known
+        search = Search(10_000)
+        assert all(search.holds(node, graph.__getitem__) == (node in known) for node in rng.sample(range(n), n))
+
+
+def test_a_counter_far_from_its_end() -> None:
+    """Two rules that count together up to the only value that ends."""
+    text = 'start: p::0\np::_: "a" q::incr([0:12]) | "." %if ge([0:12], 40)\nq::_: "b" p::_'
+    accepted = accepts(text)
+    assert accepted("ab" * 40 + ".") and accepted("ab" * 43 + ".") and not accepted("ab" * 39 + ".")
 
 
 def test_a_search_makes_no_side_that_it_does_not_need() -> None:

@@ -57,10 +57,11 @@ class Search:
         seen: set[Hashable] = {root}
         most = _FEW
         stack: list[tuple[Hashable, Iterator[Sequence[Hashable]] | None]] = [(root, None)]
-        while stack:
+        while stack and root not in self._holds:
             if len(seen) > most:
                 self._look_around(root, sides_of, found, _AROUND * most)
                 most *= _FARTHER
+                continue
             node, sides = stack.pop()
             if node in self._holds:
                 continue
@@ -85,8 +86,8 @@ class Search:
                         stack.append((node, sides))
                         stack += [(part, None) for part in reversed(fresh)]
                         break
-            if root in self._holds:
-                return True
+        if root in self._holds:
+            return True
         self._fails |= seen - self._holds
         return False
 
