@@ -20,8 +20,8 @@ from cdplugin.frontends.lark import parameters, tree
 from cdplugin.frontends.lark.definitions import library
 from cdplugin.frontends.lark.draft import Rule
 from cdplugin.frontends.lark.search import OutOfFuel, Search
-from cdplugin.frontends.productive import Productive
 from cdplugin.frontends.lark.substring import substring_expr, suffix_automaton, words
+from cdplugin.frontends.productive import Productive
 from cdplugin.ir import EXACT, LAZY, LONGEST, GrammarIR, TokenSet
 from cdplugin.limits import Limits
 
