@@ -57,6 +57,12 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "pairs": array({"type": "array", "items": WORD, "minItems": 2, "maxItems": 2}),
     "all pairs": array({"type": "array", "items": WORD, "minItems": 2, "maxItems": 2}, minItems=4),
     "texts or arrays": array({"type": ["string", "array"], "items": TEXT}),
+    "kinds that begin alike": array({"anyOf": [members({"a": WORD, "k": {"enum": [k]}}, "k") for k in "xyz"]}),
+    "kinds with few values": array(
+        {"anyOf": [members({"k": FEW, "a": WORD}, "k"), members({"k": {"enum": ["y"]}, "b": WORD})]}
+    ),
+    "kinds told apart by values": array({"anyOf": [members({"a": WORD, "b": WORD}), members({"a": FEW, "b": TEXT})]}),
+    "kinds that are arrays": array({"anyOf": [array(WORD, minItems=1), array({"enum": ["a", 2]}), TEXT]}, maxItems=4),
     "distinct items inside": array(array({"enum": [1, 2, "a"]})),
     "distinct texts inside": array(array(TEXT)),
     "distinct arrays inside": array(array({"type": "array", "items": WORD})),
@@ -354,3 +360,16 @@ def test_rules_that_are_many_at_once_keep_to_the_budget() -> None:
             question()
         assert grammar.counters()["work"] - before < 2.2 * cd.Limits().max_step_work
     assert matcher.accept_tokens(b",3],[3,1,2,4]]") == 14 and matcher.is_accepting()
+
+
+def test_kinds_that_begin_alike_are_followed_in_one_rule() -> None:
+    def work(n_kinds: int) -> int:
+        kinds = [members({"a": TEXT, "b": INTEGER, "c": WORD, "k": {"const": f"k{i}"}}, "k") for i in range(n_kinds)]
+        grammar = COMPILER.compile(cd.JsonSchema(array({"anyOf": kinds})))
+        before = grammar.counters()["work"]
+        item = {"a": "x", "b": 1, "c": True, "k": "k0"}
+        text = json.dumps([item, {**item, "k": "k1"}, {**item, "b": 2}]).encode()
+        assert grammar.matcher().accept_tokens(list(text)) == len(text)
+        return grammar.counters()["work"] - before
+
+    assert work(32) < 8 * work(2)

@@ -19,6 +19,7 @@ follows may come but for a name, of which there may be none left.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 from cdplugin.errors import UnsupportedError
@@ -30,6 +31,8 @@ from cdplugin.frontends.json_schema.distinct_stacks import (
     Stack,
     Unfolding,
     after_value,
+    alternatives,
+    any_of,
     below_top,
     pushed,
     remembered,
@@ -94,6 +97,21 @@ class _Inside(Hashed):
 
 
 _Place = _Between | _Inside
+
+
+class _Way(NamedTuple):
+    """A way to go on inside an item: symbols, and what is to be written after them (``rest``). ``text``: the lexeme on top of
+    that, if its value is to be followed.
+    """
+
+    lead: tuple[Part, ...]
+    text: Part | None
+    rest: Stack | None
+
+    def beginning(self) -> Hashable:
+        """Equal for ways that one rule can begin. A lexeme that tracks its value for others as well goes on in its own way."""
+        following = self.rest if self.text is None or self.rest is None else self.rest.below
+        return self.lead, id(self.text) if isinstance(self.text, TrackedLexeme) else self.text, following is None
 
 
 class DistinctItems(Family[_Place]):
@@ -167,7 +185,13 @@ class DistinctItems(Family[_Place]):
             self._sure.clear()
             self._differs.clear()
         if isinstance(value, _Inside):
-            yield from self._steps(value.stack, value.typing, value.after, self._is_forced(value), value.differs)
+            is_known = value.typing is not None
+            ways = []
+            for one in alternatives(value.stack):
+                forced = not is_known and self._is_forced(one)
+                heads = self._unfolding.heads(one)
+                ways += [self._way(head, is_known, value.after, forced, value.differs) for head in heads]
+            yield from self._steps(ways, value.typing, value.after, value.differs)
             return
         typing = Typing.first(value.values) if isinstance(value.values, Values) else None
         for signs, place in self._items.ways(value.place, productive):
@@ -176,42 +200,53 @@ class DistinctItems(Family[_Place]):
                 continue
             stack = pushed(signs, None)
             assert stack is not None
-            yield from self._steps(stack, typing, value._replace(place=place), False)
+            after = value._replace(place=place)
+            ways = [self._way(head, typing is not None, after) for head in self._unfolding.heads(stack)]
+            yield from self._steps(ways, typing, after, differs=False)
 
     # Steps
 
-    def _steps(
-        self, stack: Stack, typing: Typing | None, after: _Between, forced: bool, differs: bool = False
-    ) -> Iterator[Sequence[Part]]:
-        """The rules of a place: for each way to go on its first symbols."""
-        for head in self._unfolding.heads(stack):
-            step = self._step(head, typing, after, forced, differs)
-            if step is not None:
-                yield step
+    def _steps(self, ways: Iterable[_Way], typing: Typing | None, after: _Between, differs: bool) -> Iterator[Sequence[Part]]:
+        """The rules of a place. Ways that begin alike are one rule, after which any of them goes on: most kinds of an object
+        have some names in common, and each would be followed in rules of its own.
+        """
+        alike: dict[Hashable, list[_Way]] = {}
+        for way in ways:
+            alike.setdefault(way.beginning(), []).append(way)
+        for one in alike.values():
+            lead, text, _ = one[0]
+            rests = [way.rest for way in one]
+            if typing is None:
+                following = self._after(rests, None, after, differs)
+                parts: Sequence[Part] | None = None if following is None else (following,)
+            else:
+                now = reduce(Typing.after, [self._signs.events[sign] for sign in lead if isinstance(sign, int)], typing)
+                parts = self._known(text is not None, rests, now, after)
+            if parts is not None:
+                yield (*lead, *parts)
 
-    def _step(self, stack: Stack, typing: Typing | None, after: _Between, forced: bool, differs: bool) -> Sequence[Part] | None:
-        """The symbols up to the next text or the next choice, and what follows; None if nothing that differs can."""
-        parts: list[Part] = []
+    def _way(self, stack: Stack, is_known: bool, after: _Between, forced: bool = False, differs: bool = False) -> _Way:
+        """The symbols up to the next text whose value is followed, or to the next choice, and what is to be written then."""
+        lead: list[Part] = []
         rest: Stack | None = stack
         while rest is not None:
             top = rest.top
             if self._unfolding.is_text(top):
-                if not parts or isinstance(top, TrackedLexeme):
-                    text = self._text(rest, typing, after, differs)
-                    return None if text is None else (*parts, *text)
+                if not lead or isinstance(top, TrackedLexeme):
+                    if is_known:
+                        return _Way(tuple(lead), top, rest)
+                    lead += self._unknown_text(rest, after)
+                    rest = below_top(rest)
                 break
             if isinstance(top, Member) or top not in self._signs.events:
                 break
             rest = rest.below
-            if typing is None:
-                is_sure = forced or (after.values is True and self._is_sure(rest))
-                is_sure = is_sure or (differs and not self._asks_for_names(rest))
-                parts.append(top if is_sure else self._signs.unsure(top))
+            if is_known or forced or (after.values is True and self._is_sure(rest)):
+                lead.append(top)
             else:
-                parts.append(top)
-                typing = typing.after(self._signs.events[top])
-        following = self._after(rest, typing, after, differs)
-        return None if following is None else (*parts, following)
+                is_sure = differs and not self._asks_for_names(rest)
+                lead.append(top if is_sure else self._signs.unsure(top))
+        return _Way(tuple(lead), None, rest)
 
     def _asks_for_names(self, stack: Stack | None) -> bool:
         """Whether a name may come next."""
@@ -226,55 +261,65 @@ class DistinctItems(Family[_Place]):
         listed = text.listed()
         return listed is not None and listed.keys() <= set(typing.names())
 
-    def _after(self, stack: Stack | None, typing: Typing | None, after: _Between, differs: bool = False) -> Part | None:
-        """What follows; None if that would become an earlier value. ``differs``: see :class:`_Inside`."""
-        if stack is not None:
-            if typing is not None and (self._is_used_up(stack, typing) or not self._can_differ(stack, typing, after)):
-                return None
-            return self._ir.member(self, _Inside(stack, typing, after, differs))
+    def _after(
+        self, rests: Sequence[Stack | None], typing: Typing | None, after: _Between, differs: bool = False
+    ) -> Part | None:
+        """What follows: any of some stacks, or what comes after the item; None if that would become an earlier value.
+        ``differs``: see :class:`_Inside`.
+        """
+        if rests[0] is not None:
+            stacks = [one for one in rests if one is not None]
+            if typing is not None:
+                stacks = [one for one in stacks if not self._is_used_up(one, typing) and self._can_differ(one, typing, after)]
+            return self._ir.member(self, _Inside(any_of(stacks), typing, after, differs)) if stacks else None
         if typing is None:
             return self._ir.member(self, after.unknown())
         value = typing.complete()
         return None if value in after.known else self._ir.member(self, after._replace(values=after.known.adding(value)))
 
-    def _text(self, stack: Stack, typing: Typing | None, after: _Between, differs: bool) -> Sequence[Part] | None:
-        """A lexeme that keeps its text, and what follows."""
-        if typing is None:
-            return self._unknown_text(stack, after, differs)
-        top, written = stack.top, typing
+    def _known(self, is_text: bool, rests: Sequence[Stack | None], typing: Typing, after: _Between) -> Sequence[Part] | None:
+        """What follows where values are known: a lexeme that is on top of all stacks, or what :meth:`_after` says."""
+        if is_text:
+            return self._text(list(dict.fromkeys(filter(None, rests))), typing, after)
+        following = self._after(rests, typing, after)
+        return None if following is None else (following,)
+
+    def _text(self, stacks: Sequence[Stack], typing: Typing, after: _Between) -> Sequence[Part] | None:
+        """A lexeme that keeps its text, and what follows; it is on top of each of the stacks."""
+        top = stacks[0].top
         text = self._unfolding.text_of(top)
-        avoided = self._avoided(stack, written, after)
+        avoided_of = [(stack, self._avoided(stack, typing, after)) for stack in stacks]
 
         def then(value: Hashable) -> Sequence[Part] | None:
-            more = None if value in avoided else after_value(stack, value)
-            if more is None:
+            found = [after_value(stack, value) for stack, avoided in avoided_of if value not in avoided]
+            rests = [more[0] for more in found if more is not None]
+            if not rests:
                 return None
-            now = written.after((text.kind, value))
-            if more[0] is not None:
-                return (*text.tail, self._ir.member(self, _Inside(more[0], now, after)))
-            following = self._after(None, now, after)
+            now = typing.after((text.kind, value))
+            if rests[0] is not None:
+                more_stacks = any_of([rest for rest in rests if rest is not None])
+                return (*text.tail, self._ir.member(self, _Inside(more_stacks, now, after)))
+            following = self._after((None,), now, after)
             return None if following is None else (*text.tail, following)
 
-        excluded = self._excluded(text, written, after, avoided)
+        excluded = self._excluded(text, typing, after, set.intersection(*(avoided for _, avoided in avoided_of)))
         if isinstance(top, TrackedLexeme) and top.excluded is not None:
             besides = top.excluded.expression if isinstance(top.excluded, Texts) else top.excluded
             excluded = besides if excluded is None else alt(besides, excluded)
-        differs = bool(written.kind) and not written.others
-        unknown = self._after(below_top(stack), None, after.unknown(), differs)
+        differs = bool(typing.kind) and not typing.others
+        unknown = self._after([below_top(stack) for stack in stacks], None, after.unknown(), differs)
         assert unknown is not None
         return (*text.lead, TrackedLexeme(text.lexeme, excluded, then, (*text.tail, unknown)))
 
-    def _unknown_text(self, stack: Stack, after: _Between, differs: bool) -> Sequence[Part]:
-        """The same where values are not known."""
+    def _unknown_text(self, stack: Stack, after: _Between) -> Sequence[Part]:
+        """The same where values are not known, without what follows."""
         text = self._unfolding.text_of(stack.top)
-        following = self._after(below_top(stack), None, after, differs)
-        assert following is not None
         is_endless = self._is_endless(text) and after.values is True
         if text.plain is None:
-            return (text.lexeme if is_endless and stack.top != text.twin else text.twin, following)
+            return (text.lexeme if is_endless and stack.top != text.twin else text.twin,)
         if not text.is_key and self._is_sure(stack.below) and after.values is True:
-            return (text.plain, following)
-        return (*text.lead, text.lexeme if is_endless else text.twin, *text.tail, following)
+            return (text.plain,)
+        return (*text.lead, text.lexeme if is_endless else text.twin, *text.tail)
 
     # What must not be written
 
@@ -412,11 +457,8 @@ class DistinctItems(Family[_Place]):
         ways = self._items.ways(value.place, productive)
         return [below if place is None else Stack(signs[-1], None) for signs, place in ways]
 
-    def _is_forced(self, value: _Inside) -> bool:
+    def _is_forced(self, stack: Stack | None) -> bool:
         """Whether there is but one way to go on: what led to it was offered for its sake."""
-        if value.typing is not None:
-            return False
-        stack: Stack | None = value.stack
         for _ in range(_MOST_SURE):
             if stack is None:
                 return True
@@ -436,7 +478,7 @@ class DistinctItems(Family[_Place]):
     def representative(self, value: _Place, of: _Place | None = None) -> Part | None:
         if isinstance(value, _Inside):
             parts: list[Part] = []
-            stack: Stack | None = value.stack
+            stack: Stack | None = alternatives(value.stack)[0]
             while stack is not None:
                 top = stack.top
                 other = top.family.representative(top.value) if isinstance(top, Member) else None

@@ -6,8 +6,9 @@ symbol is unfolded by its rules, or those of a family's member, until it is a le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, TypeVar
 
 from cdplugin.frontends.json_schema.distinct_values import Chain
@@ -34,10 +35,10 @@ def remembered(table: dict[K, V], key: K, make: Callable[[], V]) -> V:
 
 
 class Stack(Chain):
-    """Symbols that are still to be written, the next one first."""
+    """Symbols that are still to be written, the next one first; or any of some stacks (``top``, with nothing below)."""
 
     __slots__ = ()
-    top: Part
+    top: Any
     below: Stack | None
     nbytes = STACK_BYTES
 
@@ -47,6 +48,17 @@ def pushed(parts: Sequence[Part], below: Stack | None) -> Stack | None:
     for part in reversed(parts):
         below = Stack(part, below)
     return below
+
+
+def any_of(stacks: Iterable[Stack]) -> Stack:
+    """A stack that stands for any of some, which are at least one."""
+    different = tuple(dict.fromkeys(stacks))
+    return different[0] if len(different) == 1 else Stack(different, None)
+
+
+def alternatives(stack: Stack) -> tuple[Stack, ...]:
+    """The stacks that one stands for: itself, or those that :func:`any_of` was given."""
+    return stack.top if isinstance(stack.top, tuple) else (stack,)
 
 
 def below_top(stack: Stack) -> Stack | None:
@@ -95,6 +107,8 @@ class Unfolding:
         rest: Stack | None = stack
         while rest is not None:
             top, below = rest.top, rest.below
+            if isinstance(top, tuple):
+                return [*out, *chain.from_iterable(map(self.heads, top))]
             if _is_lexeme(top):
                 self._family.work += PLACE_WORK
                 return [*out, rest]

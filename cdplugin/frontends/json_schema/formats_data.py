@@ -89,19 +89,20 @@ def ascii_hostname(alphabet: Alphabet, sizes: tuple[tuple[int, ...], ...], witho
     those that :func:`a_label` knows, where a label may have 63 octets (more of them take too long to decide, as a count would).
     """
     dot = alphabet.literal(".")
+    labels: dict[int, Expr] = {}
+    for longest in {longest for row in sizes for longest in row}:
+        label = match(_ascii_label(longest, without), alphabet)
+        labels[longest] = alt(label, a_label(alphabet)) if without and longest == 63 else label
     names = []
     for row in sizes:
         name = EPSILON
         for longest in reversed(row):
-            label = match(_ascii_label(longest, without), alphabet)
-            if without and longest == 63:
-                label = alt(label, a_label(alphabet))
+            label = labels[longest]
             name = cat(label, optional(cat(dot, name))) if name is not EPSILON else label
         names.append(name)
     return alt(*names)
 
 
-@bounded_cache
 def _ascii_label(longest: int, without: str) -> str:
     end, inner = "[A-Za-z0-9]", r"[A-Za-z0-9\-]"
 
