@@ -47,12 +47,13 @@ def admit(compiler: Compiler, spec: Spec) -> Grammar:
         ir = spec.rules(compiler.limits)
         doubtful = doubtful_parts(ir)
         grammar = compiler.compile_ir(ir)
-    _walk(grammar, _TEXT_BYTES, compiler.limits.max_step_work)
-    left = compiler.limits.max_step_work
-    for part in doubtful:
-        left -= _work_of(compiler, part)
-        if left < 0:
-            break
+        del ir  # before the collector, which holds Python's lock, may look at it
+        _walk(grammar, _TEXT_BYTES, compiler.limits.max_step_work)
+        left = compiler.limits.max_step_work
+        for part in doubtful:
+            left -= _work_of(compiler, part)
+            if left < 0:
+                break
     return grammar
 
 

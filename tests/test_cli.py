@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cdplugin.cli import main as cli
+from cdplugin.kernels.jit.machine_code import host_targets
 from cdplugin.limits import Limits
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -102,6 +103,44 @@ def test_errors_are_status_2(folder: Path, capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit) as usage:
         cli.main(["check"])
     assert usage.value.code == 2
+
+
+def test_files_that_are_no_tokenizers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The finding: tracebacks of the libraries that read them; five calls over the network for a file that is not there."""
+    contents = {
+        "a.json": '{"model": 5}',
+        "b.json": '{"vocab": 5, "config": 3}',
+        "c.json": b"\xff",
+        "d.model": b"\xff\x00",
+        "e.json": "[]",
+    }
+    for name, content in contents.items():
+        path = folder / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        status, out, err = run(capsys, "mask", folder / "hex.regex", "", "--tokenizer", path)
+        assert (status, out) == (2, "") and f"tokenizer {path}: " in err and "Traceback" not in err, name
+    for name in ("absent.json", "absent.model", "./absent"):
+        status, _, err = run(capsys, "mask", folder / "hex.regex", "", "--tokenizer", name)
+        assert status == 2 and f"found no such file or folder: {name}" in err
+
+
+def test_numbers_and_folders_that_cannot_be(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The findings: ``--out`` was a traceback after all the work; ids and widths were dropped without a word."""
+    for option in (("--vocab-size", 300), ("--end", 5)):
+        status, out, err = run(capsys, "mask", folder / "hex.regex", "", *option)
+        assert (status, out) == (2, "") and "expected neither --vocab-size nor --end" in err
+    for command in (("learn", folder / "s.json"), ("warmup", "--target", (host_targets() or ["x86-64-v3"])[0])):
+        status, _, err = run(capsys, *command, "--out", folder / "s.json")
+        assert status == 2 and ("expected a folder to write to: File exists" in err or "this machine runs" in err)
+    for wrong in (
+        ("mask", folder / "hex.regex", "", "--samples", -1),
+        ("learn", folder / "s.json", "--out", tmp_path / "l", "--texts", 0),
+        ("mask", folder / "hex.regex", "", "--vocab-size", -5),
+        ("mask", folder / "hex.regex", "", "--end", -5),
+    ):
+        with pytest.raises(SystemExit) as usage:
+            run(capsys, *wrong)
+        assert usage.value.code == 2 and "expected at least" in capsys.readouterr().err
 
 
 def test_mask_groups_tokens(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ import http.client
 import json
 import random
 import re
+import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -328,3 +329,18 @@ def test_the_model_s_answer(model_folder: str, monkeypatch: pytest.MonkeyPatch) 
     assert isinstance(json.loads(answer["text"])["name"], str)
     assert all(step["preference"] for step in answer["steps"] if step["token"] is not None)
     assert one.answer({**ask, "spec": '{"type": 3}'})["error"]["keyword"] == "type"
+
+
+def test_the_model_counts_in_float32(model_folder: str, tmp_path: Path) -> None:
+    """It stays on the CPU, where bfloat16, in which most models are kept, is slow."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from cdplugin.playground.model import Model
+
+    kept = shutil.copytree(model_folder, tmp_path / "kept")
+    AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.bfloat16).save_pretrained(kept)
+    model = Model(str(kept))
+    model.load()
+    model._thread.join()
+    assert model.state == "ready" and model._model.dtype == torch.float32

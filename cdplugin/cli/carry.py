@@ -6,9 +6,8 @@ import argparse
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-from cdplugin.cli.main import OK, CommandError
+from cdplugin.cli.main import OK, CommandError, folder
 from cdplugin.kernels.jit.machine_code import TARGETS, host_targets
 
 
@@ -27,7 +26,7 @@ def carry(args: argparse.Namespace) -> int:
         raise CommandError(
             f"--target: kernels are run once after they are compiled; this machine runs {runs}, not {args.target}"
         )
-    out = Path(args.out).absolute()
+    out = folder(args.out)
     environment = {name: value for name, value in os.environ.items() if name != "CDPLUGIN_CARRIED"}
     environment |= {"NUMBA_CPU_NAME": target.cpu, "NUMBA_CPU_FEATURES": "", "CDPLUGIN_CACHE_DIR": str(out)}
     done = subprocess.run([sys.executable, "-m", "cdplugin", "warmup"], env=environment, check=False)

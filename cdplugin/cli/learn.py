@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import random
-from pathlib import Path
 
 from cdplugin import allocate_token_bitmask
 from cdplugin.bits import bit_members
-from cdplugin.cli.main import load_spec
+from cdplugin.cli.main import folder, load_spec
 from cdplugin.cli.vocab import load_vocabulary
 from cdplugin.compiler import Compiler
 from cdplugin.errors import CdpluginError
@@ -22,6 +21,7 @@ def learn(args: argparse.Namespace) -> bool:
 
     The texts are random ones, from one seed, of tokens that a mask allows. Specs that do not compile are named and left out.
     """
+    out = folder(args.out)  # before the work
     vocab = load_vocabulary(args.tokenizer, args.vocab_size, args.end)
     compiler = Compiler(vocab)
     all_well = True
@@ -33,10 +33,8 @@ def learn(args: argparse.Namespace) -> bool:
         except CdpluginError as error:
             print(f"{name}: left out: {error}")
             all_well = False
-    folder = Path(args.out).absolute()
-    folder.mkdir(parents=True, exist_ok=True)
-    n_bases = compiler.save_learned(folder)
-    print(f"{n_bases} mask bases; set CDPLUGIN_LEARNED={folder} where they are used")
+    n_bases = compiler.save_learned(out)
+    print(f"{n_bases} mask bases; set CDPLUGIN_LEARNED={out} where they are used")
     return all_well
 
 

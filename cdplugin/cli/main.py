@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -42,6 +43,30 @@ def read(name: str) -> bytes:
         return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
         raise CommandError(f"{name}: {error.strerror}") from None
+
+
+def folder(name: str) -> Path:
+    """A folder to write to, made if there is none. Raises CommandError."""
+    path = Path(name).absolute()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            return path
+    except OSError as error:
+        raise CommandError(f"{name}: expected a folder to write to: {error.strerror}") from None
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """What reads an integer that is not less."""
+
+    def number(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"expected at least {least}, found {value}")
+        return value
+
+    number.__name__ = "integer"  # argparse names it where a text is no number
+    return number
 
 
 def load_spec(name: str, kind: str | None) -> Spec:
@@ -216,8 +241,8 @@ def parser() -> argparse.ArgumentParser:
             command.add_argument("--kind", choices=KINDS, help="what SPEC is, where the suffix does not tell")
         tokenizer = "byte (default: the 256 bytes), a model folder or hub name, or a tokenizer file"
         command.add_argument("--tokenizer", default="byte", metavar="NAME", help=tokenizer)
-        command.add_argument("--vocab-size", type=int, metavar="N", help="width of the logits, where they are padded")
-        command.add_argument("--end", type=int, nargs="*", default=[], metavar="ID", help="end token ids")
+        command.add_argument("--vocab-size", type=at_least(1), metavar="N", help="width of the logits, where they are padded")
+        command.add_argument("--end", type=at_least(0), nargs="*", default=[], metavar="ID", help="end token ids")
         return command
 
     command = add("check", check, "Is each file a text of the grammar? Prints the first byte refused.", spec=True)
@@ -225,7 +250,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--exact", action="store_true", help="a final line break belongs to the text")
     command = add("mask", mask, "What is allowed next after a text?", spec=True)
     command.add_argument("text", metavar="TEXT", help="the text so far; may be empty")
-    command.add_argument("--samples", type=int, default=10, metavar="N", help="tokens to show of each kind")
+    command.add_argument("--samples", type=at_least(0), default=10, metavar="N", help="tokens to show of each kind")
     command = add(
         "trace", later("trace"), "A text, token by token: what was allowed where, what was refused and why.", spec=True
     )
@@ -253,7 +278,9 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("specs", nargs="+", metavar="SPEC", help=f"grammar files like those that will be served: {_SUFFIXES}")
     command.add_argument("--kind", choices=KINDS, help="what they are, where suffixes do not tell")
     command.add_argument("--out", required=True, metavar="DIR", help="the folder to write to")
-    command.add_argument("--texts", type=int, default=4, metavar="N", help="texts of each grammar whose masks are taken")
+    command.add_argument(
+        "--texts", type=at_least(1), default=4, metavar="N", help="texts of each grammar whose masks are taken"
+    )
     command = add("doctor", later("doctor"), "Versions, cache folder, kernels, the tokenizer's self-check.", spec=False)
     command.add_argument("--vllm", action="store_true", help="also: will this vLLM take the backend? (imports vLLM)")
     command.add_argument("--url", help="also: is the vLLM server at this address well? (a request or two; key: VLLM_API_KEY)")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,17 @@ HELP = "byte (default: the 256 bytes), a model folder or hub name, a tokenizer.j
 def load_vocabulary(name: str, vocab_size: int | None = None, end: Sequence[int] = ()) -> Vocabulary:
     """The vocabulary called ``name``; ``end``: end token ids, where the tokenizer does not say. Raises VocabularyError."""
     if name == "byte":
+        if vocab_size is not None or end:
+            raise VocabularyError(
+                "tokenizer byte: expected neither --vocab-size nor --end: it has the 256 bytes and an end token of its own"
+            )
         return byte_vocabulary()
     ids = list(end) or None
     path = Path(name)
     if path.is_file():
         return _from_file(path, vocab_size, ids)
-    if not path.is_dir() and (name.startswith((".", "/", "~")) or name.count("/") > 1):
+    is_file_name = name.startswith((".", "/", "~")) or name.endswith((".json", ".model")) or name.count("/") > 1
+    if is_file_name and not path.is_dir():
         raise VocabularyError(f"tokenizer: expected {HELP}, found no such file or folder: {name}")
     try:
         from transformers import AutoTokenizer
@@ -44,17 +50,28 @@ def _from_file(path: Path, vocab_size: int | None, end: list[int] | None) -> Voc
         if isinstance(content, dict) and "model" in content:
             from tokenizers import Tokenizer
 
-            return Vocabulary.from_huggingface(Tokenizer.from_file(str(path)), vocab_size, eos_token_ids=end)
+            with _refusing(path, "a tokenizer.json"):
+                read = Tokenizer.from_file(str(path))
+            return Vocabulary.from_huggingface(read, vocab_size, eos_token_ids=end)
         if isinstance(content, dict) and "vocab" in content and "config" in content:
             from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
-            return Vocabulary.from_mistral(Tekkenizer.from_file(path), vocab_size, eos_token_ids=end)
+            with _refusing(path, "a tekken.json"):
+                tekken = Tekkenizer.from_file(path)
+            return Vocabulary.from_mistral(tekken, vocab_size, eos_token_ids=end)
     elif path.suffix == ".model" or ".model." in path.name:
         from mistral_common.tokens.tokenizers.sentencepiece import SentencePieceTokenizer
 
-        try:
+        with _refusing(path, "a SentencePiece model"):
             tokenizer = SentencePieceTokenizer(path)
-        except Exception as error:
-            raise VocabularyError(f"tokenizer {path}: not a SentencePiece model: {str(error)[:200]}") from None
         return Vocabulary.from_mistral(tokenizer, vocab_size, eos_token_ids=end)
     raise VocabularyError(f"tokenizer {path}: expected {HELP}")
+
+
+@contextlib.contextmanager
+def _refusing(path: Path, what: str) -> Iterator[None]:
+    """A context in which a tokenizer's library reads a file: whatever it raises becomes a VocabularyError."""
+    try:
+        yield
+    except Exception as error:
+        raise VocabularyError(f"tokenizer {path}: not {what}: {type(error).__name__}: {str(error)[:200]}") from None

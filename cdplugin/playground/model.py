@@ -45,7 +45,7 @@ class Model:
         # a core is left to the page; and threads of a pool that wait for each other on busy cores are slower than one
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))
         try:
-            self._model = AutoModelForCausalLM.from_pretrained(self._path).eval()
+            self._model = AutoModelForCausalLM.from_pretrained(self._path, dtype=torch.float32).eval()  # it stays on the CPU
             self.state = "ready"
         except Exception as error:  # whatever a model folder may hold; the page shows it
             self.state = f"failed: {type(error).__name__}: {str(error)[:200]}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import json
 import logging
@@ -36,6 +37,29 @@ def filled(state: GrammarState, rows: int = 1, row: int = 0) -> set[int]:
 
 
 # --- requests -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_collector_looks_at_little_of_what_a_check_makes() -> None:
+    """The finding: it kept Python's lock, and the server's event loop, for the time in which it looked at all rules of a large
+    schema that were thrown away right after.
+    """
+    schema = json.dumps({"type": "object", "properties": {f"{n:x}": {"type": "string"} for n in range(3000)}})
+    engine = Engine(VOCAB, ServerOptions())
+    engine.check("JSON", '{"enum": [1]}', 9)
+    seen: list[int] = []
+
+    def note(phase: str, _: dict[str, int]) -> None:
+        if phase == "start":
+            seen.append(sum(len(gc.get_objects(generation)) for generation in (0, 1)))
+
+    gc.collect()
+    gc.callbacks.append(note)
+    try:
+        engine.check("JSON", schema, 1000)
+        engine._find_budget("key", "JSON", schema, 1000)
+    finally:
+        gc.callbacks.remove(note)
+    assert max(seen, default=0) < 10_000  # less than four for a property, where its rules take fifteen
 
 
 def test_what_is_prepared_keeps_pythons_lock_for_a_short_time_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,6 +317,21 @@ def test_a_crossed_budget_ends_one_request_only(stops: list[int], caplog: pytest
     assert filled(state) == set(stops) and mask != set()
     state.reset()
     assert ord("a") in filled(state)
+
+
+def test_a_token_that_something_else_chose_is_named() -> None:
+    """The finding: HTTP 500 without a word, where ``allowed_token_ids`` leaves no token that the grammar allows."""
+    state, told = state_of(), list[str]()
+    state.tell = told.append
+    token = min(allowed([]))
+    assert state.accept_tokens("r", [token]) and not told
+    other = min(set(range(VOCAB.size)) - allowed([token]))
+    for tokens in ([other], [min(allowed([token])), VOCAB.size], [-1]):
+        assert not state.accept_tokens("r", tokens)
+        at = "after 1 tokens" if len(tokens) == 1 else "after 2 tokens"
+        assert f"{at} of the answer: expected a token that the grammar allows there, found token {tokens[-1]}:" in told.pop()
+    assert state.accept_tokens("r", []) and not told
+    assert not state.accept_tokens("r", None) and told  # type: ignore[arg-type]
 
 
 def test_whatever_goes_wrong_nothing_is_raised(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,6 +92,27 @@ def test_a_budget_crossed_while_an_answer_is_decoded(served: Any, stream: bool) 
     assert numbers(server)["cdplugin_budgets_crossed_total decode"] == 1 + stream
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_constraints_that_leave_no_token(served: Any, stream: bool) -> None:
+    """The finding: HTTP 500 "Internal server error", and nothing said."""
+    import openai
+
+    def send() -> None:
+        answer = server.client.chat.completions.create(
+            model="small", messages=messages, max_tokens=9, temperature=0, stream=stream, extra_body=body
+        )
+        for _ in answer if stream else ():
+            pass
+
+    example, server, _ = served
+    ids = server.client.post("/../tokenize", body={"model": "small", "prompt": "a"}, cast_to=dict[str, Any])["tokens"]
+    messages = example.ask("Write digits.")
+    body = {"structured_outputs": {"regex": "[0-9]{4}"}, "allowed_token_ids": ids} | example.DIRECTLY
+    with pytest.raises(openai.APIError, match=r"after 0 tokens of the answer: .*allowed_token_ids") as refused:
+        send()
+    assert stream or isinstance(refused.value, openai.BadRequestError)
+
+
 def test_tools_that_must_be_called(served: Any) -> None:
     example, server, _ = served
     name, arguments = example.tool_call(server.client)

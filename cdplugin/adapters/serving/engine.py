@@ -29,6 +29,7 @@ from cdplugin.admission import admit
 from cdplugin.ahead import shared, usual_threads
 from cdplugin.bitmask import bitmask_words
 from cdplugin.bits import bit_members
+from cdplugin.collector import gc_paused
 from cdplugin.compiler import Compiler
 from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.matcher import Grammar
@@ -174,8 +175,8 @@ class Engine:
     def _refusal(self, request_type: str, text: str) -> GrammarError | None:
         """What a request is refused for. An error that is not ours is a mistake of ours: logged, and the request refused."""
         try:
-            grammar = self.admitted(request_type, text)
-            self._admitted(short_key((request_type, text)), grammar)
+            with gc_paused():
+                self._admitted(short_key((request_type, text)), self.admitted(request_type, text))
         except GrammarError as caught:
             return copy.copy(caught)  # without its traceback, which would keep all that was made so far
         except Exception as caught:

@@ -30,6 +30,7 @@ from cdplugin.adapters.vllm.budget import ARGUMENT, FixedBudget, RequestBudget
 from cdplugin.ahead import Ahead
 from cdplugin.bitmask import bitmask_view, bitmask_words
 from cdplugin.bits import allow_only
+from cdplugin.collector import gc_paused
 from cdplugin.errors import BudgetError, EngineError, GrammarError, LimitExceeded
 from cdplugin.matcher import Grammar, Matcher
 from cdplugin.memory import ByteLru, short_key, size_of
@@ -40,6 +41,10 @@ logger = logging.getLogger("vllm.cdplugin")  # below vLLM's logger, so that its 
 OPTIONS_VARIABLE = "CDPLUGIN_VLLM_OPTIONS"
 _LEAST_BYTES = 1 << 20
 _ENTRY_BYTES = 200
+_NOT_ALLOWED = (
+    "after {} tokens of the answer: expected a token that the grammar allows there, found token {}: something else chose it, "
+    "or left none that the grammar allows (min_tokens, allowed_token_ids, bad_words, a logits processor)"
+)
 
 
 @dataclass(slots=True)
@@ -91,7 +96,8 @@ class Engine(serving.Engine):
 
     def _find_budget(self, key: Any, request_type: str, text: str, budget: int) -> int:
         """:meth:`_least_budget`, remembered. A longer answer may take fewer tokens, so a larger budget is looked for anew."""
-        least = self._least_budget(request_type, text, budget)
+        with gc_paused():
+            least = self._least_budget(request_type, text, budget)
         known = self._known_budgets(key)
         known.enough = min(known.enough, least)
         if budget < least:
@@ -107,8 +113,9 @@ class Engine(serving.Engine):
         """A budget that is enough, or 0 if that cannot be told: at most ``budget``, if that is enough."""
         try:
             with taking_turns:
-                ir = spec_of(request_type, text, self.options).rules(self.compiler.limits)
-                matcher = self.compiler.compile_ir(ir).matcher()
+                matcher = self.compiler.compile_ir(
+                    spec_of(request_type, text, self.options).rules(self.compiler.limits)
+                ).matcher()
                 row = np.zeros((1, bitmask_words(self.vocab.size)), np.int32)
                 matcher.fill_next_token_bitmask(row, 0, budget)
                 return min(budget, len(matcher.shortest_completion()) + 1)
@@ -220,7 +227,7 @@ class GrammarState:
         self._is_lost = False  # the matcher does not stand where vLLM thinks
         self._crossed = ""  # what the last crossed budget said
         self.tell: Callable[[str], object] | None = None
-        """Told why the request ends here, when a token is refused since a budget was crossed."""
+        """Told why the request ends here, when a token is refused: a budget was crossed, or something else chose the token."""
         self.budget: RequestBudget | FixedBudget | None = None
         """How many tokens may still come; None: any number."""
 
@@ -292,7 +299,7 @@ class GrammarState:
 
     def accept_tokens(self, request_id: str, tokens: Sequence[int]) -> bool:
         """Follow tokens: all, or none and False. True for no tokens, and for any after the end."""
-        count, surplus = self._count, self._surplus
+        count, surplus, token = self._count, self._surplus, None
         if self._ahead is not None:
             self._ahead.touch()
         try:
@@ -308,11 +315,17 @@ class GrammarState:
         except Exception as error:
             if isinstance(error, GrammarError) or not isinstance(error, (TypeError, ValueError)):  # else not a token at all
                 self._fail(f"request {request_id}: token", error)
-        if self._crossed and self.tell is not None and self._is_stuck():
-            self.tell(self._crossed)
+        self._tell_why(token)
         self._surplus = surplus
         self._undo(self._count - count)
         return False
+
+    def _tell_why(self, token: int | None) -> None:
+        """Tell what a token is refused for, if that can be said."""
+        with contextlib.suppress(Exception):
+            reason = self._crossed if self._is_stuck() else _NOT_ALLOWED.format(self._count, token)
+            if reason and self.tell is not None:
+                self.tell(reason)
 
     def validate_tokens(self, tokens: Sequence[int]) -> list[int]:
         """The leading tokens that are allowed; the state stays where it is."""

@@ -50,7 +50,7 @@ logger = logging.getLogger("vllm.cdplugin")
 _MARK = "__cdplugin__"
 _ARRIVED = "_cdplugin_arrived"
 CROSSED = "cdplugin: "
-"""How the ``stop_reason`` begins of a request that crossed a budget while it was decoded."""
+"""How the ``stop_reason`` begins of a request that crossed a budget while it was decoded, or got a token not allowed."""
 _searching = threading.local()
 
 
@@ -206,7 +206,9 @@ def _patch_async(module: ModuleType) -> None:
 
 
 def _patch_generate(cls: Any) -> None:
-    """A request that crossed a budget while it was decoded gets that said, and HTTP 400; vLLM knows only an internal error."""
+    """A request that crossed a budget while it was decoded, or got a token that its grammar does not allow, is told so, with
+    HTTP 400; vLLM knows only an internal error.
+    """
     original = getattr(cls, "generate", None)
     if original is None or not inspect.isasyncgenfunction(original):
         logger.debug("cdplugin: no %s.generate: crossed budgets are answered as internal errors", cls.__name__)
