@@ -63,6 +63,10 @@ IN_SOME_ORDER = [
     none_of({"additionalProperties": {"const": 1}}),
     none_of({"additionalProperties": {"const": 1}}, maxProperties=2, required=["1"]),
     none_of({"additionalProperties": {"const": 1}}, propertyNames={"pattern": "^[ab]{1,2}$"}),
+    none_of({"patternProperties": {"^a": {"const": 1}}}),
+    none_of({"patternProperties": {"^[a1].{0,8}$": {"const": 1}}}, maxProperties=2, required=["1"]),
+    none_of({"patternProperties": {"^[a1].{0,8}$": {"const": 1}}}, patternProperties={"b": {"const": 2}}),
+    none_of({"patternProperties": {"^a": {"const": 1}, "b": {"const": 2}}}),
 ]
 
 
@@ -112,6 +116,23 @@ def test_small_objects(number: int) -> None:
     for value in objects:
         key = frozenset(value.items())
         assert taken[key] == taken[key, "in order"] == taken[key, "valid"], value
+
+
+@pytest.mark.parametrize("order", ["schema", "any"])
+def test_members_beside_the_one_that_is_asked_for(order: Any) -> None:
+    """Members follow it whose names the complement is not about, whatever they hold; none with its own name may undo it."""
+    m = matcher(none_of({"patternProperties": {"^a": {"const": 1}}}), property_order=order)
+    for text, found in (
+        ('{"ab":2,"b":1}', True),
+        ('{"b":1,"ab":2}', True),
+        ('{"b":1,"ab":2,"b":1,"ac":3,"b":2}', True),
+        ('{"ab":2,"ab":1}', False),
+        ('{"ab":2,"\\u0061b":1}', False),
+        ('{"ab":2,"b":1,"ac":1}', False),
+        ('{"b":2,"ab":1}', False),
+    ):
+        m.reset()
+        assert (m.accept_tokens(list(text.encode())) == len(text) and m.is_accepting()) is found, text
 
 
 @pytest.mark.parametrize("order", ["schema", "any"])

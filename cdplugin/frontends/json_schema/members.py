@@ -53,8 +53,9 @@ class Further:
     """Names that are not declared: key, value, and the conditions that such a member meets.
 
     Two members of one ``group`` may have the same name, unless ``distinct`` takes the place of the key, and then the later one
-    counts: once a member has met a condition of those in ``firm``, those of its group that follow must meet it as well. The
-    other ``marks`` are met by its name alone, which no later member undoes.
+    counts: once a member has met a condition of those in ``firm``, those of its group that follow must meet it as well, or have
+    a name that the condition is not about (``apart``). The other ``marks`` are met by its name alone, which no later member
+    undoes.
     """
 
     key: Symbol
@@ -63,6 +64,7 @@ class Further:
     group: int
     distinct: DistinctKey | None = None
     firm: int = 0
+    apart: int = 0
 
 
 def are_several(
@@ -257,7 +259,7 @@ class Members(Bracketed[_Place]):
 
     def _usable_further(self, productive: Productive, firm: tuple[int, ...]) -> list[Further]:
         """The further members that may still come."""
-        kept = [more for more in self._further if firm[more.group] & ~more.marks == 0]
+        kept = [more for more in self._further if firm[more.group] & ~(more.marks | more.apart) == 0]
         return [more for more in kept if productive(more.key) and productive(more.value)]
 
     def _is_past(self, seen: int, i: int) -> bool:

@@ -27,6 +27,7 @@ from cdplugin.frontends.json_schema.shapes import Alternative, Place
 from cdplugin.frontends.json_schema.strings import QUOTE, STRING, other_text
 from cdplugin.frontends.json_schema.writing import Writing
 from cdplugin.ir import MOST_COUNTED, Symbol, ValueReader
+from cdplugin.languages import FUEL
 from cdplugin.regex.alphabet import JSON_CANONICAL
 
 _MOST_MET, _MOST_LOOSE = 12, 6
@@ -85,6 +86,8 @@ class Objects(Writing):
                 further = self._undeclared(names, parts, conditions, open_)
             location = next((s.pointer for s in alternative if s.object is not None and s.object.low == low), pointer)
             further = [self._told_apart(more, low, MOST_COUNTED if high is None else high, location, parts) for more in further]
+        elif any(more.firm for more in further):
+            further += self._beside(names, parts, conditions, further)
         low, high = self._member_counts(parts, entries, further)
         is_told_apart = any(more.distinct is not None for more in further)
         if conditions or low or high is not None or is_told_apart or (self._any_order and len(entries) + len(further) > 1):
@@ -256,7 +259,7 @@ class Objects(Writing):
         self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition], open_: int
     ) -> list[Further]:
         """The classes of names that are not declared, by the conditions that their members meet (of those in ``open_``)."""
-        layout, place, bare = self._inner.layout, self._shaper.place, self._bare_members
+        place, bare = self._shaper.place, self._bare_members
         further: list[Further] = []
         every = sum(_is_about_all(named, names) << k for k, (named, _) in enumerate(conditions))
         by_name = sum(wanted.is_anything() << k for k, (_, wanted) in enumerate(conditions))
@@ -278,12 +281,44 @@ class Objects(Writing):
                         named_text = self._shaper.strings([named for named, _ in met])
                         name_text = named_text if text is None else both(text, named_text)
                     if name_text is not EMPTY:
-                        lexeme = layout.any_key if name_text is None else layout.quoted_key(name_text)
-                        key = self.ir.lexeme(lexeme, "key")
-                        self._quoted[key] = STRING if name_text is None else name_text
-                        self._signs.note_key(key, self._quoted[key], layout)
-                        further.append(Further(key, value, marks, group, firm=marks & ~by_name))
+                        further.append(Further(self._further_key(name_text), value, marks, group, firm=marks & ~by_name))
         return further
+
+    def _beside(
+        self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition], further: Sequence[Further]
+    ) -> list[Further]:
+        """Of each class of names that are not declared those that no condition is about which some member of the class meets
+        with its value: as no such name is that member's, they may follow it.
+        """
+        firm = [0] * (1 + max(more.group for more in further))
+        for more in further:
+            firm[more.group] |= more.firm
+        every = sum(_is_about_all(named, names) << k for k, (named, _) in enumerate(conditions))
+        unmet = self._not_met(conditions, every)
+        out: list[Further] = []
+        for group, (text, children) in enumerate(classes_of(names, parts, self._shaper.strings, self._shaper.share_no_text)):
+            apart = firm[group] & ~every if group < len(firm) else 0
+            if not apart or text is EMPTY:
+                continue
+            self._shaper.count(apart.bit_count())
+            others = self._shaper.strings([self._shaper.complement(conditions[k][0]) for k in members(apart)])
+            name_text = others if text is None else both(text, others)
+            nothing, taken = self._shaper.search.matches_nothing(name_text)
+            self._shaper.count(taken // 4)
+            if nothing or taken >= FUEL:
+                continue
+            value = self._symbol(self._shaper.place([*children, *unmet]), self._bare_members)
+            if value is not None:
+                out.append(Further(self._further_key(name_text), value, 0, group, apart=apart))
+        return out
+
+    def _further_key(self, text: Expr | None) -> Symbol:
+        """The lexeme of undeclared names (with their quotes; None: any) and the colon."""
+        layout = self._inner.layout
+        key = self.ir.lexeme(layout.any_key if text is None else layout.quoted_key(text), "key")
+        self._quoted[key] = STRING if text is None else text
+        self._signs.note_key(key, self._quoted[key], layout)
+        return key
 
     def _few_of(self, more: Further) -> list[str]:
         """The names of an undeclared member, if they are seen to be few. Those that several conditions are about may be."""
