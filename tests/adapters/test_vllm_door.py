@@ -160,18 +160,20 @@ def test_what_is_known_needs_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
         asyncio.run(engine.check_off_loop("REGEX", "(a"))
 
 
-def test_large_requests_do_not_stand_in_the_way_of_small_ones() -> None:
+@pytest.mark.parametrize(("others", "size"), [(door.LARGE, 10), (door.HUGE, 10), (door.HUGE, door.HUGE - 1)])
+def test_larger_requests_do_not_stand_in_the_way_of_smaller_ones(others: int, size: int) -> None:
+    """The finding for huge ones: while a grammar of 800,000 characters was checked, schemas of five thousand waited."""
     off_loop = OffLoop()
     go = threading.Event()
 
     async def mixed() -> str:
-        large = [asyncio.ensure_future(off_loop.run(i, door.LARGE, lambda: go.wait(30))) for i in range(5)]
-        small = await asyncio.wait_for(off_loop.run("small", 10, lambda: "small"), 30)
+        larger = [asyncio.ensure_future(off_loop.run(i, others, lambda: go.wait(30))) for i in range(5)]
+        smaller = await asyncio.wait_for(off_loop.run("smaller", size, lambda: "smaller"), 20)
         go.set()
-        assert all(await asyncio.gather(*large))
-        return small
+        assert all(await asyncio.gather(*larger))
+        return smaller
 
-    assert asyncio.run(mixed()) == "small"
+    assert asyncio.run(mixed()) == "smaller"
 
 
 def test_a_lane_survives_what_it_is_given() -> None:

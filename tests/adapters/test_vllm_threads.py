@@ -36,13 +36,14 @@ def test_nobody_waits_for_large_grammars() -> None:
     large = [threads.submit(wait, request("b" * 5_000 + str(i))) for i in range(3)]
     small = [threads.submit(wait, request(f"b{i}")) for i in range(2)]  # and still one thread for others
     unreadable = threads.submit(wait, None)
-    for _ in range(3):
+    huge = [threads.submit(wait, request("b" * 70_000 + str(i))) for i in range(2)]
+    for _ in range(4):
         assert running.acquire(timeout=SECONDS)
-    assert not running.acquire(blocking=False)  # one large one at a time
+    assert not running.acquire(blocking=False)  # one large one at a time, and one huge one
     for asked in ("ab", long_known):
         assert threads.submit(lambda r: r, request(asked)).result(SECONDS) is not None
     go_on.set()
-    assert {future.result(SECONDS) for future in [*large, *small, unreadable]} == {"waited"}
+    assert {future.result(SECONDS) for future in [*large, *huge, *small, unreadable]} == {"waited"}
     threads.shutdown()
 
 

@@ -17,8 +17,9 @@ The path of a request to its grammar, and which step may refuse it::
 Every refusal here returns HTTP 400 with the location of the error. Both processes compile alike, so the engine refuses nothing
 that was admitted here.
 
-Validating a large request takes a good part of a second of Python. A few dedicated threads do it, so that large requests do not
-delay small ones; Python switches threads more often meanwhile (:data:`taking_turns`).
+Validating a large request takes a good part of a second of Python, a huge one up to a minute. A few dedicated threads do it, so
+that large requests do not delay small ones, nor huge requests large ones; Python switches threads more often meanwhile
+(:data:`taking_turns`).
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from cdplugin import forking
 
 LARGE = 4096
 """Characters of a request from which on it is large."""
+HUGE = 65536
+"""The same for a huge one: what people write is smaller, and what is larger may take a minute."""
 _SWITCH_SECONDS = 0.0005
 """How long a thread keeps Python's lock, where others wait for it, while something is compiled."""
 
@@ -106,9 +109,15 @@ taking_turns = _TakingTurns()
 
 
 @lru_cache(maxsize=1)
-def _lanes() -> tuple[Lane, Lane]:
-    """For small requests, and for large ones."""
-    return Lane("cdplugin-check", 2), Lane("cdplugin-check-large", 1)
+def _lanes() -> dict[str, Lane]:
+    """By the size of a request."""
+    threads = {"small": 2, "large": 1, "huge": 1}
+    return {size: Lane(f"cdplugin-check-{size}", number) for size, number in threads.items()}
+
+
+def size_named(characters: int) -> str:
+    """``"small"``, ``"large"`` or ``"huge"``, of a request of so many characters."""
+    return "small" if characters < LARGE else "large" if characters < HUGE else "huge"
 
 
 @forking.in_child
@@ -128,7 +137,7 @@ class OffLoop:
         """What ``call()`` returns; it does not raise. ``size``: characters of the request, which ``key`` stands for."""
         waited_for = self._waited_for.get(key)
         if waited_for is None:
-            waited_for = self._waited_for[key] = (_lanes()[size >= LARGE].submit(call), [])
+            waited_for = self._waited_for[key] = (_lanes()[size_named(size)].submit(call), [])
         future, waiters = waited_for
         waiters.append(None)
         try:

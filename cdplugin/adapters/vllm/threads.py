@@ -5,7 +5,8 @@ compiled long ago waits for somebody else's large one. Here they queue apart::
 
     known    its grammar was compiled before: nothing to do but a look-up and a first mask
     small    texts below ``door.LARGE`` characters
-    large    the others, as many at a time as vLLM would compile
+    large    the others below ``door.HUGE``, as many at a time as vLLM would compile
+    huge     what is left, half as many at a time
 
 A request is in one of these by what it is; a wrong guess (the grammar was dropped meanwhile) costs a wait, never an answer.
 """
@@ -16,7 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any
 
-from cdplugin.adapters.serving.door import LARGE
+from cdplugin.adapters.serving.door import size_named
 from cdplugin.adapters.serving.engine import Engine
 
 _MORE = 2
@@ -28,7 +29,7 @@ class GrammarThreads(Executor):
 
     def __init__(self, engine: Engine, workers: int) -> None:
         self._engine = engine
-        threads = {"known": _MORE, "small": workers + _MORE, "large": workers}
+        threads = {"known": _MORE, "small": workers + _MORE, "large": workers, "huge": (workers + 1) // 2}
         self._pools = {name: ThreadPoolExecutor(n, f"cdplugin-{name}") for name, n in threads.items()}
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -44,6 +45,6 @@ class GrammarThreads(Executor):
             kind, text = request.structured_output_request.structured_output_key
             if self._engine.has_met(kind.name, text):
                 return "known"
-            return "small" if len(text) < LARGE else "large"
+            return size_named(len(text))
         except Exception:
             return "large"
