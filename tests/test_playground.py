@@ -344,3 +344,28 @@ def test_the_model_counts_in_float32(model_folder: str, tmp_path: Path) -> None:
     model.load()
     model._thread.join()
     assert model.state == "ready" and model._model.dtype == torch.float32
+
+
+def test_prompts_that_a_model_cannot_take(model_folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The finding: an empty prompt, where no chat template adds anything, closed the connection without an answer."""
+    from cdplugin.playground.model import Model
+
+    monkeypatch.setattr(service, "MOST_ANSWER", 4)
+    model = Model(model_folder)
+    one = Playground(model.vocabulary(), model.name, model)
+    model.load()
+    model._thread.join()
+    seen: list[int] = []
+    generate = model._model.generate
+
+    def noting(**inputs: Any) -> Any:
+        seen.append(inputs["input_ids"].shape[1])
+        return generate(**inputs)
+
+    monkeypatch.setattr(model._model, "generate", noting)
+    model._tokenizer.chat_template, model._context = None, 60
+    ask = {"kind": "choice", "spec": "a\nb", "text": ""}
+    assert one.answer({**ask, "prompt": ""})["error"]["message"] == "prompt: expected at least a token, found none"
+    assert one.answer({**ask, "prompt": "x y " * 900})["text"] in ("a", "b") and seen == [56]
+    monkeypatch.setattr(model._model, "generate", lambda **_: 1 // 0)
+    assert "the model failed: ZeroDivisionError" in one.answer({**ask, "prompt": "x"})["error"]["message"]

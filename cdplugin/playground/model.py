@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from cdplugin.vocab.vocabulary import Vocabulary
 
 
+_MOST_PROMPT = 1024
+"""Tokens of a prompt, fewer where the model's context is shorter."""
+
+
 class Model:
     """A model and its tokenizer. ``state``: ``loading``, ``ready``, or what went wrong."""
 
@@ -24,7 +28,9 @@ class Model:
         self.state = "loading"
         self._path = name
         self._tokenizer: Any = AutoTokenizer.from_pretrained(name)
-        self._width: int = AutoConfig.from_pretrained(name).vocab_size
+        config = AutoConfig.from_pretrained(name)
+        self._width: int = config.vocab_size
+        self._context: int = getattr(config, "max_position_embeddings", None) or _MOST_PROMPT
         self._model: Any = None
         self._thread = threading.Thread(target=self._load, name="cdplugin-model", daemon=True)
 
@@ -51,7 +57,10 @@ class Model:
             self.state = f"failed: {type(error).__name__}: {str(error)[:200]}"
 
     def answer(self, grammar: Grammar, prompt: str, most: int) -> Trace:
-        """The greedy answer to a prompt under a grammar, at most ``most`` tokens, legal within them. Raises CdpluginError."""
+        """The greedy answer to a prompt under a grammar, at most ``most`` tokens, legal within them.
+
+        Raises CdpluginError, and ``ValueError`` for a prompt without a token and for whatever the model itself raises.
+        """
         import torch
 
         from cdplugin.adapters.hf.processor import GrammarLogitsProcessor
@@ -59,9 +68,17 @@ class Model:
         if self._model is None:
             raise CdpluginError(f"the model is not ready: {self.state}")
         processor = GrammarLogitsProcessor(grammar, max_new_tokens=most, trace=True)
-        inputs = self._tokenizer(self._chat(prompt), return_tensors="pt", truncation=True, max_length=1024)
-        with torch.inference_mode():
-            output = self._model.generate(**inputs, logits_processor=[processor], max_new_tokens=most, do_sample=False)
+        most_prompt = max(1, min(_MOST_PROMPT, self._context - most))
+        inputs = self._tokenizer(self._chat(prompt), return_tensors="pt", truncation=True, max_length=most_prompt)
+        if not inputs["input_ids"].shape[1]:
+            raise ValueError("prompt: expected at least a token, found none")
+        try:
+            with torch.inference_mode():
+                output = self._model.generate(**inputs, logits_processor=[processor], max_new_tokens=most, do_sample=False)
+        except CdpluginError:
+            raise
+        except Exception as error:  # whatever a model may hold; the page shows it
+            raise ValueError(f"the model failed: {type(error).__name__}: {str(error)[:200]}") from error
         return processor.trace(0, output[0])
 
     def _chat(self, prompt: str) -> str:
