@@ -17,6 +17,7 @@ from test_lexing import random_lexing
 import cdplugin as cd
 from cdplugin import expr
 from cdplugin.ir import EXACT, LAZY, LONGEST, GrammarIR, TokenSet
+from cdplugin.queries import completion
 
 JSON_TOKENS = [
     b'{"',
@@ -397,3 +398,20 @@ def test_bytes_without_tokens_are_named_as_the_cause() -> None:
     matcher = cd.Compiler(vocab).compile(cd.Regex(r"\[1*\]")).matcher()
     with pytest.raises(cd.EngineError, match="some bytes have no token of their own"):
         matcher.shortest_completion()
+
+
+def test_a_way_is_kept_whole_when_others_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new way that leads into a known one, at the moment when there are too many: what it leads to was forgotten with the
+    others, and later endings stopped there."""
+    monkeypatch.setattr(completion, "_MOST_KEPT", 1)
+    matcher = cd.Compiler(VOCAB).compile(cd.Gbnf('root ::= "ab"{2,4} "\\""* | [ -~] root "\\n"')).matcher()
+    rng = random.Random(1)
+    for _ in range(cases(60, 20)):
+        matcher.reset()
+        for token in rng.choices([b"a", b"b", b'"', b"\n", b"z"], k=rng.randrange(7)):
+            matcher.accept_token(VOCAB.tokens.index(token))
+        for _ in range(2):
+            found = matcher.fork().shortest_completion()
+            fork = matcher.fork()
+            assert fork.accept_tokens(found) == len(found) and fork.is_accepting()
+            assert matcher.can_end_within(len(found) + 1)

@@ -376,9 +376,7 @@ class Endings:
         """
         tail = self._follow(end)
         if len(self._next) > _MOST_KEPT or self._text_bytes > _MOST_TEXT_BYTES:
-            self._next.clear()
-            self._length.clear()
-            self._text_bytes = 0
+            self._forget_but(end)
         length = sum(len(self._text(edge)) for edge in tail)
         edges: list[bytes | int] = []
         cursor = end
@@ -392,6 +390,16 @@ class Endings:
             cursor = before
         edges.reverse()
         return edges + tail
+
+    def _forget_but(self, cursor: int) -> None:
+        """Forget all ways but the one from a cursor on, to which another is about to lead."""
+        kept: dict[int, Edge] = {}
+        while cursor in self._next:
+            kept[cursor] = self._next[cursor]
+            cursor = kept[cursor][1]
+        self._next = kept
+        self._length = {cursor: self._length[cursor] for cursor in kept}
+        self._text_bytes = sum(len(edge) for edge, _ in kept.values() if isinstance(edge, bytes))
 
     def _follow(self, cursor: int) -> list[bytes | int]:
         out = []
