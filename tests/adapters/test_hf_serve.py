@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -107,6 +108,43 @@ def test_what_is_wrong_is_a_bad_request(address: str, response_format: Any, fiel
     assert status == 400
     with pytest.raises(ValueError, match=message):
         raise ValueError(json.loads(answer)["detail"])
+    assert ask(address, named(SCHEMAS[0]))[0] == 200
+
+
+def test_the_event_loop_is_left_alone(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The finding: vocabularies were read and shortest answers looked for on the loop, up to seconds for one request."""
+    seen: dict[str, str] = {}
+
+    def noting(owner: Any, name: str) -> None:
+        original = getattr(owner, name)
+
+        def note(*arguments: Any, **named: Any) -> Any:
+            seen.setdefault(name, threading.current_thread().name)
+            return original(*arguments, **named)
+
+        monkeypatch.setattr(owner, name, note)
+
+    serve._compilers.clear()
+    noting(cd.Vocabulary, "from_huggingface")
+    noting(cd.Compiler, "compile")
+    noting(cd.Matcher, "shortest_completion")
+    assert ask(address, named(SCHEMAS[0]))[0] == 200
+    assert len(seen) == 3 and all(name.startswith("asyncio_") for name in seen.values()), seen
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_budget_that_is_crossed_while_an_answer_is_decoded(
+    address: str, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    """The finding: HTTP 500 without a word."""
+
+    def crossed(*_: Any) -> None:
+        raise cd.LimitExceeded("one step takes too much work")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(serve.GrammarLogitsProcessor, "__call__", crossed)
+        status, answer = ask(address, named(SCHEMAS[0]), stream=stream)
+    assert status == (200 if stream else 400) and "one step takes too much work" in answer
     assert ask(address, named(SCHEMAS[0]))[0] == 200
 
 

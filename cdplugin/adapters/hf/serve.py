@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,8 +31,9 @@ from cdplugin.vocab.vocabulary import Vocabulary
 MAX_CACHE_BYTES = 96 << 20
 """Bytes of compiled grammars that are kept for a model."""
 
-_grammar: ContextVar[Any] = ContextVar("grammar of the request", default=None)
+_asked: ContextVar[tuple[Any, int] | None] = ContextVar("grammar and least tokens of the request", default=None)
 _compilers: weakref.WeakKeyDictionary[Any, Compiler] = weakref.WeakKeyDictionary()
+_one_at_a_time = threading.Lock()
 
 
 def spec_of(response_format: Any) -> Spec | None:
@@ -81,29 +83,41 @@ def handler_class(base: type) -> type:
                     modality = self.model_manager.get_model_modality(model, processor=processor)
                     if self.generation_state.use_continuous_batching(model, modality):
                         raise CdpluginError("response_format: expected a server without --continuous-batching")
-                    compiler = compiler_for(model, processor)
-                    _grammar.set(await asyncio.to_thread(compiler.compile, spec))
+                    _asked.set(await asyncio.to_thread(_compiled, model, processor, spec))
             return await super().handle_request(body, request_id)
 
         def _streaming(self, *arguments: Any, **named: Any) -> Any:
             return super()._streaming(*_constrained(arguments), **named)
 
         async def _non_streaming(self, *arguments: Any, **named: Any) -> Any:
-            return await super()._non_streaming(*_constrained(arguments), **named)
+            arguments = _constrained(arguments)
+            with _refusals():  # a budget that is crossed while the answer is decoded
+                return await super()._non_streaming(*arguments, **named)
 
     return Handler
 
 
+def _compiled(model: Any, processor: Any, spec: Spec) -> tuple[Any, int]:
+    """The grammar of a request, and the tokens of a short answer with its stop token: up to some seconds of work.
+
+    Raises :class:`cdplugin.CdpluginError`.
+    """
+    with _one_at_a_time:
+        compiler = compiler_for(model, processor)
+    grammar = compiler.compile(spec)
+    return grammar, len(grammar.matcher().shortest_completion()) + 1
+
+
 def _constrained(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of a generation, with a processor among what is passed to ``generate()``."""
-    grammar = _grammar.get()
-    if grammar is None:
+    asked = _asked.get()
+    if asked is None:
         return arguments
-    _grammar.set(None)
+    _asked.set(None)
+    grammar, least = asked
     request_id, model, processor, model_id, inputs, config, *rest = arguments
     budget = config.max_new_tokens
     with _refusals():
-        least = len(grammar.matcher().shortest_completion()) + 1
         if budget is not None and budget < least:
             raise CdpluginError(f"max_tokens: expected at least {least} for an answer in this response_format, found {budget}")
         inputs = {**inputs, "logits_processor": [GrammarLogitsProcessor(grammar, max_new_tokens=budget)]}
