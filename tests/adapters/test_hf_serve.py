@@ -99,7 +99,8 @@ def test_free_text_is_free_again(address: str) -> None:
         (named(SCHEMAS[0]), {"max_tokens": 3}, "max_tokens: expected at least [0-9]+ for an answer .*found 3"),
         ({"type": "json_schema"}, {}, "expected an object with a schema"),
         ({"type": "yaml"}, {}, "unknown response_format.*found 'yaml'"),
-        (3, {}, "unknown response_format"),
+        (3, {}, "wrong type: expected an object, found int"),
+        ([{"type": "json_object"}], {}, "wrong type: expected an object, found list"),
         ({"type": "structural_tag", "format": {"type": "tag", "begin": 3}}, {}, "begin"),
     ],
 )

@@ -40,7 +40,9 @@ def spec_of(response_format: Any) -> Spec | None:
     """The spec of a request's ``response_format``; None for free text. Raises :class:`cdplugin.GrammarError`."""
     if response_format is None:
         return None
-    kind = response_format.get("type") if isinstance(response_format, dict) else None
+    if not isinstance(response_format, dict):
+        raise GrammarError("wrong type", expected="an object", found=type(response_format).__name__)
+    kind = response_format.get("type")
     if kind == "text":
         return None
     if kind == "json_object":
