@@ -103,6 +103,7 @@ def bitmask_view(bitmask: Any, size: int) -> np.ndarray:
     if isinstance(bitmask, np.ndarray):
         array = bitmask
     elif hasattr(bitmask, "data_ptr") and hasattr(bitmask, "numpy"):
+        _refuse_views(sys.modules["torch"], "bitmask", bitmask)
         if bitmask.device.type != "cpu":
             raise ValueError(
                 f"bitmask: expected a tensor on the CPU, found one on {bitmask.device}; masks are filled on the host"
@@ -182,6 +183,8 @@ def _checked(torch: Any, logits: Any, bitmask: Any) -> tuple[Any, Any]:
     for name, value in (("logits", logits), ("bitmask", bitmask)):
         if not isinstance(value, np.ndarray) and (torch is None or not isinstance(value, torch.Tensor)):
             raise TypeError(f"{name}: expected a torch.Tensor or numpy.ndarray, found {type(value).__name__}")
+        if torch is not None and not isinstance(value, np.ndarray):
+            _refuse_views(torch, name, value)
     is_array = isinstance(logits, np.ndarray)
     kind = logits.dtype.name if is_array else str(logits.dtype).removeprefix("torch.")
     if kind not in (*MINUS_INFINITY, *(("float64",) if is_array else ())):
@@ -206,6 +209,14 @@ def _checked(torch: Any, logits: Any, bitmask: Any) -> tuple[Any, Any]:
             raise ValueError("logits: expected a writable array, found a read-only one")
         return logits, bitmask if isinstance(bitmask, np.ndarray) else bitmask.numpy()
     return logits, torch.from_numpy(np.require(bitmask, None, ["C", "W"])) if isinstance(bitmask, np.ndarray) else bitmask
+
+
+def _refuse_views(torch: Any, name: str, value: Any) -> None:
+    """Raises ``TypeError`` for a tensor whose memory does not hold its values one after the other, as they are."""
+    if value.layout is not torch.strided:
+        raise TypeError(f"{name}: expected a dense tensor, found layout {value.layout}")
+    if value.is_neg():
+        raise TypeError(f"{name}: expected a tensor that holds its values, found a negated view of them: see resolve_neg()")
 
 
 def _row_indices(torch: Any, indices: Any, rows: int) -> np.ndarray:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -275,3 +276,22 @@ def test_cuda_equals_cpu(dtype: torch.dtype) -> None:
         actual = logits.cuda()
         apply_with_torch(actual, bitmask.cuda(), None if rows is None else torch.tensor(rows, device="cuda"))
         assert torch.equal(actual.cpu(), expected)
+
+
+@pytest.mark.parametrize(
+    ("view", "text"),
+    [
+        (lambda tensor: tensor.to_sparse(), "expected a dense tensor, found layout torch.sparse_coo"),
+        (torch._neg_view, "found a negated view of them"),
+    ],
+    ids=["sparse", "negated"],
+)
+def test_tensors_that_do_not_hold_their_values(view: Callable[[torch.Tensor], torch.Tensor], text: str) -> None:
+    """The finding: errors of PyTorch about storages and views, which named neither argument."""
+    logits, bitmask = random_case(2, 64, 2, torch.float32, 0)
+    with pytest.raises(TypeError, match=f"logits: .*{text}"):
+        apply_token_bitmask_inplace(view(logits), bitmask)
+    with pytest.raises(TypeError, match=f"bitmask: .*{text}"):
+        apply_token_bitmask_inplace(logits, view(bitmask))
+    with pytest.raises(TypeError, match=f"bitmask: .*{text}"):
+        bitmask_view(view(bitmask), 64)
