@@ -75,8 +75,7 @@ class ValueReader:
     no two of whose texts have the same value, by which values are counted. ``needs``: how many values there must be, for a
     reader who named them as ``keyword`` at ``location``; lexemes of one ``group`` have them together. ``enough``, set by the
     compiler: while fewer values than that are excluded, others are left. ``is_sign``: the twin stands for a lexeme that may not
-    be for want of values further on, beside others: with one of them the text always goes on. ``are_alike``: the texts are all
-    JSON strings, or all but the shortest, and what follows one depends on it only in that its value must not come again.
+    be for want of values further on, beside others: with one of them the text always goes on.
     """
 
     read: Callable[[bytes], Hashable]
@@ -87,7 +86,6 @@ class ValueReader:
     group: object = None
     enough: int = 0
     is_sign: bool = False
-    are_alike: bool = False
 
 
 class Texts:
@@ -121,12 +119,15 @@ class TrackedLexeme(NamedTuple):
     ``then(value)``: what follows after that value, None if it is an excluded one. ``rest``: what follows whatever the value is;
     masks are computed from it, so it must allow all that ``then`` allows. What it allows too much begins with a shadow: the
     lexeme itself, where it is used as a symbol, or its twin where less than ``ValueReader.enough`` values may be left.
+    ``alike``: the texts hold all JSON strings, or all but the shortest, and what follows one of more than so many bytes depends
+    on it only in that its value must not come again (None: that is not so).
     """
 
     lexeme: Symbol
     excluded: Expr | Texts | None
     then: Callable[[Hashable], Sequence[Part] | None]
     rest: Sequence[Part]
+    alike: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

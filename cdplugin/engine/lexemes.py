@@ -154,7 +154,6 @@ def _begun(
                 later, ended = record.copy(), record.copy()
                 later[layout.X_ROLE], ended[layout.X_ROLE] = layout.SHADOW, layout.TRACKS
                 ended[layout.X_BEGUN] = ended[layout.X_SYMBOL] = first + 1
-                ended[layout.X_ALIKE] = ir.tracked[symbol].are_alike
                 later[layout.X_TRACKED] = -1
                 begun += [(number, later), (number, ended)]
             continue

@@ -92,6 +92,7 @@ class ValueTracker:
             if expression == EMPTY:
                 return None
         record[layout.X_EXPRESSION] = expression
+        record[layout.X_ALIKE] = 0 if tracked.alike is None else 1 + tracked.alike
         lexeme = self._append(record)
         self._places[lexeme] = _Place(nonterminal, tracked)
         return lexeme

@@ -156,7 +156,13 @@ class Answers:
             return False
         if self.build(parts) == 1:
             return True
-        if tables.is_exact or not (tables.has_families or self.build(parts, loose=True)):
+        if tables.is_exact:
+            return False
+        if self.is_planned_short(parts):
+            is_filled = self._are_slots_filled(parts, search is not None)
+            if is_filled is not None:
+                return is_filled
+        elif not (tables.has_families or self.build(parts, loose=True)):
             return False
         if not tables.has_families and any(part.slot and part.is_open for part in parts):
             canvas = self.canvas(parts[: self.length(parts)])
@@ -241,8 +247,7 @@ class Answers:
         n_open = sum(part.slot and part.is_open for part in parts)
         if tables.is_exact or tables.has_families or not n_open:
             return False
-        with tables:
-            return tables.has_many_classes() or n_open * tables.classify(tables.loose) > MOST_COMPETING
+        return tables.has_many_classes() or n_open * tables.classify(tables.loose) > MOST_COMPETING
 
     def mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, witness: Witness | None = None) -> int:
         """Write the tokens that may stand at an open part to a row of bits; end tokens are the caller's.

@@ -405,7 +405,8 @@ class Proofs:
 
     def _possible(self, tokens: np.ndarray, by_first: bool = False) -> np.ndarray:
         """Those of some tokens that the loose lattice does not rule out (:meth:`Answers.possible`)."""
-        return self._answers.possible(self._parts, self._hole, tokens, self._is_brief, by_first)
+        is_free = self._is_brief or self._answers.is_planned_short(self._parts)
+        return self._answers.possible(self._parts, self._hole, tokens, is_free, by_first)
 
     def _is_taken(self, cursor: int, tokens: np.ndarray) -> bool:
         """Whether the tokens of a class are proven, and so added to the row."""

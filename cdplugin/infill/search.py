@@ -51,7 +51,7 @@ class Search:
         self._answers = answers
         self._tables = answers.tables
         self.until = answers.work + most_work
-        # of the last answer: some ways to fill a slot were left out; a text was spelled
+        # of the last answer: some ways to fill a slot were left out, or may have been; a text was spelled
         self._is_cut = self._is_spelled = False
         self.filled: list[bytes] | None = None
         """What the open gaps were filled with to find the last answer, if they were."""
@@ -103,8 +103,10 @@ class Search:
                         return [*place.fillings[:-1], *found]
                     return [*place.fillings, *found]
                 following = list(self._moves(parts, place))
+            elif self._answers.is_planned_short(rest):
+                self._is_cut = True
         if self._is_cut:
-            raise unknown(f"at most {MOST_TOKENS} ways to fill a slot")
+            raise unknown(f"at most {MOST_TOKENS} ways to fill a slot, and slots that are planned with all classes of tokens")
         return None
 
     def _pass_fixed(self, parts: Sequence[Part], place: _Place) -> _Place:

@@ -395,7 +395,13 @@ class InfillSession:
         after = self._witness_with(at, token) if in_mask and token is not None else None
         self._parts[at], self._known, self._row, self._witness = part, in_mask, None, after
         try:
-            if self.completable() or (token is not None and self._is_in_mask(place, before, row, token)):
+            try:
+                is_legal = self.completable()
+            except SearchGivenUp:
+                if token is None or not self._is_in_mask(place, before, row, token):
+                    raise
+                is_legal = True
+            if is_legal or (token is not None and self._is_in_mask(place, before, row, token)):
                 self._history.append((at, before, known, witness))
                 return True
         except BaseException:
@@ -410,8 +416,11 @@ class InfillSession:
         """
         at = self._places[place]
         after = self._parts[at]
-        if not after.slot or token in self._eos or not self._answers.is_planned_short(self._parts):
+        if not after.slot or token in self._eos:
             return False
+        with self._answers.tables:
+            if not self._answers.is_planned_short(self._parts):
+                return False
         self._parts[at], self._known, self._row = before, True, row
         found = bool(self.mask(place)[token >> 5] >> (token & 31) & 1)
         self._parts[at], self._known = after, found

@@ -508,6 +508,13 @@ def test_endings_whose_shortest_items_are_used_up(items: dict, n: int) -> None:
             [b'","'],
         ),  # "b" is beside
         ({"type": "string"}, b'["ab","xyz', [b'","",', b'","","']),  # texts that are longer than the one in the token
+        ({}, b'["ab","xyz', [b'","",', b'","","', b'",-']),
+        ({"anyOf": [{"type": "string"}, {"enum": [["abcdefgh"], 1]}]}, b'["abcdefghi', [b'","",']),
+        (
+            {"type": "object", "properties": {"a": {"type": "string"}}},
+            b'[{"a":"b"},{"a":"cdefghijklm',
+            [b'"},{"a":"",', b'"},{}', b'"},{},'],
+        ),
     ],
 )
 def test_tokens_that_reach_a_shadow_are_decided_for_all_texts(items: Any, begin: bytes, tokens: list[bytes]) -> None:
@@ -525,6 +532,21 @@ def test_tokens_that_reach_a_shadow_are_decided_for_all_texts(items: Any, begin:
     assert rows[-1] == rows[0]
 
 
+KINDS = {
+    "anyOf": [
+        {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False},
+        {"type": "object", "properties": {"b": {"enum": ["abcdef"]}}, "required": ["b"], "additionalProperties": False},
+        {"type": "object", "properties": {"b": {"type": "string"}}, "required": ["b"], "additionalProperties": False},
+    ]
+}
+ONE = {
+    "anyOf": [
+        {"type": "object", "properties": {"c": {"const": 1}, "k": {"type": "string"}}, "required": ["k"]},
+        {"type": "object", "properties": {"c": {"const": 1}, "k": {"enum": ["abcdef", "uvwxyz"]}}, "required": ["c"]},
+    ]
+}
+
+
 @pytest.mark.parametrize(
     ("items", "token", "texts"),
     [
@@ -536,6 +558,11 @@ def test_tokens_that_reach_a_shadow_are_decided_for_all_texts(items: Any, begin:
         ({"type": "string"}, b'","ab"', [b'["abcdef', b'["ab', b'["\\u0061b', b'["ab","abcdef', b'["ba","abcdef']),
         ({"type": "string", "pattern": "^(xy|b*)$"}, b'","x', [b'["bbbbbbbb', b'["xy', b'["xy","bbbbb', b'["b']),
         ({"type": "string", "pattern": "^([ab]x{20}|c*)$"}, b'","a', [b'["b' + b"x" * 20, b'["a' + b"x" * 20]),
+        ({}, b'","",', [b'["abcdef', b'["","abcdef', b'["a', b'["', b"[1000000", b'["abc\\', b'[["abcdef', b'[{"":"abcdef']),
+        ({}, b'",-', [b'["abcdef', b'["","abcdef', b'[-1,"abc', b'[["abcdef', b'[[-1,"abcdef']),
+        (KINDS, b'"},{"b":"abcd', [b'[{"a":"abcdef', b'[{"b":"abcdef', b'[{"a":"ghijklmn', b'[{"b":"abcdef"},{"a":"ghijkl']),
+        (KINDS, b'"},{"a":""}', [b'[{"a":"abcdef', b'[{"a":"', b'[{"a":""},{"a":"abcdef', b'[{"a":"abcdef"},{"a":"abcdef']),
+        (ONE, b'","c":1},{"c":1,', [b'[{"k":"abcdef', b'[{"k":"uvwxyz', b'[{"c":1,"k":"abcdef', b'[{"c":1,"k":"uvwxyzuvwxyz']),
     ],
 )
 def test_a_token_is_in_the_mask_exactly_if_it_is_followed(items: Any, token: bytes, texts: list[bytes]) -> None:
@@ -543,7 +570,7 @@ def test_a_token_is_in_the_mask_exactly_if_it_is_followed(items: Any, token: byt
     grammar = cd.Compiler(vocabulary([token])).compile(cd.JsonSchema(array(items), whitespace="compact"))
     for begin in texts + texts[::-1]:
         m = grammar.matcher()
-        assert m.accept_tokens(begin) == len(begin)
+        assert m.accept_tokens(begin) == len(begin), begin
         assert (256 in mask(m)) is m.accept_token(256), begin
 
 

@@ -134,3 +134,23 @@ def test_sessions_keep_their_word(name: str, seed: int) -> None:
                     step(session, rng)
             text = session.complete(rng.choice([None, random.Random(seed)]))
             assert "\ufffd" in text or infill.accepts(text.encode()), text
+
+
+def test_a_lattice_with_some_classes_for_each_slot_refuses_nothing() -> None:
+    """Eight slots are too many for all 87 classes of tokens, so that what their lattice lacks may be legal. Whether the matcher
+    finds a filling before it is asked depends on earlier questions.
+    """
+    vocab = cd.Vocabulary.from_bytes(TOKENS, eos_token_ids=EOS)
+    infill = cd.Infill(cd.Compiler(vocab).compile(cd.grammars.CPP))
+    ids = in_tokens(PROGRAMS["cpp"][1].encode(), random.Random(271134))
+
+    def canvas(*holes: int) -> cd.InfillSession:
+        return infill.canvas([HOLE if i in holes else token for i, token in enumerate(ids)], HOLE, end=False)
+
+    assert canvas(0, 1, 2, 6, 11, 13, 14, 15, 22, 28, 37, 38, 39, 48, 51, 56).completable()
+    session = canvas(5, 16, 25, 34, 37, 43, 51, 63)
+    assert session.completable()
+    row = session.mask(37)
+    in_mask = bool(row[ord("a") >> 5] >> (ord("a") & 31) & 1)
+    assert in_mask or session.undecided
+    assert session.set(37, ord("a"))

@@ -98,7 +98,7 @@ def _has_no_exponents(part: Expr) -> bool:
     return part.op == LITERALS_OP or (part.op == CAT_OP and part.args[0] is QUOTE)
 
 
-def _is_any_string(item: Expr) -> bool:
+def is_any_string(item: Expr) -> bool:
     """Whether an expression is seen to be all JSON strings, or all but the shortest."""
     if item.op != CAT_OP or len(item.args) != 3 or item.args[0] is not QUOTE or item.args[2] is not QUOTE:
         return False
@@ -306,8 +306,8 @@ class Unique(Bracketed[_Place]):
 
     def __init__(self, frame: Frame, item: Expr, space: Sequence[Symbol], location: str) -> None:
         super().__init__(frame)
-        are_alike = _is_any_string(item) and frame.ir.restriction is None
-        self._reader = ValueReader(read_value, PLAIN_TEXTS, frame.low, "uniqueItems", location, are_alike=are_alike)
+        self._alike = 0 if is_any_string(item) and frame.ir.restriction is None else None
+        self._reader = ValueReader(read_value, PLAIN_TEXTS, frame.low, "uniqueItems", location)
         self.lexemes = self._lexeme, self._twin = frame.ir.track(item, self._reader, "value")
         self._space = tuple(space)
 
@@ -333,7 +333,7 @@ class Unique(Bracketed[_Place]):
             return None if item in seen else (self._ir.member(self, (True, following, seen.adding(item))),)
 
         rest = self._ir.member(self, (True, following, seen.count + 1 < self._reader.enough))
-        yield (*lead, TrackedLexeme(self._lexeme, seen.expression, then, (rest,)))
+        yield (*lead, TrackedLexeme(self._lexeme, seen.expression, then, (rest,), self._alike))
 
     def whole(self, productive: Productive) -> Whole | None:
         """So many items as there must be, where fewer values are known; then an item may come, and the bracket."""

@@ -37,7 +37,17 @@ from cdplugin.frontends.json_schema.distinct_stacks import (
     pushed,
     remembered,
 )
-from cdplugin.frontends.json_schema.distinct_values import NO_VALUES, Container, Hashed, Typing, Values, read_any, thawed
+from cdplugin.frontends.json_schema.distinct_values import (
+    NO_VALUES,
+    VALUE,
+    Container,
+    Hashed,
+    Typing,
+    Values,
+    longest_string,
+    read_any,
+    thawed,
+)
 from cdplugin.frontends.json_schema.members import Items, ItemsPlace
 from cdplugin.frontends.json_schema.signs import Signs, Text
 from cdplugin.frontends.json_schema.values import compound_expr
@@ -129,6 +139,7 @@ class DistinctItems(Family[_Place]):
         self._sure: dict[Stack, bool] = {}
         self._unfolding = Unfolding(ir, signs, self)
         self._differs: dict[tuple[Stack, Typing, _Between], bool] = {}
+        self._listed: int | None = None
 
     def start(self) -> Symbol:
         """The items right after the opening bracket."""
@@ -309,7 +320,8 @@ class DistinctItems(Family[_Place]):
         differs = bool(typing.kind) and not typing.others
         unknown = self._after([below_top(stack) for stack in stacks], None, after.unknown(), differs)
         assert unknown is not None
-        return (*text.lead, TrackedLexeme(text.lexeme, excluded, then, (*text.tail, unknown)))
+        alike = None if isinstance(top, TrackedLexeme) else self._alike_beyond(text, typing)
+        return (*text.lead, TrackedLexeme(text.lexeme, excluded, then, (*text.tail, unknown), alike))
 
     def _unknown_text(self, stack: Stack, after: _Between) -> Sequence[Part]:
         """The same where values are not known, without what follows."""
@@ -320,6 +332,30 @@ class DistinctItems(Family[_Place]):
         if not text.is_key and self._is_sure(stack.below) and after.values is True:
             return (text.plain,)
         return (*text.lead, text.lexeme if is_endless else text.twin, *text.tail)
+
+    def _alike_beyond(self, text: Text, typing: Typing) -> int | None:
+        """:attr:`TrackedLexeme.alike` of a lexeme: a longer string is equal to none that an earlier item has there, nor to
+        any that a lexeme lists.
+        """
+        listed = None if text.is_key or not text.takes_any_string() else self._longest_listed()
+        return None if listed is None else max([listed, *(len(v.encode()) for v in typing.expected() if isinstance(v, str))])
+
+    def _longest_listed(self) -> int | None:
+        """How many bytes the longest string has that a lexeme of the items lists; None if one has strings that are neither
+        listed nor any.
+        """
+        if self._listed is None:
+            self._listed = -1
+            if self._ir.restriction is None:
+                constants = [self._signs.events[symbol] for symbol in self._used if symbol in self._signs.events]
+                listed = [longest_string(value) for kind, value in constants if kind == VALUE]
+                for text in [self._signs.texts[symbol] for symbol in self._used if symbol in self._signs.texts]:
+                    values = () if text.is_key or text.takes_any_string() else text.strings()
+                    if values is None:
+                        return None
+                    listed += map(longest_string, (*values, *text.constants))
+                self._listed = max(listed, default=0)
+        return None if self._listed < 0 else self._listed
 
     # What must not be written
 

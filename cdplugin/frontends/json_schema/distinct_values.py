@@ -98,6 +98,21 @@ def thawed(value: Hashable) -> Any:
     return json.loads(value) if isinstance(value, bytes) else value
 
 
+def longest_string(value: Hashable) -> int:
+    """Bytes of the longest string in a value, names left out; 0: there is none."""
+    longest = 0
+    pending = [value]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, str):
+            longest = max(longest, len(one.encode()))
+        elif isinstance(one, List):
+            pending += one.items
+        elif isinstance(one, Object):
+            pending += one.members.values()
+    return longest
+
+
 class Values(Hashed):
     """A set of values; adding makes another one. Equal ones are equal however they came to be, if in the same order."""
 

@@ -6,15 +6,17 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from cdplugin.expr import EMPTY, EPSILON, LITERALS_OP, Expr, both
-from cdplugin.frontends.json_schema.distinct import PLAIN_TEXTS, distinct_item
+from cdplugin.expr import ALL_BYTES, ALT_OP, EMPTY, EPSILON, LITERALS_OP, Expr, both, byte_mask, cat, repeat
+from cdplugin.frontends.json_schema.distinct import PLAIN_TEXTS, distinct_item, is_any_string
 from cdplugin.frontends.json_schema.distinct_values import KEY, NOTHING, VALUE, Event, frozen, read_any
 from cdplugin.frontends.json_schema.layout import Layout
 from cdplugin.frontends.json_schema.matching import Search
+from cdplugin.frontends.json_schema.strings import QUOTE
 from cdplugin.ir import GrammarIR, Symbol, ValueReader
 
 _MOST_LISTED = 500
 """Values of a lexeme that are listed."""
+_STRING = cat(QUOTE, repeat(byte_mask(ALL_BYTES)))
 
 
 @dataclass(eq=False)
@@ -56,6 +58,16 @@ class Text:
                     self._texts.setdefault(self.reader.read(text), []).append(text)
             self._is_listed = True
         return self._texts
+
+    def takes_any_string(self) -> bool:
+        """Whether it is seen to take all strings, or all but the shortest."""
+        expression = self.expression
+        return any(map(is_any_string, expression.args if expression.op == ALT_OP else (expression,)))
+
+    def strings(self) -> list[Hashable] | None:
+        """The strings that it takes; None if they are many."""
+        texts, _ = Search().texts(both(self.expression, _STRING), _MOST_LISTED)
+        return None if texts is None else [self.reader.read(text) for text in texts]
 
 
 class Signs:

@@ -37,8 +37,8 @@ role_of = field(layout.LEXEMES, layout.LEXEME_WORDS, layout.X_ROLE)
 """Its role in tracking values (:mod:`cdplugin.kernels.lexer.tracked`)."""
 tracked_of = field(layout.LEXEMES, layout.LEXEME_WORDS, layout.X_TRACKED)
 """The number under which a lexeme with a role ends."""
-are_alike = field(layout.LEXEMES, layout.LEXEME_WORDS, layout.X_ALIKE)
-"""Whether its texts differ only as values to avoid."""
+alike_of = field(layout.LEXEMES, layout.LEXEME_WORDS, layout.X_ALIKE)
+"""1 + the bytes of a string beyond which its texts differ only as values to avoid; 0: none do."""
 ranges_of = field(layout.LEXEMES, layout.LEXEME_WORDS, layout.X_RANGES)
 """Of a token terminal: its first pair in ``TOKEN_RANGES``."""
 n_ranges_of = field(layout.LEXEMES, layout.LEXEME_WORDS, layout.X_N_RANGES)

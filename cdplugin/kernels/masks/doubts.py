@@ -3,7 +3,7 @@
 A doubt is followed from the cursor, so that the owner makes rules for what comes after its text's value: some hundred
 microseconds for each text, of which a string has as many as tokens. Where the lexeme's texts are *alike* (``X_ALIKE``: any
 strings, which matter only as values to avoid), a doubt is decided once for all texts in a row that are *long*: longer than any
-whole string inside the token, and so equal to none.
+whole string inside the token, and than any that the grammar lists, and so equal to none.
 
 ::
 
@@ -19,10 +19,11 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
-from cdplugin.kernels.lexer.fields import are_alike, role_of, value_of
+from cdplugin.kernels.lexer.fields import role_of, value_of
 from cdplugin.kernels.lexer.tracked import lexer_state_of, text_before
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.parser.cursors import single, step_token
+from cdplugin.kernels.parser.tracked_scan import alike_in
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import i32, i64, length_of, memo_get, memo_put, word_of
 from cdplugin.kernels.store.stack import intern_words
@@ -30,7 +31,7 @@ from cdplugin.kernels.store.stack import intern_words
 _BESIDE = 4  # bytes of a token with a whole string that are not the string's: what ends the text, a comma, two quotes
 _ESCAPE = 5  # bytes at most that an escape goes on for after its backslash
 _LOOKED_AT = 64  # bytes of a text, from its end: more than short tokens ask for
-_BACKSLASH = 0x5C
+_BACKSLASH, _QUOTE, _NINE, _E = 0x5C, 0x22, 0x39, 0x65
 
 
 @kernel
@@ -47,7 +48,9 @@ def add_doubts(h, number, pair, out):
     row = pair >> 32
     cursor = np.int64(-1)  # made for the first doubt that is not known
     offsets = i64(h, layout.TOKEN_OFFSETS)
-    value_bytes = _value_bytes(h, pair)
+    value_bytes = _bytes_that_tell(h, pair) if first < last else np.int64(0)
+    if value_bytes < 0:
+        return value_bytes
     for i in range(first, last):
         token = np.int64(i32(h, layout.TOKEN_LISTS)[i])
         is_long = value_bytes > max(offsets[token + 1] - offsets[token] - _BESIDE, np.int64(0))
@@ -77,25 +80,41 @@ def _cursor_of(h, pair):
 
 
 @kernel
-def _value_bytes(h, pair):
-    """How many bytes, at least, the value of a pair's text has, of a lexeme whose texts are alike; -1 for other texts.
-
-    Bytes without a backslash before them stand for themselves, but for the opening quote. The first ones that are looked at may
-    belong to an escape.
+def _bytes_that_tell(h, pair):
+    """How many bytes, at least, the string has that a pair's text writes, if with so many its lexeme's texts are alike; else 0.
+    Or a status.
     """
     text = pair & layout.LOW_32
     if text & lexer_layout.TEXT_BIT == 0:
-        return np.int64(-1)
+        return np.int64(0)
     words = value_of(h, lexer_state_of(h, text))
     lexeme = word_of(h, words, 0) >> 32
-    if length_of(h, words) != 1 or role_of(h, lexeme) != layout.TRACKS or not are_alike(h, lexeme):
-        return np.int64(-1)
+    if length_of(h, words) != 1 or role_of(h, lexeme) != layout.TRACKS:
+        return np.int64(0)
+    alike = alike_in(h, pair >> 32, lexeme)
+    if alike <= 0:
+        return np.int64(alike)
+    found = _string_bytes(h, text)
+    return np.int64(found if found >= alike else 0)
+
+
+@kernel
+def _string_bytes(h, text):
+    """How many bytes, at least, the value of a text has that is a string; -1 where it may be something else.
+
+    Bytes without a backslash before them stand for themselves, but for the opening quote. The first ones that are looked at may
+    belong to an escape. A number has no bytes but those of numbers.
+    """
     seen = np.int64(0)
+    is_string = False
+    byte = np.int64(0)
     while seen < _LOOKED_AT:
-        text, byte = text_before(h, text)
+        text, last = text_before(h, text)
         if text == 0:
-            return seen - 1
+            return np.int64(seen - 1 if byte == _QUOTE else -1)
+        byte = last
         if byte == _BACKSLASH:
-            break
+            return np.int64(seen - _ESCAPE)
+        is_string = is_string or (byte > _NINE and (byte | 0x20) != _E)
         seen += 1
-    return seen - _ESCAPE
+    return np.int64(seen - _ESCAPE if is_string else -1)

@@ -8,10 +8,11 @@ operation begins again then.
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
-from cdplugin.kernels.lexer.fields import role_of, tracked_of
+from cdplugin.kernels.lexer.fields import alike_of, role_of, tracked_of
 from cdplugin.kernels.parser.corners import first_lexemes, past_nullable, restrict
+from cdplugin.kernels.parser.fields import items_of, origin_of
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import header, i64, length_of, memo_get, pack, spend, word_of
+from cdplugin.kernels.store.arena import header, i64, length_of, memo_get, memo_put, pack, spend, word_of
 from cdplugin.kernels.store.stack import push, push_pair
 
 
@@ -85,3 +86,44 @@ def _tracked_dot(h, dot, lexeme, ended):
         return np.int64(dot)
     known = memo_get(h, layout.M_REST, lexeme, ended)
     return np.int64(known if known >= 0 else statuses.NEED_REST)
+
+
+@kernel
+def alike_in(h, row, number):
+    """Of how many bytes, at least, strings that end as the lexeme ``number`` are alike in a row (``X_ALIKE``), wherever one is
+    expected there; 0: they are not. Or a status. Memoised.
+
+    Nor are they where lexemes with another number are alike, so that what is known of a row is of one kind of text.
+    """
+    known = memo_get(h, layout.M_ALIKE, row, number)
+    if known >= 0:
+        return known
+    symbols = i64(h, layout.DOT_SYMBOL)
+    nullable = i64(h, layout.NULLABLE)
+    items, origin = items_of(h, row), origin_of(h, row)
+    if not spend(h, 4 + 2 * length_of(h, items) + 8 * length_of(h, origin)):
+        return np.int64(statuses.LIMIT_WORK)
+    alike = np.int64(-1)  # no such lexeme yet
+    for i in range(length_of(h, items)):
+        dot = past_nullable(symbols, nullable, word_of(h, items, i) >> 32)
+        alike = _alike_beside(h, alike, np.int64(-2 - symbols[dot]), number)
+    for w in range(length_of(h, origin)):
+        first = first_lexemes(h, word_of(h, origin, w) >> 32)
+        if first < 0:
+            return np.int64(first)
+        if not spend(h, 4 * length_of(h, first)):
+            return np.int64(statuses.LIMIT_WORK)
+        for f in range(length_of(h, first)):
+            alike = _alike_beside(h, alike, word_of(h, first, f) >> 32, number)
+    return memo_put(h, layout.M_ALIKE, row, number, max(alike, np.int64(0)))
+
+
+@kernel
+def _alike_beside(h, alike, lexeme, number):
+    """What :func:`alike_in` has found, with one lexeme more that a row expects."""
+    if alike == 0 or lexeme < 0 or lexeme == header(h)[layout.END_SYMBOL] or role_of(h, lexeme) != layout.TRACKS:
+        return alike
+    here = alike_of(h, lexeme)
+    if tracked_of(h, lexeme) != number:
+        return np.int64(0 if here else alike)
+    return np.int64(max(alike, here) if here else 0)

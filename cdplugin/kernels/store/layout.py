@@ -182,7 +182,7 @@ To the parser (X_SYMBOL) and to the masks they are one lexeme.
 | X_ROLE | its role in tracking values (lexer.tracked) | PLAIN … SIGN | lexer, tracked, earley |
 | X_TRACKED | the number under which a lexeme with a role ends, -1: none | lexeme | earley, engine.tracked |
 | X_FENCE | a LONGEST lexeme never ends before a byte that this goes on with, 0: none | expression id | lexer |
-| X_ALIKE | of those that track: they are any strings, which differ only as values to avoid (masks.doubts) | 0, 1 | doubts |
+| X_ALIKE | of those that track: strings of so many bytes differ only as values to avoid; 0: none do | bytes | tracked_scan |
 """
 X_NONE = (X_SKIP, X_TICK, X_TRACKED)  # fields that are -1 in a plain lexeme; X_SYMBOL and X_BEGUN are its number, the others 0
 PLAIN, TRACKS, VALUE, NEXT, SHADOW, UNSURE, SIGN = range(7)  # X_ROLE
@@ -220,7 +220,7 @@ EXACT, LONGEST, LAZY = range(3)  # X_KIND
 # --- kinds of memo entries: function of two ids ----------------------------------------------------------------------------
 M_DERIVATIVE, M_PLAIN_RUN, M_ONE_CHAR, M_SATURATE, M_AFTER_CHAR, M_CORNERS, M_FIRST, M_START = range(1, 9)
 M_RESTRICT, M_COMPLETE, M_ADVANCE, M_STEP, M_MASK, M_SHORTEST, M_CONTAINED, M_VALUE, M_REST, M_NEXT, M_CHARS = range(9, 20)
-M_SHARED, M_CLASSES, M_LETTERS, M_WITHIN, M_ABSORBED, M_DOUBT = range(20, 26)
+M_SHARED, M_CLASSES, M_LETTERS, M_WITHIN, M_ABSORBED, M_DOUBT, M_ALIKE = range(20, 27)
 
 NEW_VALUE_WORK, FIND_VALUE_WORK = 12, 2  # units of work of an interned value, besides its words
 SORT_WORK = 3  # units of work of a word of the stack that is sorted
