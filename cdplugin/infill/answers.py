@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -32,6 +33,7 @@ from cdplugin.infill.proofs import Proofs
 from cdplugin.infill.rests import MOST_ELEMENTS
 from cdplugin.infill.search import Search, unknown
 from cdplugin.infill.tables import InfillGrammar
+from cdplugin.infill.together import FewTokens
 from cdplugin.infill.witness import Witness, by_part
 from cdplugin.infill.workspace import Workspace
 from cdplugin.kernels.infill import entry as kernels
@@ -41,6 +43,7 @@ BRIEF = 16  # bytes
 MOST_TRIES, MOST_TRIES_OF_SLOTS = 500, 5000  # texts that are tried before a lattice is asked
 MOST_STATES, FEW_STATES = 20_000, 60
 """States that are followed from slot to slot (:mod:`cdplugin.infill.canvases`): for a text, and for one of a mask's tokens."""
+_WORDS = re.compile(rb"\s?\w+")
 WORK_OF_A_NODE = 600  # units of work of spelling that count as a node of a lattice
 
 
@@ -63,6 +66,7 @@ class Answers:
         self._proof: tuple[list[Part], Witness | None] = ([], None)  # a text with slots that the matcher accepted, and of what
         self.guides: list[dict[int, bytes]] = []
         """Of the last mask of a canvas: legal texts, what open parts are filled with (:meth:`Canvas.recall`)."""
+        self._few: FewTokens | None = None
         self.work = 0
         """What lattices have cost: their nodes, more for large ones, whose rows are wider."""
 
@@ -272,6 +276,7 @@ class Answers:
         undecided = proofs.decide()
         if is_followed and parts[hole].slot and not is_only_slot and witness is None and not row.any():
             self._add_mask(parts, hole, row, False)  # then the strict lattice may have said that there is some text
+            undecided = max(undecided - int(bit_flags(row).sum()), 0)
         return undecided
 
     def add_known(self, parts: Sequence[Part], hole: int, row: np.ndarray) -> None:
@@ -408,6 +413,13 @@ class Answers:
         ends = self.tables.vocab.eos_token_ids
         self._proof = list(parts), [*found, *(ends[0] if part.is_open else None for part in parts[len(found) :])]
         return True
+
+    def few_tokens(self, parts: Sequence[Part]) -> FewTokens:
+        """Tokens by which slots are followed first, with those of the text, by which they were chosen for the first mask."""
+        if self._few is None or self._few.arena is not self.tables.arena:
+            tokens = [part.text for part in parts if part.token is not None]
+            self._few = FewTokens(self.tables, [*tokens, *_WORDS.findall(b"".join(part.text for part in parts))])
+        return self._few
 
     def canvas(self, parts: Sequence[Part], witness: Witness | None = None) -> Canvas:
         """The open places of parts before the first end token. ``witness``: a text that they can become; without, the last one

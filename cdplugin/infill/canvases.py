@@ -39,6 +39,7 @@ _DECAY = 0.9  # what was chosen at a place counts by so much at the next one
 MOST_WORK, FEW_WORK = 1 << 27, 1 << 24  # units of work of all searches on a canvas: about a second, and a fraction of one
 _TOKEN_WORK, _WAY_WORK, _LED_WORK = 2, 500, 600
 """Of each token that is classed, each class, and each place that is passed as in a known text, besides what kernels count."""
+_LEFT_WORK = 4  # one part in so many is for what leaves the places on the left as they were
 _MOST_GUIDES, _FEW_GUIDES = 8, 3  # known texts that are tried, and of those that are changed
 
 
@@ -71,7 +72,7 @@ class Canvas:
         self._open = [i for i, part in enumerate(parts) if part.is_open]
         before, elements, _ = laid_out(parts, padded)
         self._begun: tuple[list[bytes], int] = [], tables.step(tables.start, before)  # texts of places, and the cursor there
-        self.grant(MOST_WORK)
+        self._until = self.tables.work_left - MOST_WORK  # :meth:`grant`
         self._is_followed = False  # whether the last search left no state
         self._tokens: dict[int, list[tuple[bytes, int, int]]] = {}  # what is known for :meth:`ways`
         self.places: list[_Place] = []
@@ -86,7 +87,8 @@ class Canvas:
         self._known: list[dict[int, list[bytes]]] = [{} for _ in self.places]
         self.guides: list[list[bytes]] = []
         """Texts of all places in legal texts that differ in a few parts from these."""
-        self._ends: dict[bool, tuple[int, int, list[tuple[bytes, list[bytes]]]]] = {}  # :meth:`_ends_of_guides`, and for what
+        # :meth:`_ends_of_guides`: how many guides there had been, and what they have
+        self._ends: dict[tuple[int, bool], tuple[int, list[tuple[bytes, list[bytes]]]]] = {}
         self._vain: dict[tuple[int, int, bool], int] = {}  # by place and cursor: how many guides there had been
         self._n_guides = 0  # that there were
         self.n_learned = 0
@@ -147,7 +149,11 @@ class Canvas:
     def witness(self, most: int) -> Witness | None:
         """A text that the parts can become; None if none was found when ``most`` states had been followed."""
         left, cursor = self._begun
+        until = self._until
+        if left:  # what is kept on the left may be what does not fit
+            self.grant((self.tables.work_left - until) // _LEFT_WORK)
         rest = self._search(len(left), cursor, most // 8 if left else most)
+        self._until = until
         if rest is None and left:
             left, cursor = [], self.tables.step(self.tables.start, laid_out(self._parts)[0])
             rest = self._search(0, cursor, most)
@@ -175,8 +181,8 @@ class Canvas:
         """
         at = self._open.index(part)
         after = self.tables.step(cursor, self.places[at].text)
-        if not after or not self.tables.has_families:
-            return self._search(at + 1, after, most)
+        if not after:
+            return None
         found = self._guided(at + 1, after, False)
         if found is None and most:
             found = self._guided(at + 1, after, True)
@@ -204,21 +210,31 @@ class Canvas:
         another text in the first or the second of these places: what a guide has in the one before, or what ends a string or a
         comment.
         """
-        known = self._ends.get(are_changed)
-        if known is None or known[:2] != (at, self._n_guides):
-            rests = [guide[at:] for guide in self.guides]
+        known = self._ends.get((at, are_changed))
+        if known is None or known[0] != self._n_guides:
+            rests = list(dict.fromkeys(tuple(guide[at:]) for guide in self.guides))
             if are_changed:
-                closings = list(dict.fromkeys([*(guide[at - 1] for guide in self.guides[:_FEW_GUIDES] if at), *CLOSING_TOKENS]))
-                few = list(dict.fromkeys(map(tuple, rests)))[:_FEW_GUIDES]
-                rests = [
-                    [*rest[:i], closing, *rest[i + 1 :]]
-                    for i in range(min(2, len(self.places) - at))
-                    for rest in few
-                    for closing in closings
-                ]
-            found = {self._text_from(at, rest): rest for rest in reversed(rests) if self._may_be(at, rest)}
-            known = self._ends[are_changed] = at, self._n_guides, list(found.items())[::-1]
-        return known[2]
+                found = self._changed(at, rests[:_FEW_GUIDES])
+            else:
+                found = [(self._text_from(at, rest), list(rest)) for rest in rests if self._may_be(at, rest)]
+            known = self._ends[at, are_changed] = self._n_guides, found
+        return known[1]
+
+    def _changed(self, at: int, rests: Sequence[Sequence[bytes]]) -> list[tuple[bytes, list[bytes]]]:
+        """:meth:`_ends_of_guides`, changed in a place. What is on either side of that is put together once."""
+        closings = dict.fromkeys([*(guide[at - 1] for guide in self.guides[:_FEW_GUIDES] if at), *CLOSING_TOKENS])
+        tokens = [closing for closing in closings if self._is_token(closing)]
+        found: dict[bytes, list[bytes]] = {}
+        for i in range(min(2, len(self.places) - at)):
+            place = self.places[at + i]
+            for rest in rests:
+                if not self._are_filled(at, rest[:i]) or not self._may_be(at + i + 1, rest[i + 1 :]):
+                    continue
+                before = self._text_from(at, rest[:i])
+                behind = place.text + self._text_from(at + i + 1, rest[i + 1 :])
+                for closing in tokens if place.is_slot else closings:
+                    found.setdefault(before + closing + behind, [*rest[:i], closing, *rest[i + 1 :]])
+        return list(found.items())
 
     def _text_from(self, at: int, texts: Sequence[bytes]) -> bytes:
         """The text of some places from one on, and what is behind each of them."""
@@ -226,10 +242,14 @@ class Canvas:
 
     def _are_filled(self, at: int, texts: Sequence[bytes]) -> bool:
         """Whether texts of places from one on have a token for each slot."""
+        places = self.places[at : at + len(texts)]
+        return all(self._is_token(text) for text, place in zip(texts, places, strict=True) if place.is_slot)
+
+    def _is_token(self, text: bytes) -> bool:
+        """Whether a text is that of a token, and not of an end token."""
         ids, _ = self.tables.vocab.token_of
-        ends = self.tables.vocab.eos_token_ids
-        tokens = [ids.get(text, -1) for text, place in zip(texts, self.places[at:], strict=False) if place.is_slot]
-        return all(token >= 0 and token not in ends for token in tokens)
+        token = ids.get(text, -1)
+        return token >= 0 and token not in self.tables.vocab.eos_token_ids
 
     def _may_be(self, at: int, rest: Sequence[bytes]) -> bool:
         """Whether all slots from a place on have a token each, or none from where the text may end."""
@@ -292,6 +312,42 @@ class Canvas:
             rest = [b""] * (len(self.places) - at)
         return rest
 
+    def note_rest(self, at: int, cursor: int, rest: list[bytes], is_learned: bool) -> None:
+        """Note what leads on from a cursor before a place. ``is_learned``: as a guide, too."""
+        if at < len(self.places):
+            self._known[at][cursor] = rest
+        if is_learned and self.guides:
+            self._learn([*self.guides[0][:at], *rest])
+
+    def known_rest(self, at: int, cursor: int) -> list[bytes] | None:
+        """:meth:`rest_from`, or as a guide goes on."""
+        return self._guided(at, cursor, False)
+
+    def moves_of_gap(self, at: int, cursor: int) -> list[tuple[bytes, int]]:
+        """Where texts that ended gaps lead from a cursor before a gap, up to behind the text that follows."""
+        moves = [(text, self.tables.step(end, self.places[at].text)) for text, end, _ in self.ways(at, cursor)]
+        return [move for move in moves if move[1]]
+
+    def place_of(self, part: int) -> int:
+        """The number of an open part among the places."""
+        return self._open.index(part)
+
+    def on_guides(self, first: int, last: int) -> list[tuple[int, int, list[bytes]]]:
+        """Some places, cursors before them to which guides lead, and the texts of these up to there."""
+        start = self.tables.step(self.tables.start, laid_out(self._parts)[0])
+        found: dict[tuple[int, int], list[bytes]] = {}
+        for guide in self.guides:
+            cursor = start
+            for at in range(last):
+                if at >= first:
+                    found.setdefault((at, cursor), guide[:at])
+                if not self._are_filled(at, guide[at : at + 1]):
+                    break
+                cursor = self.tables.step(cursor, guide[at] + self.places[at].text)
+                if not cursor:
+                    break
+        return [(at, cursor, left) for (at, cursor), left in found.items()]
+
     def note(self, state: _State, at: int, rest: list[bytes]) -> list[bytes]:
         """Note what leads on from a state before a place, and so from all before it; returns it from the first one on."""
         here: _State | None = state
@@ -316,10 +372,10 @@ class Canvas:
 
     def prefer(self, guide: list[bytes]) -> None:
         """Take in a legal text by which much was found, before others but for that of :meth:`remember`."""
-        if guide == self.guides[0]:
+        if guide in self.guides[:1]:
             return
         others = [other for other in self.guides[1:] if other != guide]
-        self._n_guides += len(others) == len(self.guides) - 1
+        self._n_guides += len(others) >= len(self.guides) - 1
         self.guides[1:] = [guide, *others[: _MOST_GUIDES - 2]]
 
     def ways(self, at: int, cursor: int) -> list[tuple[bytes, int, int]]:

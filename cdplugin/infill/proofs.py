@@ -11,6 +11,7 @@ some texts are tried that may end the gap (:mod:`cdplugin.infill.rests`); a latt
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 from collections import Counter
@@ -80,7 +81,8 @@ class Proofs:
         self._is_brief = self._has_slots and is_followed
         self._n_asked, self._most_asked = 0, _MOST_ASKED if self._is_brief else len(row) * 32
         self._canvas: Canvas | None = None
-        if self._is_brief and witness is not None and parts[hole].slot:
+        # where rules are made on demand, a lattice that alone knows of a text knows its masks, too
+        if self._is_brief and parts[hole].slot and (witness is not None or not answers.tables.has_families):
             self._canvas = answers.canvas(parts, witness)
             self._canvas.grant(MOST_WORK)
             self._most_asked = 0
@@ -115,7 +117,7 @@ class Proofs:
                 with self._rests.apart():
                     return self._decide_one_by_one(cursor, search)
         finally:
-            if self._canvas is not None and self._tables.has_families:
+            if self._canvas is not None:
                 self._answers.guides = self._canvas.guides_by_part()
 
     def _begin(self, start: int) -> None:
@@ -224,7 +226,9 @@ class Proofs:
                 if before > _FEW_TOKENS:
                     doubtful = self._open_for_some(start, doubtful)
             if self._canvas is not None:
-                doubtful = SlotProofs(self._tables, self._canvas, self._hole, self._row, self._texts).decide(doubtful)
+                few_tokens = functools.partial(self._answers.few_tokens, self._parts)
+                proofs = SlotProofs(self._tables, self._canvas, few_tokens, self._hole, self._row, self._texts)
+                doubtful = proofs.decide(doubtful)
             elif len(doubtful) > _FEW_TOKENS or (len(doubtful) and self._has_slots):
                 self._begin(start)
                 if self._witness is not None and self._found is None:
@@ -444,6 +448,10 @@ class Proofs:
             ends = self._tables.vocab.eos_token_ids
             return [*found, *(ends[0] if part.is_open else None for part in self._whole[len(found) :])]
         return None
+
+    def some_witness(self) -> Witness | None:
+        """A text that the parts can become with some token of the mask, if one is kept."""
+        return self.witness(int(self._texts[0][0][0])) if self._texts else None
 
     def _is_completed(self, token: int, search: Search) -> bool:
         """Whether a text with a token can be completed; what it is completed with is learned."""

@@ -259,6 +259,8 @@ class InfillSession:
             return row
         with self._asking():
             self.undecided = self._answers.mask(self._parts, self._places[place], row, self._witness)
+            if self._witness is None and self._answers.proofs is not None:  # a lattice alone knew that there is one
+                self._witness = self._answers.proofs.some_witness()
         self._set_ends(place, part, row)
         self._row = (place, row)
         return row.copy()

@@ -3,8 +3,9 @@
 The slots before one may become much, and what they become decides what may come in it: most of it where one of them opens a
 string or a comment. So tokens are looked at by cursors before the slot, those first to which known legal texts lead: what the
 last mask was proven by mostly proves this one, too. A token is proven at one by what comes behind it in such a text. What these
-leave in doubt is looked for where one of the places before the slot opens a string or a comment, and one behind it ends it; and
-then, by so much work as there are tokens in doubt, with the search of :mod:`cdplugin.infill.canvases`.
+leave in doubt is looked for where one of the places before the slot opens a string or a comment, and one behind it ends it;
+then, by so much work as there are tokens in doubt, by a search from all their cursors at once
+(:mod:`cdplugin.infill.together`); and at last, class by class, with that of :mod:`cdplugin.infill.canvases`.
 
 ``x□ = f(□, 1)``: with ``=`` and ``)`` known, ``"`` in the first slot lets nearly all tokens come in the second, which ``"``
 behind none of them ends; but ``#`` does not, as no new line follows.
@@ -13,12 +14,14 @@ behind none of them ends; but ``#`` does not, as no new line follows.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cdplugin.bits import bit_flags, set_bits
 from cdplugin.infill.openings import OPENING_TOKENS
+from cdplugin.infill.together import FewTokens, Together
 from cdplugin.infill.witness import Witness
 
 if TYPE_CHECKING:
@@ -30,8 +33,12 @@ MOST_WORK = 1 << 25
 STATES_OF_A_CLASS = 8
 """States that are followed behind a slot, for one class."""
 _WORK, _WORK_OF_A_TOKEN = 1 << 18, 1600  # of searches for a mask, and for each token that known texts leave in doubt
-_FEW_TOKENS = 48  # in doubt: they are followed one by one, and not searched for
-_STATES_BEFORE = 16  # that are followed before the slot
+_FEW_TOKENS = 48  # in doubt: they are followed one by one, and classes not searched for
+_FEW_TOGETHER = 64  # in doubt: they are not searched for together
+_STATES_BEFORE = 16  # that are followed before the slot, by all tokens
+_NEAR, _NEAR_STATES = 3, 24  # places before the slot in which few tokens open something, and states that are followed there
+_STATES_TOGETHER = 64  # that are followed behind the slot, from all classes at a cursor
+_MOST_TOGETHER = 4  # cursors before the slot for which that is done, of those that are known, and of others
 _MOST_BEFORE, _MOST_SPREADS_BEFORE = 128, 8  # cursors before a slot that are compared, and at which classes are proven
 _SAMPLE, _MOST_ALIKE = 16, 2  # tokens by which they are compared, and those at which the same ones may come
 _MOST_SPREADS = 4  # at one cursor
@@ -45,10 +52,22 @@ Before = tuple[int, list[bytes]]
 
 
 class SlotProofs:
-    """The tokens in doubt of the mask of a slot, the open part ``hole``. What is proven is added to ``row`` and ``found``."""
+    """The tokens in doubt of the mask of a slot, the open part ``hole``. What is proven is added to ``row`` and ``found``.
 
-    def __init__(self, tables: InfillGrammar, canvas: Canvas, hole: int, row: np.ndarray, found: list[Proof]) -> None:
+    ``few``: makes the tokens by which states are followed first.
+    """
+
+    def __init__(
+        self,
+        tables: InfillGrammar,
+        canvas: Canvas,
+        few: Callable[[], FewTokens],
+        hole: int,
+        row: np.ndarray,
+        found: list[Proof],
+    ) -> None:
         self._tables = tables
+        self._few = few
         self._canvas = canvas
         self._hole = hole
         self._row = row
@@ -58,25 +77,40 @@ class SlotProofs:
         self._largest: list[bytes] | None = None  # the text by which most tokens were proven at the last cursor
 
     def decide(self, doubtful: np.ndarray) -> np.ndarray:
-        """Prove tokens; returns those that are still in doubt then. Without rules that are made on demand, a search is made at
-        once: with known texts first, one of three C++ programs came to a text for which no legal one was found any more.
+        """Prove tokens; returns those that are still in doubt then.
+
+        Where rules are made on demand (Python), each class is searched for by itself: a search from all of them found more in
+        the masks of three programs, and so much less in those of a fourth that it was less in all.
         """
         canvas = self._canvas
-        if not self._tables.has_families:
-            canvas.grant(MOST_WORK)
-            return self._search_before(doubtful)
         until = self._tables.work_left - MOST_WORK
         known = canvas.before(self._hole, 0)
         self._most_states = 0
         doubtful = self._spread_at_all(known, doubtful)
         if len(doubtful):
             doubtful = self._spread_at_best(canvas.opened(self._hole, OPENING_TOKENS), doubtful)
-        if len(doubtful) > _FEW_TOKENS:
-            canvas.grant(min(self._tables.work_left - until, _WORK + _WORK_OF_A_TOKEN * len(doubtful)))
+        if self._tables.has_families:
+            return self._search(known, doubtful, until) if len(doubtful) > _FEW_TOKENS else doubtful
+        if len(doubtful) > _FEW_TOGETHER:
+            self._grant(until, doubtful)
+            doubtful = self._search_together(known, doubtful)
+        if len(doubtful) > _FEW_TOGETHER:
+            self._grant(until, doubtful)
             self._most_states = STATES_OF_A_CLASS
             doubtful = self._spread_at_all(known, doubtful)
-            if len(doubtful) and canvas.may_search:
-                doubtful = self._search_before(doubtful)
+        return doubtful
+
+    def _grant(self, until: int, doubtful: np.ndarray) -> None:
+        """Let searches take as much work as tokens are in doubt, and none from where so much is left in all."""
+        self._canvas.grant(min(self._tables.work_left - until, _WORK + _WORK_OF_A_TOKEN * len(doubtful)))
+
+    def _search(self, known: list[Before], doubtful: np.ndarray, until: int) -> np.ndarray:
+        """Prove classes by searches from each of them, at known cursors and at others; returns the tokens in doubt then."""
+        self._grant(until, doubtful)
+        self._most_states = STATES_OF_A_CLASS
+        doubtful = self._spread_at_all(known, doubtful)
+        if len(doubtful) and self._canvas.may_search:
+            doubtful = self._search_before(doubtful)
         return doubtful
 
     def _spread_at_all(self, found: list[Before], doubtful: np.ndarray) -> np.ndarray:
@@ -101,6 +135,38 @@ class SlotProofs:
                 break
             doubtful = self._spread_at_all([found.pop(best)], doubtful)
         return doubtful
+
+    def _search_together(self, known: list[Before], doubtful: np.ndarray) -> np.ndarray:
+        """Prove classes by a search from all their cursors, at known cursors before the slot and at others that few tokens in
+        the places before it lead to; returns the tokens in doubt then.
+        """
+        canvas = self._canvas
+        at = canvas.place_of(self._hole)
+        for cursor, left in known[:_MOST_TOGETHER]:
+            doubtful = self._spread_together(cursor, left, doubtful)
+        before = Together(canvas, self._few(), at)
+        for some in canvas.on_guides(max(at - _NEAR, 0), at):
+            before.add(*some)
+        before.run(_NEAR_STATES)
+        found = before.reached
+        alike: Counter[tuple[bytes, bytes]] = Counter()
+        for _ in range(_MOST_TOGETHER):
+            best = self._best_of(found[:_MOST_BEFORE], doubtful, alike) if len(doubtful) > _FEW_TOGETHER else -1
+            if best < 0:
+                break
+            doubtful = self._spread_together(*found.pop(best), doubtful)
+        return doubtful
+
+    def _spread_together(self, cursor: int, left: list[bytes], doubtful: np.ndarray) -> np.ndarray:
+        """Prove classes at a cursor before the slot, by a search from all of them; returns the tokens still in doubt then."""
+        at = self._canvas.place_of(self._hole)
+        search = Together(self._canvas, self._few())
+        are_doubtful = np.zeros(32 * len(self._row), bool)
+        are_doubtful[doubtful] = True
+        for after, _ in self._classes_of(cursor, doubtful, are_doubtful):
+            search.add(at + 1, self._tables.step(after, self._canvas.places[at].text))
+        search.run(_STATES_TOGETHER)
+        return self._spread_at(cursor, left, doubtful)
 
     def _search_before(self, doubtful: np.ndarray) -> np.ndarray:
         """Prove classes at cursors that are searched for; returns the tokens in doubt then.

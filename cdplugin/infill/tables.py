@@ -28,6 +28,7 @@ from cdplugin.infill.parts import MOST_CLASSES, records_of
 from cdplugin.infill.rests import Rests
 from cdplugin.infill.room import separators, that_end_in_gaps
 from cdplugin.infill.rule_edges import edge_lexemes, ranks
+from cdplugin.infill.together import short_tokens
 from cdplugin.infill.token_classes import KnownClasses
 from cdplugin.infill.usual_tokens import usual_tokens
 from cdplugin.infill.workspace import MOST_STATES, Rules, Workspace
@@ -249,6 +250,11 @@ class InfillGrammar:
         flags[self.arena.tables[layout.TRIE_LISTED]] = True
         flags[list(self.vocab.eos_token_ids)] = False
         return np.packbits(flags, bitorder="little").view(np.int32)
+
+    @functools.cached_property
+    def short_tokens(self) -> list[bytes]:
+        """The tokens by which every canvas is followed first (:mod:`cdplugin.infill.together`)."""
+        return short_tokens(self)
 
     @functools.cached_property
     def characters(self) -> Characters:

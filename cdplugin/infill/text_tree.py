@@ -22,6 +22,7 @@ class TextTree:
     """Nodes as :mod:`cdplugin.kernels.parser.text_tree` has them, int64."""
 
     def __init__(self, tables: InfillGrammar, words: np.ndarray | None = None) -> None:
+        self._tables = tables
         self._arena = tables.arena
         self._words = np.zeros(0, np.int64) if words is None else words
         self._child: dict[tuple[int, int], int] = {}
@@ -59,10 +60,25 @@ class TextTree:
 
     def follow(self, cursor: int) -> list[int]:
         """The cursor after each node's text, 0 where it is not legal."""
+        return self.cursors(cursor).tolist()
+
+    def cursors(self, cursor: int) -> np.ndarray:
+        """:meth:`follow`; the array changes with the next call."""
         if self._fresh:
             self._lay_out()
         self._arena.call(engine.OP_STEP_TREE, cursor, address_of(self._question))
-        return self._cursors.tolist()
+        return self._cursors
+
+    def lengthened(self, nodes: np.ndarray, text: bytes) -> tuple[TextTree, np.ndarray]:
+        """A tree that also has a text behind each of some nodes, and the nodes at the ends of that."""
+        if self._fresh:
+            self._lay_out()
+        n = len(nodes)
+        places = len(self._words) + n * np.arange(-1, len(text), dtype=np.int64)[:, None] + np.arange(n)
+        places[0] = nodes
+        codes = np.frombuffer(text, np.uint8).astype(np.int64)[:, None]
+        words = (places[:-1] + 1) << 8 | codes
+        return TextTree(self._tables, np.concatenate((self._words, words.ravel()))), places[-1]
 
     def text(self, node: int) -> bytes:
         """The text of a node."""

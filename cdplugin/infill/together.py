@@ -1,0 +1,196 @@
+"""Fillings of slots looked for from many cursors at once, by few tokens.
+
+The tokens that may come in a slot lead to hundreds of cursors. A search from each by itself follows the same states again: what
+they lead to is one cursor a few places on (behind ``(a`` and ``(b``, once ``)`` has come). So all are followed together, each
+state once, and where the end is found, all that led to it are proven.
+
+A state is followed by few tokens: short ones without letters and digits, and those of the canvas itself, which has the words
+of the language. One call of a kernel (:mod:`cdplugin.infill.text_tree`) tells what they lead to, up to behind the text that
+comes next; the classes of all tokens, and where each of them leads on, take fifty times as long.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cdplugin.infill.openings import CLOSING_TOKENS, OPENING_TOKENS
+from cdplugin.infill.text_tree import TextTree
+
+if TYPE_CHECKING:
+    from cdplugin.infill.canvases import Canvas
+    from cdplugin.infill.tables import InfillGrammar
+
+_MOST_BYTES = 3  # of the tokens without letters
+_BEHIND = 8  # bytes of the text behind a place that are followed with its tokens
+_MOST_TREES = 64
+_STATE_WORK, _MOVE_WORK = (
+    20_000,
+    400,
+)  # units of work of a state, and of each cursor that it leads to, besides what kernels count
+_WORDS = (b" a", b"a", b" 0", b"0", b" A", b"A")
+
+
+def short_tokens(tables: InfillGrammar) -> list[bytes]:
+    """The tokens of few bytes, none of them a letter, a digit or beyond ASCII."""
+    vocab = tables.vocab
+    beyond = np.ones(256, bool)
+    beyond[[byte for byte in range(128) if not chr(byte).isalnum()]] = False
+    n_beyond = np.concatenate((np.zeros(1, np.int64), np.cumsum(beyond[vocab.token_bytes])))
+    are_short = (np.diff(n_beyond[vocab.token_offsets]) == 0) & (np.diff(vocab.token_offsets) <= _MOST_BYTES)
+    texts = (vocab.tokens[token] for token in np.flatnonzero(are_short).tolist())
+    return [text for text in texts if text]
+
+
+class FewTokens:
+    """Tokens by which states are followed. ``texts``: of those, the ones first that are taken first."""
+
+    def __init__(self, tables: InfillGrammar, texts: Iterable[bytes]) -> None:
+        ids, _ = tables.vocab.token_of
+        ends = tables.vocab.eos_token_ids
+        whole = dict.fromkeys([*_WORDS, *texts, *OPENING_TOKENS, *CLOSING_TOKENS, *tables.short_tokens])
+        self._texts = [text for text in whole if text and ids.get(text, -1) >= 0 and ids[text] not in ends]
+        self._tables = tables
+        self.arena = tables.arena
+        self._tree = TextTree(tables)
+        self._ends = np.array([self._tree.path(text)[-1] for text in self._texts], np.int64)
+        self._trees: dict[bytes, tuple[TextTree, np.ndarray]] = {}
+
+    def moves(self, cursor: int, behind: bytes) -> list[tuple[bytes, int]]:
+        """Where they lead from a cursor, up to behind a text that follows: the first token for each cursor."""
+        tree, ends = self._followed_by(behind[:_BEHIND])
+        after = tree.cursors(cursor)[ends]
+        hits = np.flatnonzero(after)
+        found: dict[int, bytes] = {}
+        for number, end in zip(hits.tolist(), after[hits].tolist(), strict=True):
+            found.setdefault(end, self._texts[number])
+        rest = behind[_BEHIND:]
+        if rest:
+            there: dict[int, bytes] = {}
+            for end, text in found.items():
+                there.setdefault(self._tables.step(end, rest), text)
+            there.pop(0, None)
+            found = there
+        self._tables.arena.spend(_STATE_WORK + _MOVE_WORK * len(found))
+        return [(text, end) for end, text in found.items()]
+
+    def _followed_by(self, text: bytes) -> tuple[TextTree, np.ndarray]:
+        """The tree of the tokens before a text, and its nodes behind that."""
+        known = self._trees.get(text)
+        if known is None:
+            while len(self._trees) >= _MOST_TREES:
+                del self._trees[next(iter(self._trees))]
+            known = self._trees[text] = self._tree.lengthened(self._ends, text)
+        return known
+
+
+class Together:
+    """A search from many cursors, all before the places from ``first`` on, to the end of the text or up to the place ``last``.
+
+    ``few``: the tokens that are followed.
+    """
+
+    def __init__(self, canvas: Canvas, few: FewTokens, last: int | None = None) -> None:
+        self._canvas = canvas
+        self._few = few
+        self._places = canvas.places
+        self._is_whole = last is None
+        self._last = len(canvas.places) if last is None else last
+        self._waiting: defaultdict[int, list[tuple[float, int, int]]] = defaultdict(list)  # by place: rank, serial, cursor
+        self._led: dict[tuple[int, int], list[tuple[int, bytes]]] = {}
+        """By place and cursor: the cursors before, each with the text between."""
+        self._left: dict[tuple[int, int], list[bytes]] = {}  # of those from which the search begins: the texts before them
+        self._put_off: set[tuple[int, int]] = set()  # not followed, since all that led there was proven
+        self.reached: list[tuple[int, list[bytes]]] = []
+        """Cursors before the last place, each with the texts of the places from the first one on that lead there."""
+
+    def add(self, at: int, cursor: int, left: list[bytes] | None = None) -> None:
+        """Begin at a cursor before a place, too; those that were added before come first. ``left``: what the places before are
+        filled with.
+        """
+        if cursor and (at, cursor) not in self._led:
+            self._left[at, cursor] = left or []
+            self._enter(at, cursor, math.log2(len(self._left)))
+
+    def run(self, most: int) -> None:
+        """Follow so many states, those of the earliest places and of least rank first, then twice as many of each place."""
+        width = 1
+        while most > 0 and self._canvas.may_search:
+            before = most
+            for at in range(self._last):
+                if self._waiting[at]:
+                    most -= self._follow(at, min(width, most))
+            if most == before:
+                break
+            width *= 2
+
+    def _follow(self, at: int, most: int) -> int:
+        """Follow states before a place; returns how many."""
+        waiting = self._waiting[at]
+        n_followed = 0
+        while waiting and n_followed < most and self._canvas.may_search:
+            rank, _, cursor = heapq.heappop(waiting)
+            if self._is_whole and self._is_proven(at, cursor):
+                self._put_off.add((at, cursor))
+                continue
+            n_followed += 1
+            place = self._places[at]
+            moves = self._few.moves(cursor, place.text) if place.is_slot else self._canvas.moves_of_gap(at, cursor)
+            for n, (text, after) in enumerate(moves):
+                key = at + 1, after
+                is_new = key not in self._led
+                self._led.setdefault(key, []).append((cursor, text))
+                if is_new or key in self._put_off:
+                    self._put_off.discard(key)
+                    self._enter(*key, rank + math.log2(1 + n))
+                elif self._is_whole and (rest := self._canvas.rest_from(*key)) is not None:
+                    self._prove(*key, rest)
+        return n_followed
+
+    def _enter(self, at: int, cursor: int, rank: float) -> None:
+        """Take in a state that was not met before."""
+        self._led.setdefault((at, cursor), [])
+        if not self._is_whole:
+            if at == self._last:
+                self.reached.append((cursor, self._texts(at, cursor)))
+            else:
+                heapq.heappush(self._waiting[at], (rank, len(self._led), cursor))
+            return
+        rest = self._canvas.known_rest(at, cursor)
+        if rest is not None:
+            self._prove(at, cursor, rest)
+        elif at < self._last:
+            heapq.heappush(self._waiting[at], (rank, len(self._led), cursor))
+
+    def _is_proven(self, at: int, cursor: int) -> bool:
+        """Whether all that led to a state is known to lead to the end."""
+        before = self._led[at, cursor]
+        if (at, cursor) in self._left:
+            return self._canvas.rest_from(at, cursor) is not None
+        return all(self._canvas.rest_from(at - 1, other) is not None for other, _ in before)
+
+    def _prove(self, at: int, cursor: int, rest: list[bytes]) -> None:
+        """Note what leads on from a state, and so from all before it."""
+        pending = [(at, cursor, rest)]
+        is_learned = False
+        while pending:
+            at, cursor, rest = pending.pop()
+            self._canvas.note_rest(at, cursor, rest, not is_learned and (at, cursor) in self._left)
+            is_learned = is_learned or (at, cursor) in self._left
+            for other, text in self._led[at, cursor]:
+                if self._canvas.rest_from(at - 1, other) is None:
+                    pending.append((at - 1, other, [text, *rest]))
+
+    def _texts(self, at: int, cursor: int) -> list[bytes]:
+        """What the places before a state are filled with."""
+        texts: list[bytes] = []
+        while (at, cursor) not in self._left:
+            cursor, text = self._led[at, cursor][0]
+            at -= 1
+            texts.append(text)
+        return [*self._left[at, cursor], *reversed(texts)]
