@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from contextlib import suppress
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from engine_tools import cases
 import cdplugin as cd
 from cdplugin import languages
 from cdplugin.expr import Expr
+from cdplugin.frontends.json_schema import distinct_items
 
 jsonschema = pytest.importorskip("jsonschema")
 LONGER = (
@@ -373,3 +375,20 @@ def test_kinds_that_begin_alike_are_followed_in_one_rule() -> None:
         return grammar.counters()["work"] - before
 
     assert work(32) < 8 * work(2)
+
+
+@pytest.mark.parametrize("most", [100, distinct_items._MOST_COMPARED])
+def test_items_that_come_in_order(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all that is looked at first was there before, the next item is found later: no legal item is masked instead, and
+    what takes too long to tell is a limit. It was taken for a no."""
+    monkeypatch.setattr(distinct_items, "_MOST_COMPARED", most)
+    vocab = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"</s>"], eos_token_ids=256)
+    schema = array({"type": "array", "items": {"enum": [0, 1]}, "minItems": 6, "maxItems": 6}, minItems=64)
+    matcher = cd.Compiler(vocab).compile(cd.JsonSchema(schema, whitespace="compact")).matcher()
+    items = [",".join(bits) for bits in product("01", repeat=6)]
+    text = "[" + ",".join(f"[{item}]" for item in items) + "]"
+    if most == 100:
+        with pytest.raises(cd.LimitExceeded, match="'uniqueItems': whether an item can still differ from those before it"):
+            matcher.accept_tokens(list(text.encode()))
+    else:
+        assert matcher.accept_tokens(list(text.encode())) == len(text) and matcher.is_accepting()

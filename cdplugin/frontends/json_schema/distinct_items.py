@@ -22,7 +22,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import reduce
 from typing import NamedTuple
 
-from cdplugin.errors import UnsupportedError
+from cdplugin.errors import LimitExceeded, UnsupportedError
 from cdplugin.expr import EMPTY, Expr, alt, literals
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN
 from cdplugin.frontends.json_schema.distinct_stacks import (
@@ -57,8 +57,10 @@ _SPARE = 600
 """More items and names than one token holds."""
 _MANY = 20_000
 """So many values of a lexeme are as good as any number, as long as there are fewer items by :data:`_SPARE`."""
-_MOST_SEARCHED = 2_000
+_MOST_COMPARED = 100_000
 """Places that are looked at to find out whether a value can still differ from the earlier ones."""
+_MOST_SEARCHED = 2_000
+"""Places that are looked at for values that are still to come, and 20 more for each that is asked for."""
 _MOST_SURE = 300
 _STATE_BYTES = 160
 
@@ -412,8 +414,9 @@ class DistinctItems(Family[_Place]):
         return remembered(self._differs, (stack, typing, after), lambda: self._finds_another(stack, typing, after))
 
     def _finds_another(self, stack: Stack, typing: Typing, after: _Between) -> bool:
+        """:meth:`_can_differ`, by trying what comes next. Raises :class:`LimitExceeded` where that takes too long to tell."""
         pending: list[tuple[Stack | None, Typing]] = [(stack, typing)]
-        for _ in range(_MOST_SEARCHED):
+        for _ in range(_MOST_COMPARED):
             if not pending:
                 return False
             self.work += PLACE_WORK
@@ -434,7 +437,11 @@ class DistinctItems(Family[_Place]):
                 pending.append((one.below, written.after(self._signs.events[top])))
             else:
                 pending += [(head, written) for head in reversed(self._unfolding.heads(one))]
-        return False
+        raise LimitExceeded(
+            "keyword 'uniqueItems': whether an item can still differ from those before it takes too much work",
+            location=self._location,
+            expected=f"at most {_MOST_COMPARED} places to look at",
+        )
 
     def _differs_here(self, stack: Stack, typing: Typing, after: _Between, pending: list[tuple[Stack | None, Typing]]) -> bool:
         """Whether the lexeme on top has a value that the earlier ones do not have here; else its values are to be looked at."""
