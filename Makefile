@@ -1,6 +1,6 @@
 # make demo   sets everything up (virtual environment, model weights) and generates JSON, unconstrained beside constrained
 # make test   sets everything up and runs ruff, mypy, the tests that are not slow with a part of their cases, and the kernels
-#             interpreted: some eight minutes on two cores
+#             interpreted: some six minutes on two cores
 # make check  all tests with all cases, the kernels with checked bounds, and those with a real vLLM, which has an environment of
 #             its own (make vllm; skipped where vLLM cannot be installed)
 #
@@ -124,7 +124,7 @@ $(HOSTS_VENV)/.llama: $(HOSTS_VENV)/.made
 demo: $(VENV)/.demo ## generate JSON with a small model, unconstrained beside constrained
 	@MODEL='$(MODEL)' SCHEMA='$(SCHEMA)' $(BIN)/python examples/demo.py
 
-test: lint types warmup quick interpreted ## some eight minutes on two cores: what a change must pass before it is shown to anybody
+test: lint types warmup quick interpreted ## some six minutes on two cores: what a change must pass before it is shown to anybody
 	@echo "the quick checks passed; make check runs all of them"
 
 check: lint types warmup tests checked vllm ## everything that has to hold before a change is merged, at full counts

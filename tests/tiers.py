@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
 FILE = ROOT / "tests" / "slow.json"
-QUICK_SECONDS = 1.0
+QUICK_SECONDS = 0.7
 INTERPRETED_SECONDS = 2.0
 LIMITS = {"quick": QUICK_SECONDS, "interpreted": INTERPRETED_SECONDS}
 

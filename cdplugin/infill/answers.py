@@ -43,8 +43,8 @@ BRIEF = 16  # bytes
 MOST_TRIES, MOST_TRIES_OF_SLOTS = 500, 5000  # texts that are tried before a lattice is asked
 MOST_STATES, FEW_STATES = 20_000, 60
 """States that are followed from slot to slot (:mod:`cdplugin.infill.canvases`): for a text, and for one of a mask's tokens."""
-_WORDS = re.compile(rb"\s?\w+")
 WORK_OF_A_NODE = 600  # units of work of spelling that count as a node of a lattice
+_WORDS = re.compile(rb"\s?\w+")
 
 
 class Answers:

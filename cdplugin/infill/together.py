@@ -29,10 +29,8 @@ if TYPE_CHECKING:
 _MOST_BYTES = 3  # of the tokens without letters
 _BEHIND = 8  # bytes of the text behind a place that are followed with its tokens
 _MOST_TREES = 64
-_STATE_WORK, _MOVE_WORK = (
-    20_000,
-    400,
-)  # units of work of a state, and of each cursor that it leads to, besides what kernels count
+_STATE_WORK, _MOVE_WORK = 20_000, 400
+"""Units of work of a state, and of each cursor that it leads to, besides what kernels count."""
 _WORDS = (b" a", b"a", b" 0", b"0", b" A", b"A")
 
 
