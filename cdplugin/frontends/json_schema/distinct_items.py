@@ -340,7 +340,7 @@ class DistinctItems(Family[_Place]):
         any that a lexeme lists.
         """
         listed = None if text.is_key or not text.takes_any_string() else self._longest_listed()
-        return None if listed is None else max([listed, *(len(v.encode()) for v in typing.expected() if isinstance(v, str))])
+        return None if listed is None else max([listed, *(longest_string(v) for v in typing.expected() if isinstance(v, str))])
 
     def _longest_listed(self) -> int | None:
         """How many bytes the longest string has that a lexeme of the items lists; None if one has strings that are neither

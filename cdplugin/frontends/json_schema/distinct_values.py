@@ -105,7 +105,7 @@ def longest_string(value: Hashable) -> int:
     while pending:
         one = pending.pop()
         if isinstance(one, str):
-            longest = max(longest, len(one.encode()))
+            longest = max(longest, len(one.encode("utf-8", "surrogatepass")))
         elif isinstance(one, List):
             pending += one.items
         elif isinstance(one, Object):
