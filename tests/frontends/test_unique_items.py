@@ -560,6 +560,7 @@ ONE = {
         ({"type": "string", "pattern": "^([ab]x{20}|c*)$"}, b'","a', [b'["b' + b"x" * 20, b'["a' + b"x" * 20]),
         ({}, b'","",', [b'["abcdef', b'["","abcdef', b'["a', b'["', b"[1000000", b'["abc\\', b'[["abcdef', b'[{"":"abcdef']),
         ({}, b'",-', [b'["abcdef', b'["","abcdef', b'[-1,"abc', b'[["abcdef', b'[[-1,"abcdef']),
+        ({}, b",1,", [b"[2.00000000", b"[1.00000000", b"[100000000"]),  # long, but no strings
         (KINDS, b'"},{"b":"abcd', [b'[{"a":"abcdef', b'[{"b":"abcdef', b'[{"a":"ghijklmn', b'[{"b":"abcdef"},{"a":"ghijkl']),
         (KINDS, b'"},{"a":""}', [b'[{"a":"abcdef', b'[{"a":"', b'[{"a":""},{"a":"abcdef', b'[{"a":"abcdef"},{"a":"abcdef']),
         (ONE, b'","c":1},{"c":1,', [b'[{"k":"abcdef', b'[{"k":"uvwxyz', b'[{"c":1,"k":"abcdef', b'[{"c":1,"k":"uvwxyzuvwxyz']),
