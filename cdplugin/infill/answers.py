@@ -163,7 +163,7 @@ class Answers:
         if tables.is_exact:
             return False
         if self.is_planned_short(parts):
-            is_filled = self._are_slots_filled(parts, search is not None)
+            is_filled = self._are_slots_filled(parts, False) if search is None else None
             if is_filled is not None:
                 return is_filled
         elif not (tables.has_families or self.build(parts, loose=True)):

@@ -397,15 +397,16 @@ class InfillSession:
         after = self._witness_with(at, token) if in_mask and token is not None else None
         self._parts[at], self._known, self._row, self._witness = part, in_mask, None, after
         try:
+            is_legal, given_up = False, None
             try:
                 is_legal = self.completable()
-            except SearchGivenUp:
-                if token is None or not self._is_in_mask(place, before, row, token):
-                    raise
-                is_legal = True
+            except SearchGivenUp as error:
+                given_up = error
             if is_legal or (token is not None and self._is_in_mask(place, before, row, token)):
                 self._history.append((at, before, known, witness))
                 return True
+            if given_up is not None:
+                raise given_up
         except BaseException:
             self._parts[at], self._known, self._row, self._witness = before, known, row, witness
             raise

@@ -19,7 +19,7 @@ follows may come but for a name, of which there may be none left.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from typing import NamedTuple
 
 from cdplugin.errors import LimitExceeded, UnsupportedError
@@ -141,7 +141,6 @@ class DistinctItems(Family[_Place]):
         self._sure: dict[Stack, bool] = {}
         self._unfolding = Unfolding(ir, signs, self)
         self._differs: dict[tuple[Stack, Typing, _Between], bool] = {}
-        self._listed: int | None = None
 
     def start(self) -> Symbol:
         """The items right after the opening bracket."""
@@ -229,12 +228,14 @@ class DistinctItems(Family[_Place]):
         for one in alike.values():
             lead, text, _ = one[0]
             rests = [way.rest for way in one]
-            if typing is None:
-                following = self._after(rests, None, after, differs)
-                parts: Sequence[Part] | None = None if following is None else (following,)
+            now = typing
+            if now is not None:
+                now = reduce(Typing.after, [self._signs.events[sign] for sign in lead if isinstance(sign, int)], now)
+            if now is not None and text is not None:
+                parts = self._text(list(dict.fromkeys(filter(None, rests))), now, after)
             else:
-                now = reduce(Typing.after, [self._signs.events[sign] for sign in lead if isinstance(sign, int)], typing)
-                parts = self._known(text is not None, rests, now, after)
+                following = self._after(rests, now, after, differs)
+                parts = None if following is None else (following,)
             if parts is not None:
                 yield (*lead, *parts)
 
@@ -290,13 +291,6 @@ class DistinctItems(Family[_Place]):
         value = typing.complete()
         return None if value in after.known else self._ir.member(self, after._replace(values=after.known.adding(value)))
 
-    def _known(self, is_text: bool, rests: Sequence[Stack | None], typing: Typing, after: _Between) -> Sequence[Part] | None:
-        """What follows where values are known: a lexeme that is on top of all stacks, or what :meth:`_after` says."""
-        if is_text:
-            return self._text(list(dict.fromkeys(filter(None, rests))), typing, after)
-        following = self._after(rests, typing, after)
-        return None if following is None else (following,)
-
     def _text(self, stacks: Sequence[Stack], typing: Typing, after: _Between) -> Sequence[Part] | None:
         """A lexeme that keeps its text, and what follows; it is on top of each of the stacks."""
         top = stacks[0].top
@@ -339,25 +333,24 @@ class DistinctItems(Family[_Place]):
         """:attr:`TrackedLexeme.alike` of a lexeme: a longer string is equal to none that an earlier item has there, nor to
         any that a lexeme lists.
         """
-        listed = None if text.is_key or not text.takes_any_string() else self._longest_listed()
+        listed = None if text.is_key or not text.takes_any_string else self._longest_listed
         return None if listed is None else max([listed, *(longest_string(v) for v in typing.expected() if isinstance(v, str))])
 
+    @cached_property
     def _longest_listed(self) -> int | None:
         """How many bytes the longest string has that a lexeme of the items lists; None if one has strings that are neither
         listed nor any.
         """
-        if self._listed is None:
-            self._listed = -1
-            if self._ir.restriction is None:
-                constants = [self._signs.events[symbol] for symbol in self._used if symbol in self._signs.events]
-                listed = [longest_string(value) for kind, value in constants if kind == VALUE]
-                for text in [self._signs.texts[symbol] for symbol in self._used if symbol in self._signs.texts]:
-                    values = () if text.is_key or text.takes_any_string() else text.strings()
-                    if values is None:
-                        return None
-                    listed += map(longest_string, (*values, *text.constants))
-                self._listed = max(listed, default=0)
-        return None if self._listed < 0 else self._listed
+        if self._ir.restriction is not None:
+            return None
+        constants = [self._signs.events[symbol] for symbol in self._used if symbol in self._signs.events]
+        listed = [longest_string(value) for kind, value in constants if kind == VALUE]
+        for text in [self._signs.texts[symbol] for symbol in self._used if symbol in self._signs.texts]:
+            values = () if text.is_key or text.takes_any_string else text.strings()
+            if values is None:
+                return None
+            listed += map(longest_string, (*values, *text.constants))
+        return max(listed, default=0)
 
     # What must not be written
 

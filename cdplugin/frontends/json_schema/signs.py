@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from cdplugin.expr import ALL_BYTES, ALT_OP, EMPTY, EPSILON, LITERALS_OP, Expr, both, byte_mask, cat, repeat
@@ -59,6 +60,7 @@ class Text:
             self._is_listed = True
         return self._texts
 
+    @cached_property
     def takes_any_string(self) -> bool:
         """Whether it is seen to take all strings, or all but the shortest."""
         expression = self.expression
