@@ -16,8 +16,8 @@ from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import JOB_WORDS
 from cdplugin.matcher.matcher import Matcher
 
-_Row = tuple[Matcher, int, int, int | None]
-"""A row to fill: whose, the cursor there, the row's address, and the budget."""
+_Row = tuple[Matcher, int, int, int | None, int]
+"""A row to fill: whose, the cursor there, the row's address, the budget, and the matcher's place among all."""
 _Group = tuple[Arena, list[_Row]]
 """The rows of one arena."""
 _threads = forking.Threads(os.cpu_count() or 1, "cdplugin")
@@ -41,6 +41,20 @@ def fill_next_token_bitmasks(
     A wrong bitmask, index or budget raises before any row is filled. Where a mask cannot be computed, all others are filled
     first; then the first such row raises, as in :meth:`Matcher.fill_next_token_bitmask`.
     """
+    errors = fill_each(matchers, bitmask, indices, budgets=budgets, threads=threads)
+    if errors:
+        raise errors[min(errors)]
+
+
+def fill_each(
+    matchers: Sequence[Matcher | None],
+    bitmask: Any,
+    indices: Sequence[int] | None = None,
+    *,
+    budgets: Sequence[int | None] | None = None,
+    threads: int | None = None,
+) -> dict[int, Exception]:
+    """:func:`fill_next_token_bitmasks`, but what a row's mask raises is returned by the matcher's place, and not raised."""
     n_rows = _length("matchers", matchers)
     if indices is not None and _length("indices", indices) != n_rows:
         raise ValueError(f"indices: expected {n_rows} rows, found {len(indices)}")
@@ -49,8 +63,9 @@ def fill_next_token_bitmasks(
     most = os.cpu_count() or 1 if threads is None else integer("threads", threads)
     rows = range(n_rows) if indices is None else indices
     by_arena: dict[int, _Group] = {}
-    errors: list[Exception] = []
-    for matcher, index, budget in zip(matchers, rows, [None] * n_rows if budgets is None else budgets, strict=True):
+    errors: dict[int, Exception] = {}
+    listed = zip(matchers, rows, [None] * n_rows if budgets is None else budgets, strict=True)
+    for place, (matcher, index, budget) in enumerate(listed):
         if matcher is not None:
             if not isinstance(matcher, Matcher):
                 raise TypeError(f"matchers: expected cdplugin.Matcher or None, found {type(matcher).__name__}")
@@ -60,9 +75,9 @@ def fill_next_token_bitmasks(
             try:
                 arena, cursor = matcher._place()
             except Exception as error:  # the other rows are filled first
-                errors.append(error)
+                errors[place] = error
                 continue
-            by_arena.setdefault(id(arena), (arena, []))[1].append((matcher, cursor, address, budget))
+            by_arena.setdefault(id(arena), (arena, []))[1].append((matcher, cursor, address, budget, place))
     groups = sorted(by_arena.values(), key=_size, reverse=True)
     workers = max(1, min(most, len(groups))) if sum(map(_size, groups)) > _FEW else 1
     shares: list[list[_Group]] = [[] for _ in range(workers)]
@@ -71,20 +86,17 @@ def fill_next_token_bitmasks(
         lightest = loads.index(min(loads))
         shares[lightest].append(group)
         loads[lightest] += _size(group)
-    futures: list[Future[None]] = []
+    futures: list[Future[dict[int, Exception]]] = []
     try:
         for share in shares[1:]:
             futures.append(_threads.submit(_fill_groups, share, bitmask))
-        for run in [lambda: _fill_groups(shares[0], bitmask), *(f.result for f in futures)]:
-            try:
-                run()
-            except Exception as error:  # the other shares are finished first
-                errors.append(error)
+        errors |= _fill_groups(shares[0], bitmask)
+        for future in futures:
+            errors |= future.result()
     except BaseException:  # an interrupt: the threads write into the bitmask until they are done
         forking.finish(futures)
         raise
-    if errors:
-        raise errors[0]
+    return errors
 
 
 def _length(what: str, value: Any) -> int:
@@ -99,27 +111,26 @@ def _size(group: _Group) -> int:
     return len(group[1])
 
 
-def _fill_groups(groups: list[_Group], bitmask: Any) -> None:
+def _fill_groups(groups: list[_Group], bitmask: Any) -> dict[int, Exception]:
     """Fill the rows of some grammars: one kernel call per grammar, and one more for each row that needs its arena to grow.
+    Returns what went wrong, by place.
 
     ``bitmask``: whose rows they are; held, so that its memory outlives the call whatever becomes of the caller.
     """
-    error: Exception | None = None
+    errors: dict[int, Exception] = {}
     for arena, rows in groups:
-        jobs = np.array([(arena.address, cursor, row, m._stops_address, 0) for m, cursor, row, _ in rows], np.int64)
+        jobs = np.array([(arena.address, cursor, row, m._stops_address, 0) for m, cursor, row, *_ in rows], np.int64)
         with arena.lock:
             kernels.engine(0, kernels.OP_FILL_MANY, jobs.ctypes.data, len(rows), 0)
             for job in np.flatnonzero(jobs[:, JOB_WORDS - 1] < 0).tolist():
                 try:
                     arena.call(kernels.OP_FILL, *jobs[job, 1:4].tolist())
-                except Exception as caught:
-                    error = error or caught
-                    rows[job] = (*rows[job][:3], None)
-            for matcher, _, row, budget in rows:
-                if budget is not None and not matcher._is_far(budget, 0):
+                except Exception as error:
+                    errors[rows[job][-1]] = error
+            for matcher, _, row, budget, place in rows:
+                if budget is not None and place not in errors and not matcher._is_far(budget, 0):
                     try:
                         matcher._fit(arena, row, budget)
-                    except Exception as caught:
-                        error = error or caught
-    if error is not None:
-        raise error
+                    except Exception as error:
+                        errors[place] = error
+    return errors

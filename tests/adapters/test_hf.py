@@ -664,6 +664,55 @@ def test_continuous_batching_with_a_manager(model: Any, grammars: dict[str, Any]
         model.set_attn_implementation(implementation)
 
 
+@pytest.mark.parametrize("sequences", [1, 3])
+def test_a_request_of_continuous_batching_fails_alone(model: Any, vocab: Any, sequences: int) -> None:
+    from transformers import ContinuousBatchingConfig
+
+    wide = "|".join(f"[{chr(97 + i)}-z]*{chr(97 + i)}.{{20}}" for i in range(16))  # its first mask takes 20 times as much
+    late = cd.Compiler(vocab, cd.Limits(max_step_work=5_000)).compile(cd.Regex(f"c{{3}}({wide})"))
+    first = cd.Compiler(vocab, cd.Limits(max_step_work=1)).compile(cd.Regex("[ab]*"))
+    good = cd.Compiler(vocab).compile(cd.Regex(LIST))
+    settings = {"do_sample": True, "eos_token_id": EOS, "pad_token_id": PAD, "num_return_sequences": sequences}
+    config = GenerationConfig(max_new_tokens=40, **settings)
+    small = ContinuousBatchingConfig(num_blocks=64, max_batch_tokens=64, page_size=16)
+    implementation = model.config._attn_implementation
+    processor = GrammarLogitsProcessor([good, first, good, late])
+    manager = model.init_continuous_batching(generation_config=config, continuous_batching_config=small)
+    processor.attach(manager)
+    manager.start()
+    try:
+        for name, place in (("good", 0), ("first", 1), ("no such grammar", 99), ("late", 3), ("good too", 2)):
+            manager.add_request(list(b"a: "), request_id=name, grammar=place)
+        manager.add_request(list(b"a: "), request_id="a name of its own")
+        found = {}
+        while len(found) < 6 * sequences:
+            result = manager.get_result(timeout=60)
+            assert result is not None, found
+            found[result.request_id] = result
+        assert manager.is_running()
+    finally:
+        manager.stop(block=True)
+        model.set_attn_implementation(implementation)
+    work = "one step takes too much work: expected at most {} units"
+    expected = {
+        "first": (work.format(1), b""),
+        "late": (work.format(5_000), b"c{1,3}"),
+        "no such grammar": ("request no such grammar[^:]*: expected a grammar from 0 to 3, found 99", b""),
+        "a name of its own": (r"expected add_request\(..., grammar=i\), as it has a name of its own", b""),
+    }
+    for name, result in found.items():
+        name, _, child = name.partition("__child#")
+        if name == "late" and child:
+            continue  # each try keeps what it has found, so a later one may get through
+        if name in expected:
+            message, tokens = expected[name]
+            assert re.search(message, result.error)
+            assert re.fullmatch(tokens, bytes(result.generated_tokens))
+        else:
+            assert result.error is None
+            assert re.fullmatch(LIST, text_of(torch.tensor(result.generated_tokens), 0))
+
+
 def test_continuous_batching_refusals(model: Any, grammars: dict[str, Any]) -> None:
     from transformers import ContinuousBatchingConfig
 

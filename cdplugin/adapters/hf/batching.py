@@ -3,10 +3,14 @@
 There a processor is not shown the token ids. Before each step it is told the requests that will get a token
 (``prepare_tensor_args``), in the order of the rows of the scores that it is given after the forward pass (``__call__``). So the
 matchers follow the requests' generated tokens in the first call, which also fills the masks, and the second applies them.
+
+An exception in either ends all requests. So a request that cannot go on (its grammar crosses a budget, or there is none of its
+number) gets a limit of no more tokens, and ends after the step with its error beside what it had generated.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +19,9 @@ from transformers.generation.continuous_batching.cb_logits_processors import Con
 
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from cdplugin.errors import CdpluginError
-from cdplugin.matcher import fill_next_token_bitmasks
+from cdplugin.matcher.batch import fill_each
+
+logger = logging.getLogger("transformers.cdplugin")
 
 
 def attach(grammars: Sequence[Any], manager: Any) -> None:
@@ -69,12 +75,16 @@ class RequestMasks(ContinuousBatchingLogitsProcessor):
 
     def prepare_tensor_args(self, requests_with_new_token: list[Any]) -> torch.Tensor:
         """Follow the requests' tokens and fill their masks. The tensor is a formality: the masks are kept here."""
-        matchers = [self._matcher(request.state) for request in requests_with_new_token]
+        states = [request.state for request in requests_with_new_token]
+        matchers = [self._matcher_or_end(state) for state in states]
         self._rows = [row for row, matcher in enumerate(matchers) if matcher is not None]
         if self._rows:
             if self._bitmask is None or self._bitmask.shape[0] < len(matchers):
                 self._bitmask = allocate_token_bitmask(len(matchers), self._size)
-            fill_next_token_bitmasks([matchers[row] for row in self._rows], self._bitmask, self._rows)
+            failed = fill_each([matchers[row] for row in self._rows], self._bitmask, self._rows)
+            for place, error in failed.items():
+                _end(states[self._rows[place]], error)
+            self._rows = [row for place, row in enumerate(self._rows) if place not in failed]
         return torch.zeros(len(matchers), dtype=torch.int32)
 
     def __call__(self, scores: torch.Tensor, tensor_arg: torch.Tensor) -> torch.Tensor:
@@ -83,6 +93,16 @@ class RequestMasks(ContinuousBatchingLogitsProcessor):
             # The copy is complete on return: the next step may refill the masks.
             apply_token_bitmask_inplace(scores, self._bitmask.to(scores.device), self._rows)
         return scores
+
+    def _matcher_or_end(self, state: Any) -> Any:
+        """:meth:`_matcher`; None for a request that cannot go on, which is told to end."""
+        try:
+            if state.error is None:
+                return self._matcher(state)
+            _end(state)
+        except Exception as error:
+            _end(state, error)
+        return None
 
     def _matcher(self, state: Any) -> Any:
         """The request's matcher after its generated tokens; None for a free request."""
@@ -139,3 +159,23 @@ class RequestMasks(ContinuousBatchingLogitsProcessor):
         over = [name for name, (state, _) in self._matchers.items() if state.status >= RequestStatus.FINISHED]
         for name in over:
             del self._matchers[name]
+
+
+def _end(state: Any, error: Exception | None = None) -> None:
+    """Have a request end with an error after this step, whose token is left out.
+
+    Its further sequences are copies that are made after this step, of a request that goes on: so it ends one step later, with
+    them, and the token between is taken back.
+    """
+    if state.error is None:
+        is_ours = isinstance(error, CdpluginError)
+        state.error = str(error) if is_ours else f"{type(error).__name__}: {error}"
+        if not is_ours:
+            logger.error("cdplugin: a request that cannot go on; please report this", exc_info=error)
+        if state.num_children:
+            return
+    else:
+        state.generated_tokens.clear()
+        state.logprobs.clear()
+    state.max_new_tokens = state._new_tokens_limit = len(state.generated_tokens)
+    state._eos_token_ids = set()

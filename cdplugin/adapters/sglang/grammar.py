@@ -21,6 +21,7 @@ from cdplugin.ahead import Ahead
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace, bitmask_view
 from cdplugin.bits import allow_only
 from cdplugin.matcher import Matcher
+from cdplugin.matcher.batch import fill_each
 
 logger = logging.getLogger("sglang.cdplugin")
 
@@ -134,6 +135,10 @@ class CdpluginGrammar(BaseGrammarObject):
                 return
         except Exception as error:
             self._fail("mask", error)
+        self._refuse_next(vocab_mask, idx)
+
+    def _refuse_next(self, vocab_mask: torch.Tensor, idx: int) -> None:
+        """Write a row of one ordinary token, whose acceptance is refused."""
         try:
             row = bitmask_view(vocab_mask, self.matcher.grammar.vocab.size)[idx]
             allow_only(row, [self._ordinary_token()])
@@ -154,11 +159,14 @@ class CdpluginGrammar(BaseGrammarObject):
         try:
             if ahead is not None:
                 ahead.touch()
-            cdplugin.fill_next_token_bitmasks([g.matcher for g, _ in listed], vocab_mask, [row for _, row in listed])
-            for grammar, _ in listed:
-                if ahead is not None:
+            errors = fill_each([g.matcher for g, _ in listed], vocab_mask, [row for _, row in listed])
+            for place, (grammar, row) in enumerate(listed):
+                if place in errors:
+                    grammar._fail("mask", errors[place])
+                    grammar._refuse_next(vocab_mask, row)
+                elif ahead is not None:
                     ahead.follow(grammar.matcher)
-        except Exception:  # one by one, to know whose it is
+        except Exception:  # of the call itself: what a row's own call says
             for grammar, row in listed:
                 grammar.fill_vocab_mask(vocab_mask, row)
 
