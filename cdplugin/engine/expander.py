@@ -160,7 +160,11 @@ class Expander:
                     if whole is None:
                         return None
                     number = self.numbers[symbol]
-                    enough, *ways = [[c for one in some for c in self._codes(one)] for some in (whole.enough, *whole.ways)]
+                    listed = [
+                        [c for one in some if self._rules.productive(one) for c in self._codes(one)]
+                        for some in (whole.enough, *whole.ways)
+                    ]
+                    enough, *ways = listed
                     out[family] = FamilyRules(number, [number], enough, ways, whole.n_excluded)
                 fresh = (self.numbers.keys() & self._rules.ir.instances.keys()) - known
             self._number_new(n_before)
@@ -285,14 +289,20 @@ class Expander:
             return first
 
     def _encoded(self, parts: Sequence[Part], nonterminal: int) -> list[int] | None:
-        """A right side (of a rule of ``nonterminal``) as it stands after a dot; None if nothing is left of its lexeme."""
+        """A right side (of a rule of ``nonterminal``) as it stands after a dot; None if nothing is left of its lexeme, or it
+        needs what no token has: a comma, where there is none.
+        """
         code: list[int] = []
         pending = list(reversed(parts))
         while pending:
             part = pending.pop()
             if isinstance(part, int):
                 known = self._code.get(part)
-                code += self._codes(part) if known is None else known
+                if known is None:
+                    if not self._rules.productive(part):
+                        return None
+                    known = self._codes(part)
+                code += known
             elif isinstance(part, Member):
                 code.append(self._member_code(part))
             else:

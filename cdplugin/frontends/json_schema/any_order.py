@@ -205,7 +205,7 @@ class ManyMembers(Bracketed[_State]):
         for more in self._further:
             yield from (more.key, more.value)
 
-    def satisfiable(self, value: _State, productive: Productive) -> bool:
+    def _can_be_closed(self, value: _State, productive: Productive) -> bool:
         return self._can_close(value.left, value.count, self._usable(productive), any(self._usable_further(productive)))
 
     def expand(self, value: _State, productive: Productive) -> Iterable[Sequence[Part]]:
@@ -289,7 +289,11 @@ class ManyMembers(Bracketed[_State]):
         return sum(n for n, group in zip(left, self._groups, strict=True) if group.required)
 
     def _usable(self, productive: Productive) -> list[bool]:
-        return [productive(group.value) for group in self._groups]
+        can_be_named = productive(self._colon)
+        return [
+            can_be_named and productive(group.lead) and productive(group.lexeme) and productive(group.value)
+            for group in self._groups
+        ]
 
     def _usable_further(self, productive: Productive) -> Iterable[Further]:
         return (more for more in self._further if productive(more.key) and productive(more.value))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cdplugin.ir import Family, GrammarIR, Symbol, Value
+from cdplugin.ir import Family, GrammarIR, Productive, Symbol, Value
 
 BEFORE_ANY, BEFORE_COMMA, BEFORE_ITEM = range(3)
 """Where a parameter stands: right behind the opening bracket; behind an item; behind the comma after it."""
@@ -34,18 +34,30 @@ class Bracketed(Family[Value]):
     """The members of an object or the items of an array, and the closing bracket after them.
 
     From ``most`` on, how many there are makes no difference. ``first``, which subclasses set: the parameter right after the
-    opening bracket.
+    opening bracket. A vocabulary may have no token for a bracket, or none for a comma: then there is at most one.
     """
 
     first: Value
 
     def __init__(self, frame: Frame) -> None:
         self._ir, self._comma, self._closings, self._low, self._high = frame
-        self._most = max(self._low, 0 if self._high is None else self._high)
+        self._bound = frame.high
+        self._most = max(self._low, 0 if self._high is None else self._high, 1)
 
     def start(self) -> Symbol:
         """What follows the opening bracket."""
         return self._ir.instance(self, self.first)
+
+    def satisfiable(self, value: Value, productive: Productive) -> bool:
+        if not all(map(productive, self._closings)):
+            return False
+        has_comma = productive(self._comma)
+        self._high = self._bound if has_comma else 1 if self._bound is None else min(self._bound, 1)
+        return self._can_be_closed(value, productive)
+
+    def _can_be_closed(self, value: Value, productive: Productive) -> bool:
+        """:meth:`satisfiable`, where a bracket can be written."""
+        raise NotImplementedError
 
     def _signs_between(self) -> tuple[Symbol, ...]:
         """The comma and both closing brackets."""

@@ -314,7 +314,9 @@ class Unique(Bracketed[_Place]):
     def uses(self) -> Iterable[Symbol]:
         return [*self._signs_between(), *self._space, *self.lexemes]
 
-    def satisfiable(self, value: _Place, productive: Productive) -> bool:
+    def _can_be_closed(self, value: _Place, productive: Productive) -> bool:
+        if self._high is not None and self._high < self._low:
+            return False
         return value[1] >= self._low or (productive(self._lexeme) and all(map(productive, self._space)))
 
     def expand(self, value: _Place, productive: Productive) -> Iterable[Sequence[Part]]:

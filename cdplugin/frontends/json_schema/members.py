@@ -66,6 +66,10 @@ class Further:
     firm: int = 0
     apart: int = 0
 
+    def parts_of_key(self) -> tuple[Symbol, ...]:
+        """What stands before the value."""
+        return (self.key,) if self.distinct is None else (*self.distinct.space, self.key, self.distinct.colon)
+
 
 def are_several(
     n_conditions: int,
@@ -156,7 +160,7 @@ class Members(Bracketed[_Place]):
             if more.distinct is not None:
                 yield from (*more.distinct.space, more.distinct.twin, more.distinct.colon)
 
-    def satisfiable(self, value: _Place, productive: Productive) -> bool:
+    def _can_be_closed(self, value: _Place, productive: Productive) -> bool:
         _, seen, count, met, firm, _ = value
         return self._can_close(seen, count, met, self._usable(productive), self._usable_further(productive, firm))
 
@@ -243,9 +247,8 @@ class Members(Bracketed[_Place]):
             (enough if entry.required else others).extend((self._comma, entry.key, *symbols))
             ways += [(self._comma, entry.key, symbol) for symbol in symbols]
         for more in self._usable_further(productive, (0,) * self._n_groups):
-            key = (more.key,) if more.distinct is None else (*more.distinct.space, more.distinct.lexeme, more.distinct.colon)
-            others += (self._comma, *key, more.value)
-            ways.append((self._comma, *key, more.value))
+            others += (self._comma, *more.parts_of_key(), more.value)
+            ways.append((self._comma, *more.parts_of_key(), more.value))
         return Whole(enough + others * more_needed, ways, more_needed)
 
     def _usable(self, productive: Productive) -> _Usable:
@@ -260,7 +263,7 @@ class Members(Bracketed[_Place]):
     def _usable_further(self, productive: Productive, firm: tuple[int, ...]) -> list[Further]:
         """The further members that may still come."""
         kept = [more for more in self._further if firm[more.group] & ~(more.marks | more.apart) == 0]
-        return [more for more in kept if productive(more.key) and productive(more.value)]
+        return [more for more in kept if productive(more.value) and all(map(productive, more.parts_of_key()))]
 
     def _is_past(self, seen: int, i: int) -> bool:
         return i < seen if self._ordered else bool(seen >> i & 1)
@@ -379,7 +382,7 @@ class Items(Bracketed[ItemsPlace]):
                 if symbol is not None:
                     yield symbol
 
-    def satisfiable(self, value: ItemsPlace, productive: Productive) -> bool:
+    def _can_be_closed(self, value: ItemsPlace, productive: Productive) -> bool:
         _, index, counts = value
         return self._closing(self._rows(productive)).can_close(index, counts)
 
@@ -467,13 +470,12 @@ class Distinct(Bracketed[tuple[int, int]]):
     def __init__(self, frame: Frame, values: Sequence[Symbol]) -> None:
         super().__init__(frame)
         self._values = values
-        self._room = len(values) if frame.high is None else min(frame.high, len(values))
         self._final: tuple[Productive, int] | None = None
 
     def uses(self) -> Iterable[Symbol]:
         return [*self._signs_between(), *self._values]
 
-    def satisfiable(self, value: tuple[int, int], productive: Productive) -> bool:
+    def _can_be_closed(self, value: tuple[int, int], productive: Productive) -> bool:
         return self._can_close(value[1], self._usable(productive))
 
     def expand(self, value: tuple[int, int], productive: Productive) -> Iterable[Sequence[Part]]:
@@ -484,7 +486,7 @@ class Distinct(Bracketed[tuple[int, int]]):
         if begun != BEFORE_ITEM and seen.bit_count() >= self._low:
             yield (self._closings[begun],)
         left = usable & ~seen
-        if not left or seen.bit_count() >= self._room or not self._can_close(seen, usable):
+        if not left or self._is_full(seen.bit_count()) or not self._can_close(seen, usable):
             return
         if begun == BEFORE_COMMA:
             yield (self._comma, self._ir.member(self, (BEFORE_ITEM, seen)))
@@ -520,4 +522,5 @@ class Distinct(Bracketed[tuple[int, int]]):
         return sum(1 << i for i, symbol in enumerate(self._values) if productive(symbol))
 
     def _can_close(self, seen: int, usable: int) -> bool:
-        return min((seen | usable).bit_count(), self._room) >= self._low
+        count = (seen | usable).bit_count()
+        return (count if self._high is None else min(count, self._high)) >= self._low

@@ -348,7 +348,7 @@ class _AnyOrder(Family[frozenset[int]]):
 
     def satisfiable(self, value: frozenset[int], productive: Productive) -> bool:
         """Whether all that must come can."""
-        return all(productive(self._parts[i]) for i in self._required - value)
+        return productive(self._last) and all(productive(self._parts[i]) for i in self._required - value)
 
     def expand(self, value: frozenset[int], productive: Productive) -> Iterable[Sequence[Part]]:
         """One more, or the end."""
