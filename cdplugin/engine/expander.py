@@ -161,7 +161,7 @@ class Expander:
                         return None
                     number = self.numbers[symbol]
                     listed = [
-                        [c for one in some if self._rules.productive(one) for c in self._codes(one)]
+                        [c for one in some if self._is_productive(one) for c in self._codes(one)]
                         for some in (whole.enough, *whole.ways)
                     ]
                     enough, *ways = listed
@@ -299,7 +299,7 @@ class Expander:
             if isinstance(part, int):
                 known = self._code.get(part)
                 if known is None:
-                    if not self._rules.productive(part):
+                    if not self._is_productive(part):
                         return None
                     known = self._codes(part)
                 code += known
@@ -313,6 +313,10 @@ class Expander:
                 code.append(-2 - lexeme)
                 pending = list(reversed(part.rest))
         return code
+
+    def _is_productive(self, symbol: Symbol) -> bool:
+        """Whether a symbol of the IR derives any string; of instances that were noted since the grammar was built, true."""
+        return symbol >= len(self._rules.known) or self._rules.productive(symbol)
 
     def _codes(self, symbol: Symbol) -> list[int]:
         """A symbol of the IR as it stands after dots."""
