@@ -22,7 +22,7 @@ from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import Alphabet
 from cdplugin.regex.pattern import Split, lower
 from cdplugin.regex.scanner import error_at
-from cdplugin.regex.tree import ALT, CAT, CHARS, LOOK, REPEAT, START, TEXT, WORD, Node, children_of, choice, sequence
+from cdplugin.regex.tree import ALT, BEHIND, CAT, CHARS, LOOK, REPEAT, START, TEXT, WORD, Node, children_of, choice, sequence
 from cdplugin.regex.unicode import Ranges, difference, intersection
 from cdplugin.walks import walk
 
@@ -271,5 +271,5 @@ def _any_of(rests: Sequence[Rest]) -> Rest:
 
 
 def position_of(root: Node) -> int:
-    """Where the first look-ahead or word boundary below ``root`` stands."""
-    return next((node.args[2] for node in walk(root, children_of) if node.op in (LOOK, WORD)), 0)
+    """Where the first look-around or word boundary below ``root`` stands."""
+    return next((node.args[2] for node in walk(root, children_of) if node.op in (LOOK, BEHIND, WORD)), 0)

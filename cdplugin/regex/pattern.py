@@ -10,7 +10,8 @@ An anchor may stand anywhere. The words that a node matches are split four ways,
 begins, and whether it must end where the text ends: :class:`Split`. Splits combine exactly: before a part that must stand at
 the start only the empty word fits, and so after a part that must stand at the end. A whole-string match takes all four; a
 search puts any text before and after, where no anchor forbids it. Look-aheads and word boundaries are intersections with what
-follows: :mod:`cdplugin.regex.lookahead`. Back-references are written out: :mod:`cdplugin.regex.references`.
+follows: :mod:`cdplugin.regex.lookahead`; look-behinds, with what stands before: :mod:`cdplugin.regex.lookbehind`.
+Back-references are written out: :mod:`cdplugin.regex.references`.
 
 Nothing here recurses on the depth of the pattern.
 """
@@ -22,12 +23,13 @@ from functools import partial, reduce
 from itertools import groupby
 from typing import NamedTuple
 
-from cdplugin.expr import CAT_OP, EMPTY, EPSILON, REPEAT_OP, Expr, alt, cat, literals, nullable, repeat
+from cdplugin.expr import CAT_OP, EMPTY, EPSILON, REPEAT_OP, Expr, alt, both, cat, complement, literals, nullable, repeat
 from cdplugin.limits import DEFAULT_LIMITS, Limits
 from cdplugin.regex.alphabet import Alphabet
+from cdplugin.regex.lookbehind import settled
 from cdplugin.regex.scanner import error_at
 from cdplugin.regex.syntax import parse_tree
-from cdplugin.regex.tree import ALT, CAT, CHARS, REPEAT, START, TEXT, Node, children_of
+from cdplugin.regex.tree import ALT, BOUND, CAT, CHARS, REPEAT, START, TEXT, Node, children_of
 from cdplugin.tally import counting
 from cdplugin.walks import fold, trie
 
@@ -38,7 +40,7 @@ IsNull = Callable[[Expr], bool]
 def parse(pattern: str, dialect: str = "ecma", flags: str = "", limits: Limits = DEFAULT_LIMITS) -> Pattern:
     """Parse ``pattern`` (``"ecma"``, ``"rust"`` or ``"python"`` syntax; see :mod:`cdplugin.regex.syntax`).
 
-    Raises ``GrammarError`` for bad syntax, ``UnsupportedError`` for what is refused by name (look-behind, back-references to
+    Raises ``GrammarError`` for bad syntax, ``UnsupportedError`` for what is refused by name (atomic groups, back-references to
     groups of many texts, …), ``LimitExceeded``; each with ``position N`` (in code points, from 0) and a caret.
     """
     return Pattern(pattern, dialect, *parse_tree(pattern, dialect, flags, limits), limits)
@@ -71,11 +73,11 @@ class Pattern:
         return self._cached("search", alphabet)
 
     def refuse_looks(self) -> None:
-        """Raise ``UnsupportedError`` for a look-ahead or a word boundary, where text stands beside the match."""
+        """Raise ``UnsupportedError`` for a look-around or a word boundary, where text stands beside the match."""
         if self.tree.looks:
             from cdplugin.regex.lookahead import position_of
 
-            raise error_at(self.source, position_of(self.tree), "not supported here: word boundary or look-ahead")
+            raise error_at(self.source, position_of(self.tree), "not supported here: word boundary or look-around")
 
     def _cached(self, how: str, alphabet: Alphabet) -> Expr:
         key = (how, alphabet.name)
@@ -87,14 +89,18 @@ class Pattern:
         return found
 
     def _expr(self, how: str, alphabet: Alphabet) -> Expr:
-        if self.tree.looks:
+        is_search = how == "search"
+        tree = settled(self.tree, self.source, is_search) if self.tree.looks else self.tree
+        if tree.looks:
             from cdplugin.regex.lookahead import LookAhead  # imports this module
 
-            return LookAhead(self.source, alphabet, self.limits).whole(self.tree, search=how == "search")
+            return LookAhead(self.source, alphabet, self.limits).whole(tree, is_search)
         split = self._splits.get(alphabet.name)
         if split is None:
-            split = self._splits[alphabet.name] = lower(self.tree, alphabet)
-        return (_search if how == "search" else _match)(split, alphabet)
+            split = lower(tree, alphabet)
+            if tree is self.tree:
+                self._splits[alphabet.name] = split
+        return (_search if is_search else _match)(split, alphabet)
 
 
 class Split(NamedTuple):
@@ -127,6 +133,8 @@ def lower(root: Node, alphabet: Alphabet) -> Split:
             return _concatenate(parts, is_null)
         if node.op == ALT:
             return Split(*(alt(*words) for words in zip(*parts, strict=True)))
+        if node.op == BOUND:
+            return Split(*(_bound(node, words, parts[1], alphabet) for words in parts[0]))
         return Split(EMPTY, at_start=EPSILON) if node.op == START else Split(EMPTY, at_end=EPSILON)
 
     return fold(root, lambda node: children_of(node) if node.anchored else (), split)
@@ -146,10 +154,19 @@ def _plain(root: Node, alphabet: Alphabet) -> Expr:
             return repeat(parts[0], node.args[1], node.args[2])
         if node.op == CAT:
             return cat(*parts)
+        if node.op == BOUND:
+            return _bound(node, parts[0], Split(parts[1]), alphabet)
         texts = [part.args[0] for part in node.args if part.op == TEXT]
         return alt(*([text_set(texts, alphabet)] if texts else []), *parts)
 
     return fold(root, parts_of, built)
+
+
+def _bound(node: Node, words: Expr, look: Split, alphabet: Alphabet) -> Expr:
+    """Those of the words of a BOUND node that end with a match of its look-around, or begin with one; or that do not."""
+    text, (_, _, negated, is_behind) = alphabet.any_text, node.args
+    seen = alt(cat(text, look.free), look.at_start) if is_behind else cat(look.free, text)
+    return EMPTY if words is EMPTY else both(words, complement(seen) if negated else seen)
 
 
 def _concatenate(parts: list[Split], is_null: IsNull) -> Split:

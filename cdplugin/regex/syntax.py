@@ -30,8 +30,9 @@ _FLAGS = {"ecma": "adgimsu", "rust": "imsUuxR", "python": "aimsux"}
 _PLAIN = re.compile(r"[^\\^$.|?*+()\[\]{}]+")
 _COUNT = re.compile(r"\{([0-9]*)(?:(,)([0-9]*))?\}")
 _NAME = re.compile(r"[^\W\d][\w$]*|\$[\w$]*")
+_LOOK = re.compile(r"(<?)[=!]")
 _BACK = re.compile(r"\\[1-9k]|\(\?P=")
-_REFUSED_GROUPS = {"<=": "look-behind", "<!": "look-behind", ">": "atomic group", "(": "conditional", "|": "branch reset"}
+_REFUSED_GROUPS = {">": "atomic group", "(": "conditional", "|": "branch reset"}
 
 
 @dataclass
@@ -254,8 +255,8 @@ class _Parser:
             return atom
         if self.dialect != "rust" and atom.op in (tree.START, tree.END, tree.WORD) and scanner.source[after - 1] != ")":
             scanner.fail("nothing to repeat", at, expected="an atom before the quantifier", found="an anchor")
-        if self.dialect == "python" and atom.op == tree.LOOK:
-            scanner.refuse("quantified look-ahead", at)
+        if self.dialect == "python" and atom.op in (tree.LOOK, tree.BEHIND):
+            scanner.refuse("quantified look-around", at)
         count = 0
         while found is not None:
             count += 1
@@ -287,8 +288,23 @@ class _Parser:
         scanner.flags = group.flags
         node = group.node()
         if group.look:
-            return Node(tree.LOOK, (node, group.look == "!", group.start))
+            is_behind = group.look[0] == "<"
+            if is_behind:
+                self._check_behind(node, group)
+            return Node(tree.BEHIND if is_behind else tree.LOOK, (node, group.look[-1] == "!", group.start))
         return Node(tree.GROUP, (node, group.number)) if group.number and self.refers else node
+
+    def _check_behind(self, node: Node, group: _Group) -> None:
+        """Refuse a look-behind that the dialect does not have (ECMA-262: it is never repeated; Python: of one width)."""
+        scanner = self.scanner
+        if self.refers:
+            scanner.refuse("look-behind beside back-references", group.start)
+        low, high = tree.width(node)
+        if self.dialect == "python" and low != high:
+            scanner.fail("look-behind of several widths", group.start, expected="texts of one length")
+        char = scanner.peek()
+        if char and self.dialect == "ecma" and (char in "*+?" or (char == "{" and self._counted() is not None)):
+            scanner.fail("nothing to repeat", scanner.pos, expected=f"an atom before {char}", found="a look-behind")
 
     def _open(self) -> Node | None:
         scanner = self.scanner
@@ -307,11 +323,12 @@ class _Parser:
         for opening, name in _REFUSED_GROUPS.items():
             if scanner.source.startswith(opening, scanner.pos):
                 scanner.refuse(name, start)
-        if scanner.peek() in ("=", "!"):
+        look = _LOOK.match(scanner.source, scanner.pos)
+        if look is not None:
             if self.dialect == "rust":
-                scanner.refuse("look-ahead (not in Rust's syntax)", start)
-            group.look = scanner.peek()
-            scanner.pos += 1
+                scanner.refuse(f"look-{'behind' if look[1] else 'ahead'} (not in Rust's syntax)", start)
+            group.look = look[0]
+            scanner.pos = look.end()
             self._push(group)
             return None
         if self.dialect == "python" and scanner.take("#"):

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from cdplugin.expr import normalise_ranges
+from cdplugin.walks import fold
 
-CHARS, TEXT, CAT, ALT, REPEAT, START, END, LOOK, WORD, GROUP, BACK = range(11)
-_OP_NAMES = ("CHARS", "TEXT", "CAT", "ALT", "REPEAT", "START", "END", "LOOK", "WORD", "GROUP", "BACK")
+CHARS, TEXT, CAT, ALT, REPEAT, START, END, LOOK, BEHIND, WORD, BOUND, GROUP, BACK = range(13)
+_OP_NAMES = ("CHARS", "TEXT", "CAT", "ALT", "REPEAT", "START", "END", "LOOK", "BEHIND", "WORD", "BOUND", "GROUP", "BACK")
 
 
 class Node:
     """A node of the tree, immutable.
 
     ``args``: CHARS ``(ranges,)``; TEXT ``(str,)``; CAT, ALT: tuple of nodes; REPEAT ``(child, low, high or None)``; START, END
-    ``()``; LOOK ``(child, negated, position)``, a look-ahead; WORD ``(ranges, negated, position)``, a boundary of words of such
-    characters. While a pattern is read: GROUP ``(child, number)``; BACK ``(number, position, whether case is ignored)``.
-    ``anchored``: an anchor is inside; ``looks``: a look-ahead or a word boundary is inside.
+    ``()``; LOOK and BEHIND ``(child, negated, position)``, look-ahead and look-behind; WORD ``(ranges, negated, position)``,
+    a boundary of words of such characters; BOUND ``(child, look, negated, is_behind)``: the words of ``child`` that end with a
+    match of ``look`` (``is_behind``) or begin with one, or do not (``negated``). While a pattern is read: GROUP
+    ``(child, number)``; BACK ``(number, position, whether case is ignored)``.
+    ``anchored``: an anchor is inside; ``looks``: a look-around or a word boundary is inside.
     """
 
     __slots__ = ("anchored", "args", "looks", "op")
@@ -31,7 +34,7 @@ class Node:
             return
         children = children_of(self)
         self.anchored = op in (START, END) or any(c.anchored for c in children)
-        self.looks = op in (LOOK, WORD) or any(c.looks for c in children)
+        self.looks = op in (LOOK, BEHIND, WORD) or any(c.looks for c in children)
 
     def __repr__(self) -> str:
         return f"<{_OP_NAMES[self.op]} of {len(self.args)}>"  # shallow: a tree may be deep
@@ -41,7 +44,36 @@ def children_of(node: Node) -> tuple[Node, ...]:
     """The nodes directly below."""
     if node.op in (CAT, ALT):
         return node.args
-    return node.args[:1] if node.op in (REPEAT, LOOK, GROUP) else ()
+    if node.op == BOUND:
+        return node.args[:2]
+    return node.args[:1] if node.op in (REPEAT, LOOK, BEHIND, GROUP) else ()
+
+
+Width = tuple[int, "int | None"]
+"""The characters of the shortest and of the longest word; None: there is no longest."""
+
+
+def width(root: Node, done: dict[Node, Width] | None = None) -> Width:
+    """How long the words of ``root`` are at least and at most, look-arounds passed over. ``done``: known ones; grows."""
+
+    def of(node: Node, parts: list[Width]) -> Width:
+        if node.op == CHARS:
+            return 1, 1
+        if node.op == TEXT:
+            return len(node.args[0]), len(node.args[0])
+        if node.op in (CAT, ALT):
+            lows, highs = [low for low, _ in parts], [high for _, high in parts if high is not None]
+            is_endless = len(highs) < len(parts)
+            if node.op == CAT:
+                return sum(lows), None if is_endless else sum(highs)
+            return min(lows), None if is_endless else max(highs)
+        if node.op == REPEAT:
+            low, high = parts[0]
+            is_endless = high != 0 and (high is None or node.args[2] is None)
+            return low * node.args[1], None if is_endless else (high or 0) * (node.args[2] or 0)
+        return parts[0] if node.op in (BOUND, GROUP) else (0, 0)
+
+    return fold(root, children_of, of, done)
 
 
 NOTHING = Node(TEXT, ("",))

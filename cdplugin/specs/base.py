@@ -175,8 +175,9 @@ class JsonObject(PlainSpec):
 class Regex(PlainSpec):
     """Text that matches a regular expression from its beginning to its end.
 
-    ``dialect``: ``"rust"`` (default; no look-ahead, no back-references), ``"python"`` or ``"ecma"``. Refused are look-behind,
-    back-references to groups of more than 512 texts, and look-ahead and word boundaries inside unbounded repetitions.
+    ``dialect``: ``"rust"`` (default; no look-around, no back-references), ``"python"`` or ``"ecma"``. Refused are
+    back-references to groups of more than 512 texts, word boundaries inside unbounded repetitions, and look-around there that
+    needs more than what stands beside it.
     """
 
     pattern: str
