@@ -521,3 +521,22 @@ def test_masks_of_distinct_strings_under_a_budget_take_no_work_for_each_token() 
     near = fitting(matcher, len(matcher.shortest_completion()) + 2)
     assert near < whole and set(b'abc"') <= near
     assert fitting(matcher, 200) == whole
+
+
+def test_a_search_for_fewer_tokens_that_takes_too_much_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is one that need not be: where an expression took ten million units to measure, the mask was a limit."""
+    asked = []
+
+    def too_much(self: budgets.Budgets, cursor: int) -> int:
+        asked.append(cursor)
+        raise cd.LimitExceeded("one step takes too much work")
+
+    monkeypatch.setattr(budgets.Budgets, "_least", too_much)
+    schema = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "array"}}, "required": ["a"]}
+    matcher = cd.Compiler(JSON_VOCAB).compile(cd.JsonSchema(schema)).matcher()
+    left = len(matcher.shortest_completion()) + 6
+    rng = random.Random(0)
+    while not matcher.is_terminated():
+        assert matcher.accept_token(rng.choice(sorted(fitting(matcher, left))))
+        left -= 1
+    assert asked and left >= 0

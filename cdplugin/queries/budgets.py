@@ -20,6 +20,7 @@ from __future__ import annotations
 import ctypes
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import count
 from typing import NamedTuple
@@ -515,7 +516,7 @@ class Budgets:
         found = False
         self._search_left = SEARCH_WORK
         if length >= 0:
-            with self.arena.one_budget(GRANT):
+            with suppress(LimitExceeded), self.arena.one_budget(GRANT):
                 for after in self._cursors_after(cursor):
                     left = self._left.get(after, FAR)
                     if length < left <= length + SEARCH_GAP and length > self._tried.get(after, -1):
@@ -540,10 +541,10 @@ class Budgets:
         """
         head = self.arena.header
         order = count()
-        pending = [(self._least(start), next(order), 0, start)]
         best = {start: 0}
         came: dict[int, int] = {}
         try:
+            pending = [(self._least(start), next(order), 0, start)]
             while pending:
                 _, _, taken, cursor = heappop(pending)
                 if taken > best[cursor]:

@@ -392,3 +392,32 @@ def test_items_that_come_in_order(most: int, monkeypatch: pytest.MonkeyPatch) ->
             matcher.accept_tokens(list(text.encode()))
     else:
         assert matcher.accept_tokens(list(text.encode())) == len(text) and matcher.is_accepting()
+
+
+def test_endings_of_items_whose_lexemes_keep_their_text_inside_a_choice() -> None:
+    """What is still to be written may begin with such a lexeme, which was taken for several ways to go on."""
+    schema = array(array({"enum": [1, "a", None]}, prefixItems=[FEW, WORD]))
+    matcher = COMPILER.compile(cd.JsonSchema(schema, property_order="any")).matcher()
+    row = np.zeros((1, (VOCAB.size + 31) // 32), np.int32)
+    matcher.fill_next_token_bitmask(row, budget=3)
+    assert [TOKENS[t] for t in range(VOCAB.size) if row[0, t // 32] >> t % 32 & 1] == [b"[", b"[["]
+
+
+@pytest.mark.parametrize("text", ["^[0-9a-f]{70}$", "^[0-9a-f]{128}$", "^[ab]{200}$"])
+def test_values_too_long_to_be_counted_still_differ(text: str) -> None:
+    """Values are counted in texts of 80 bytes. Where there are none, but too many to be listed, the next item was refused."""
+    length = int(text[text.index("{") + 1 : text.index("}")])
+    grammar = COMPILER.compile(
+        cd.JsonSchema(array(members({"k": {"type": "string", "pattern": text}}, "k")), whitespace="compact")
+    )
+    first, other = '{"k":"' + length * "a" + '"}', '{"k":"' + (length - 1) * "a" + 'b"}'
+    assert takes(grammar, f"[{first},{other}]".encode())
+    assert not takes(grammar, f"[{first},{other},{first}]".encode())
+
+
+def test_names_of_another_group() -> None:
+    """An item may begin like an earlier one that goes on with a name of another group, which raised ``KeyError``."""
+    some = {f"a{i}": WORD for i in range(30)} | {f"b{i}": FEW for i in range(30)}
+    grammar = COMPILER.compile(cd.JsonSchema(array(members(some)), property_order="any", whitespace="compact"))
+    assert takes(grammar, b'[{"a1":true,"b2":"x"},{"b2":"x","a1":false},{"b2":"x"}]')
+    assert not takes(grammar, b'[{"a1":true,"b2":"x"},{"b2":"x","a1":true}]')

@@ -133,9 +133,9 @@ class _Group:
         self.lexeme, self.twin = ir.track(literals(self._texts), reader, "key")
 
     def adding(self, seen: _Names, name: str) -> _Names | None:
-        """``seen`` and ``name``; None if that is among them."""
-        bit = 1 << self.number[name]
-        if seen.bits & bit:
+        """``seen`` and ``name``; None if that is among them, or of another group."""
+        bit = 1 << self.number[name] if name in self.number else 0
+        if bit == 0 or seen.bits & bit:
             return None
         added = tuple([text[self._n_begun :] for text in spellings(name)])
         return _Names(BitSet(seen.bits | bit), _Taken(self._texts, seen.excluded, added))

@@ -430,11 +430,7 @@ class DistinctItems(Family[_Place]):
                 pending.append((one.below, written.after(self._signs.events[top])))
             else:
                 pending += [(head, written) for head in reversed(self._unfolding.heads(one))]
-        raise LimitExceeded(
-            "keyword 'uniqueItems': whether an item can still differ from those before it takes too much work",
-            location=self._location,
-            expected=f"at most {_MOST_COMPARED} places to look at",
-        )
+        raise self._too_much()
 
     def _differs_here(self, stack: Stack, typing: Typing, after: _Between, pending: list[tuple[Stack | None, Typing]]) -> bool:
         """Whether the lexeme on top has a value that the earlier ones do not have here; else its values are to be looked at."""
@@ -444,7 +440,14 @@ class DistinctItems(Family[_Place]):
         n_scalars = 0 if typing.kind else after.known.scalars.count
         if text.reader.enough > len(expected) + typing.count + n_scalars:
             return True
-        for value in text.listed() or ():
+        listed = text.listed()
+        if listed is None:  # many, however few were counted
+            has_another, work = text.has_another(expected | taken, NOTHING_SEEN if typing.kind else after.known.scalars)
+            self.work += PLACE_WORK * (1 + work)
+            if has_another:
+                return True
+            raise self._too_much()
+        for value in listed:
             if value in taken or (not typing.kind and value in after.known):
                 continue
             more = after_value(stack, value)
@@ -454,6 +457,13 @@ class DistinctItems(Family[_Place]):
                 return True
             pending.append((more[0], typing.after((text.kind, value))))
         return False
+
+    def _too_much(self) -> LimitExceeded:
+        return LimitExceeded(
+            "keyword 'uniqueItems': whether an item can still differ from those before it takes too much work",
+            location=self._location,
+            expected=f"at most {_MOST_COMPARED} places to look at",
+        )
 
     def _is_endless(self, text: Text) -> bool:
         return text.reader.enough >= _MANY

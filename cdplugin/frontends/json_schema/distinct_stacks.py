@@ -58,7 +58,7 @@ def any_of(stacks: Iterable[Stack]) -> Stack:
 
 def alternatives(stack: Stack) -> tuple[Stack, ...]:
     """The stacks that one stands for: itself, or those that :func:`any_of` was given."""
-    return stack.top if isinstance(stack.top, tuple) else (stack,)
+    return stack.top if type(stack.top) is tuple else (stack,)  # a TrackedLexeme is a tuple, too
 
 
 def below_top(stack: Stack) -> Stack | None:
@@ -107,11 +107,11 @@ class Unfolding:
         rest: Stack | None = stack
         while rest is not None:
             top, below = rest.top, rest.below
-            if isinstance(top, tuple):
-                return [*out, *chain.from_iterable(map(self.heads, top))]
             if _is_lexeme(top):
                 self._family.work += PLACE_WORK
                 return [*out, rest]
+            if isinstance(top, tuple):
+                return [*out, *chain.from_iterable(map(self.heads, top))]
             work, ways = remembered(self._unfolded, top, partial(self._unfold, top))
             self._family.work += work
             out += [Stack(way[0], pushed(way[1:], below)) for way in ways if way]

@@ -51,6 +51,11 @@ class Search:
             return False, FUEL
         return nothing, self._languages.taken - before
 
+    def matches_something(self, expression: Expr) -> tuple[bool, int]:
+        """Whether it is soon found that an expression matches a text; and the derivatives that took."""
+        nothing, taken = self.matches_nothing(expression)
+        return not nothing and taken < FUEL, taken
+
 
 def _head(expression: Expr) -> bytes:
     """Bytes with which all texts of an expression begin, as far as that is plain."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from cdplugin.expr import ALL_BYTES, ALT_OP, EMPTY, EPSILON, LITERALS_OP, Expr, both, byte_mask, cat, repeat
-from cdplugin.frontends.json_schema.distinct import PLAIN_TEXTS, distinct_item, is_any_string
-from cdplugin.frontends.json_schema.distinct_values import KEY, NOTHING, VALUE, Event, frozen, read_any
+from cdplugin.expr import ALL_BYTES, ALT_OP, EMPTY, EPSILON, LITERALS_OP, Expr, both, byte_mask, cat, complement, repeat
+from cdplugin.frontends.json_schema.distinct import PLAIN_TEXTS, Seen, distinct_item, is_any_string
+from cdplugin.frontends.json_schema.distinct_values import KEY, NOTHING, VALUE, Container, Event, frozen, read_any
 from cdplugin.frontends.json_schema.layout import Layout
 from cdplugin.frontends.json_schema.matching import Search
 from cdplugin.frontends.json_schema.strings import QUOTE
@@ -59,6 +59,16 @@ class Text:
                     self._texts.setdefault(self.reader.read(text), []).append(text)
             self._is_listed = True
         return self._texts
+
+    def has_another(self, values: Iterable[Hashable], seen: Seen) -> tuple[bool, int]:
+        """Whether it is soon found that it has a value that is none of ``values`` and none that was seen; and the derivatives
+        that took.
+        """
+        for value in values:
+            if not isinstance(value, Container) and value not in seen:
+                seen = seen.adding(value)
+        others = self.expression if seen.expression is None else both(self.expression, complement(seen.expression))
+        return Search().matches_something(others)
 
     @cached_property
     def takes_any_string(self) -> bool:
