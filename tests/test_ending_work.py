@@ -298,3 +298,12 @@ def test_a_place_of_many_edges_does_not_fill_the_memory() -> None:
         edges = [(b"ab", 1000 * cursor + i, 2, left, False) for i in range(1000)]
         frontier.follow(cursor, taken, left, edges, completion._FIRST_EDGES)
     assert len(frontier._open) < 60 * 500
+
+
+def test_endings_beside_names_under_many_patterns() -> None:
+    """Eight patterns on names make 256 kinds of names, whose shortest ones took more than all the work to find."""
+    names = {"type": "object", "patternProperties": {letter: {"type": "integer"} for letter in "abcdefgh"}}
+    for schema in (names, {**names, "properties": {"x": {"format": "email"}}}):
+        assert VOCAB.decode(ending(cd.JsonSchema(schema), b"")) == b"{}"
+        found = VOCAB.decode(ending(cd.JsonSchema(schema), b'{"ab":1,"h'))
+        assert isinstance(json.loads(b'{"ab":1,"h' + found), dict)

@@ -192,6 +192,7 @@ _PLACE_BYTES = 150  # measured: an entry of a table
 _PRINTABLE = 0x20, 0x7F
 _LIKELY = b'"0a1-'  # bytes of which a short match is looked for first
 _MOST_DERIVED = 100  # expressions looked at to find the shortest match of one with & or ~
+_MOST_SOUGHT = 2_000  # of them for one question: more than that of its work is for the search that they guide
 
 # Units of work (Limits.max_step_work), measured, of what is done in Python: one step of a search, looking at an expression's
 # derivatives, at the derivative by a likely byte, at a node of an expression.
@@ -209,6 +210,7 @@ class Budget:
         """Begin another question, of at most ``most`` steps; default: ``Limits.max_completion_steps``."""
         self.most = self._arena.limits.max_completion_steps if most is None else most
         self.taken = 0
+        self.sought = 0  # expressions looked at for shortest matches
 
     def take(self, steps: int = 1, work: int = _STEP_WORK) -> None:
         """Count steps of so much work each. Raises :class:`LimitExceeded`."""
@@ -259,15 +261,21 @@ class ShortestMatches:
         return self.bound(expression)
 
     def _look_into(self, root: int) -> None:
-        """Look for the shortest matches of the parts with ``&`` and ``~``, from which those of all other operations follow."""
+        """Look for the shortest matches of the parts with ``&`` and ``~``, from which those of all other operations follow.
+        Those that are left when a question has looked at enough keep their bounds.
+        """
         around: list[int] = []
         pending = [root]
         while pending:
             e = pending.pop()
             if not self.is_only_bound(e):
                 continue
-            self._looked_for.add(e)
             kind = self._arena.kind(e)
+            if self._budget.sought >= _MOST_SOUGHT:
+                self.gave_up = True
+                self._looked_for.difference_update(around)
+                break
+            self._looked_for.add(e)
             if kind in (layout.K_CAT, layout.K_ALT, layout.K_REPEAT):
                 around.append(e)
                 self._known.pop(e, None)
@@ -343,6 +351,7 @@ class ShortestMatches:
                     e = came_from[e]
                 return found
             self._budget.take(work=_DERIVED_WORK)
+            self._budget.sought += 1
             children = {child for _, child in arena.derivatives(e, *_PRINTABLE)}
             if children == {expressions.EMPTY}:
                 children = {child for _, child in arena.derivatives(e)}
