@@ -20,7 +20,7 @@ from cdplugin.engine.base_arena import BaseArena, base_arena_of, evaluate
 from cdplugin.engine.expander import StaticTables
 from cdplugin.engine.lexemes import TokenRanges, lexeme_table, plain_table, resolve_tokens
 from cdplugin.engine.rules import SEARCH_BYTES, Lexemes, RuleSet, build_rules, prepare_rules
-from cdplugin.engine.tracked import count_words, states_for_each
+from cdplugin.engine.tracked import count_along_path, count_words, states_for_each
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
 from cdplugin.ir import EXACT, LAZY, GrammarIR, Symbol, enough_values
 from cdplugin.kernels.regex import expressions
@@ -323,11 +323,15 @@ def _count_values(ir: GrammarIR, rules: RuleSet, arena: Arena, plain_ids: dict[S
     most_states = states_for_each(len(distinct))
     counts = {expression: count_words(arena, expression, most_states) for expression in distinct} | {expressions.EMPTY: 0}
     for reader, expression in readers:
-        count = counts[expression]
-        reader.enough = enough_values(count, arena.vocab.max_token_bytes)
         group = id(reader.group or reader)
-        most[group] = max(most.get(group, 0), count)
-    for reader, _ in readers:
+        most[group] = max(most.get(group, 0), counts[expression])
+    for reader, expression in readers:
+        group = id(reader.group or reader)
+        if most[group] < reader.needs:
+            counts[expression] = max(counts[expression], count_along_path(arena, expression))
+            most[group] = max(most[group], counts[expression])
+    for reader, expression in readers:
+        reader.enough = enough_values(counts[expression], arena.vocab.max_token_bytes)
         if most[id(reader.group or reader)] < reader.needs:
             raise UnsupportedError(
                 f"keyword {reader.keyword!r} is not supported where so few values may be left",

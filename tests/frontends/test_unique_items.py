@@ -596,3 +596,29 @@ def test_spellings_of_a_value_are_one_expression_in_all_sets() -> None:
     """An arena knows expressions by their objects: what it worked out for one set of values serves all others."""
     one, other = NOTHING_SEEN.adding(1.5).adding(200), NOTHING_SEEN.adding(200).adding(b"null").adding(1.5)
     assert one._others[1.5] is other._others[1.5] and one._others[200] is other._others[200]
+
+
+@pytest.mark.parametrize("more", [{}, {"maxLength": 2048}, {"minLength": 15, "maxLength": 300}])
+def test_values_whose_shortest_texts_are_long_are_many(more: Any) -> None:
+    """They are too many states for a count by length; the texts along one path are enough."""
+    pattern = "^arn:aws(-[^:]+)?:bedrock:[a-z0-9-]{1,20}:[0-9]{12}:automated-reasoning-policy/[a-z0-9]{12}(:[1-9][0-9]{0,11})?$"
+    items = {"type": "string", "pattern": pattern, **more}
+    m = cd.Compiler(vocabulary([])).compile(cd.JsonSchema(array(items, minItems=2))).matcher()
+    one = b'"arn:aws:bedrock:eu-west-1:012345678901:automated-reasoning-policy/abcdefghijkl"'
+    assert m.accept_tokens(b"[" + one + b"," + one[:-1]) == 2 * len(one) + 1
+    assert not m.accept_token(ord('"'))
+    assert m.accept_tokens(b':1"]') == 4 and m.is_accepting()
+
+
+def test_few_values_of_long_texts_are_few() -> None:
+    items = {"type": "string", "pattern": "^" + "a" * 300 + "[bc]$"}
+    with pytest.raises(cd.UnsupportedError, match="few values"):
+        cd.Compiler(vocabulary([])).compile(cd.JsonSchema(array(items, minItems=3)))
+
+
+@pytest.mark.parametrize(
+    ("text", "accepted"), [("[[1],[2]]", True), ("[[1],[1]]", False), ("[[1]]", False), ('[[""],["",1]]', True)]
+)
+def test_distinct_items_of_which_some_are_asked_for_inside_such(text: str, accepted: bool) -> None:
+    m = cd.Compiler(vocabulary([])).compile(cd.JsonSchema(array(array({}, minItems=1), minItems=2))).matcher()
+    assert (m.accept_tokens(text.encode()) == len(text) and m.is_accepting()) is accepted

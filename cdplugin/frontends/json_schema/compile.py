@@ -148,6 +148,8 @@ class _Writer(Objects, Arrays):
                 by_left.setdefault(left, []).append(right)
             for distinct in self._distinct:
                 distinct.finish(by_left)
+            for distinct in self._distinct:
+                distinct.check_counts()
         self.ir.relaxed = [*self._reader.documents.relaxed, *self._shaper.relaxed]
         return self.ir
 

@@ -147,9 +147,7 @@ class DistinctItems(Family[_Place]):
         return self._ir.instance(self, _Between(self._items.first, NO_VALUES))
 
     def finish(self, rules: dict[Symbol, list[tuple[Symbol, ...]]]) -> None:
-        """Get to know all rules, and make the lexemes that keep their text. Raises ``UnsupportedError`` if more items are asked
-        for than there are seen to be values.
-        """
+        """Get to know all rules, and make the lexemes that keep their text."""
         self._unfolding.rules = rules
         used: dict[Symbol, None] = {}
         seen: set[Symbol] = set()
@@ -179,6 +177,11 @@ class DistinctItems(Family[_Place]):
         if holds_rewritten:
             used.update(dict.fromkeys(self._signs.unsure(symbol) for symbol in used if symbol in self._signs.events))
         self._used = [*used, *self._items.uses()]
+
+    def check_counts(self) -> None:
+        """Raise ``UnsupportedError`` if more items are asked for than there are seen to be values; once all is finished that
+        items may hold.
+        """
         for item, least in self._items.counted():
             if least > 1:
                 self._check_count(item, least)
