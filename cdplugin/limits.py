@@ -48,7 +48,7 @@ class Limits:
     max_completion_steps: int = 50_000
     """Places looked at to find one short ending of a text."""
     max_capture_steps: int = 5_000_000
-    """Parser items and lexer steps taken to find what one text's captures are."""
+    """Steps taken to find what one text's captures are: of the lexer, items looked at; an item that is kept counts eight."""
     max_arena_bytes: int = 144 << 20
     """Bytes of states and masks of one compiled grammar before unused ones are dropped. A step may take a quarter more."""
     max_cache_bytes: int = 1 << 30

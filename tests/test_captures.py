@@ -298,3 +298,18 @@ def test_a_limit_names_itself() -> None:
     assert matcher.accept_tokens(b"1 " * 1_000) == 2_000
     with pytest.raises(cd.LimitExceeded, match="at most Limits.max_capture_steps = 1000"):
         matcher.captures()
+
+
+@pytest.mark.parametrize(
+    ("grammar", "n"), [('start[capture]: start start | "a" |', 120), ('start: e\ne[capture]: "a" e "a" | "a"', 301)]
+)
+def test_all_that_an_ambiguous_text_takes_is_counted(grammar: str, n: int) -> None:
+    """Cubic and quadratic: what was looked at and known already was not counted, what was kept counted as little."""
+    for most, is_enough in ((2_000_000, True), (200_000, False)):
+        matcher = cd.Compiler(VOCAB, cd.Limits(max_capture_steps=most)).compile(cd.Lark(grammar)).matcher()
+        assert matcher.accept_tokens([ord("a")] * n) == n
+        if is_enough:
+            assert matcher.captures()
+        else:
+            with pytest.raises(cd.LimitExceeded, match="at most Limits.max_capture_steps = 200000 steps"):
+                matcher.captures()

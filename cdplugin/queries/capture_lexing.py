@@ -46,14 +46,16 @@ class Units:
 
 
 class Lexing:
-    """Finds lexemes in ``units``. ``all_ends``: take LONGEST and LAZY lexemes for EXACT ones, and keep whatever parses."""
+    """Finds lexemes in ``units``. ``all_ends``: take LONGEST and LAZY lexemes for EXACT ones, and keep whatever parses.
+    ``steps``: how many were taken before.
+    """
 
-    def __init__(self, arena: Arena, units: Units, most: int, all_ends: bool = False) -> None:
+    def __init__(self, arena: Arena, units: Units, most: int, all_ends: bool = False, steps: int = 0) -> None:
         self._arena = arena
         self._units = units
         self._most = most
         self._all_ends = all_ends
-        self.steps = 0
+        self.steps = steps
         self._records = _records(arena)
         self._ranges = arena.tables[layout.TOKEN_RANGES].reshape(-1, 2).tolist()
         self._after: dict[int, tuple[int, bool]] = {}  # expression << 9 | byte -> its derivative (0: dead), whether it matches

@@ -31,6 +31,8 @@ from cdplugin.walks import reached
 Waiting = tuple[int, int]
 """A dot and the place where its rule begins."""
 
+_ITEM_STEPS = 8  # of an item that is kept, measured: 3.4 microseconds and 250 bytes, where looking at one takes 0.4 of them
+
 _LEXEME, _NULL, _PART = range(3)  # what a dot was moved over: a lexeme, a nonterminal that is empty here, one that is not
 
 
@@ -195,9 +197,19 @@ class Chart:
         column = self.columns[place] = Column()
         for start, edge in sorted(arriving, key=lambda one: (-one[1].start, one[1].lexeme)):
             symbol = -2 - edge.lexeme
-            for dot, origin in self._waiting(start, symbol):
-                self._add(column, place, (dot + 1, origin), Back(dot, start, _LEXEME, symbol, edge.start))
+            self._move_on(column, place, start, symbol, _LEXEME, edge.start)
         return column
+
+    def _move_on(self, column: Column, place: int, start: int, symbol: int, kind: int, first: int) -> None:
+        """Add the items after ``symbol`` for those that wait for it in the column at ``start``. Raises
+        :class:`LimitExceeded`.
+        """
+        n_looked_at = 0
+        for dot, origin in self._waiting(start, symbol):
+            n_looked_at += 1
+            if (dot + 1, origin) not in column.items:
+                self._add(column, place, (dot + 1, origin), Back(dot, start, kind, symbol, first))
+        self._lexing.take(n_looked_at)
 
     def _waiting(self, place: int, symbol: int) -> Iterator[Waiting]:
         """The items of a finished column that have ``symbol`` after the dot."""
@@ -210,7 +222,7 @@ class Chart:
         """Add an item, and those that follow where the next nonterminals may be empty; note what is complete then."""
         symbols, nullable = self.rules.symbols, self.rules.nullable
         while item not in column.items:
-            self._lexing.take()
+            self._lexing.take(_ITEM_STEPS)
             column.items[item] = back
             dot, origin = item
             symbol = symbols[dot]
@@ -237,8 +249,7 @@ class Chart:
             origin = -origin
             top = self._top(nonterminal, origin)
             if top is None:
-                for dot, start in self._waiting(origin, nonterminal):
-                    self._add(column, place, (dot + 1, start), Back(dot, origin, _PART, nonterminal, origin))
+                self._move_on(column, place, origin, nonterminal, _PART, origin)
             elif top not in column.complete:
                 column.complete[top] = None
                 column.below[top] = (nonterminal, origin)
@@ -356,7 +367,8 @@ def all_captures(template: Arena, tables: StaticTables, tokens: Sequence[int]) -
     lexing = Lexing(arena, units, arena.limits.max_capture_steps)
     chart = Chart(arena, units, lexing)
     if not chart.is_complete:  # lexemes of several kinds that ended together: any way to cut the text that parses
-        lexing = Lexing(arena, units, arena.limits.max_capture_steps, all_ends=True)
+        del chart  # which may be large
+        lexing = Lexing(arena, units, arena.limits.max_capture_steps, all_ends=True, steps=lexing.steps)
         chart = Chart(arena, units, lexing)
         if not chart.is_complete:
             raise EngineError("no captures of this text were found")
