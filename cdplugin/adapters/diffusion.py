@@ -22,8 +22,8 @@ import numpy as np
 from cdplugin.bitmask import integer
 from cdplugin.bits import bit_flags
 from cdplugin.errors import needs_extra, shown
-from cdplugin.infill.parts import GAP
-from cdplugin.infill.session import Infill, InfillSession, number_of_slots, surely
+from cdplugin.infill.parts import GAP, number_of_slots
+from cdplugin.infill.session import Infill, InfillSession, surely
 
 with needs_extra("hf"):
     import torch

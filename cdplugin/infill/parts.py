@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from cdplugin.bitmask import integer
+from cdplugin.errors import LimitExceeded, shown
 from cdplugin.kernels.infill import layout as ws
 
+MOST_SLOTS = 1 << 17
+"""Slots of one text: what is known of more takes more memory than a text may."""
 MOST_PLANNED = 1000  # nodes that the classes of open slots may make, roughly
 MOST_COMPETING = 400  # where lexemes compete
 MOST_CLASSES = 1000  # of one slot; with more, the matcher fills slots where lexemes compete
@@ -160,3 +165,17 @@ def planned(parts: Sequence[Part], open_parts: list[int], hole: int, classes: in
 def records_of(table: np.ndarray, words: int) -> np.ndarray:
     """A table by records of so many words, ``(n, words)``; a table may have grown to where the last one is not whole."""
     return table[: len(table) // words * words].reshape(-1, words)
+
+
+def number_of_slots(what: str, count: Any, before: int = 0) -> int:
+    """``count`` as an int: so many slots beside ``before`` others.
+
+    Raises ``TypeError`` and ``ValueError`` for what is no number of them, :class:`LimitExceeded` for more than
+    :data:`MOST_SLOTS` in all.
+    """
+    count = integer(what, count)
+    if count < 0:
+        raise ValueError(f"{what}: expected 0 or more, found {shown(count)}")
+    if before + count > MOST_SLOTS:
+        raise LimitExceeded("infilling: too many slots", expected=f"at most {MOST_SLOTS}", found=shown(before + count))
+    return count

@@ -30,10 +30,10 @@ from cdplugin import forking
 from cdplugin.bitmask import integer
 from cdplugin.bits import bit_members
 from cdplugin.collector import gc_paused
-from cdplugin.errors import LimitExceeded, shown
+from cdplugin.errors import LimitExceeded
 from cdplugin.infill.answers import Answers
 from cdplugin.infill.at_rest import leave_tables, take_tables
-from cdplugin.infill.parts import Gap, Part, Slots, filled, with_token
+from cdplugin.infill.parts import Gap, Part, Slots, filled, number_of_slots, with_token
 from cdplugin.infill.search import MOST_PLACES, SearchGivenUp
 from cdplugin.infill.tables import InfillGrammar
 from cdplugin.infill.witness import Witness, filling_of, without
@@ -44,8 +44,6 @@ T = TypeVar("T")
 
 QUESTION_STEPS, COMPLETION_STEPS = 20, 40
 """Times ``Limits.max_step_work`` that one question about a text, and a whole completion, may take."""
-MOST_SLOTS = 1 << 17
-"""Slots of one text: what is known of more takes more memory than a text may."""
 
 
 class Infill:
@@ -84,7 +82,7 @@ class Infill:
         (exactly so many tokens), in any order. Gaps and single slots are numbered together, from left to right, from 0.
 
         Raises ``TypeError`` for other pieces, ``ValueError`` for tokens out of range, less than no slots, and text that is not
-        Unicode; :class:`LimitExceeded` for more than :data:`MOST_SLOTS` slots.
+        Unicode; :class:`LimitExceeded` for more than :data:`cdplugin.infill.parts.MOST_SLOTS` slots.
         """
         parts: list[Part] = []
         n_slots = 0
@@ -565,20 +563,6 @@ class InfillSession:
             else:
                 raise AssertionError("a byte that no token spells")
         return out
-
-
-def number_of_slots(what: str, count: Any, before: int = 0) -> int:
-    """``count`` as an int: so many slots beside ``before`` others.
-
-    Raises ``TypeError`` and ``ValueError`` for what is no number of them, :class:`LimitExceeded` for more than
-    :data:`MOST_SLOTS` in all.
-    """
-    count = integer(what, count)
-    if count < 0:
-        raise ValueError(f"{what}: expected 0 or more, found {shown(count)}")
-    if before + count > MOST_SLOTS:
-        raise LimitExceeded("infilling: too many slots", expected=f"at most {MOST_SLOTS}", found=shown(before + count))
-    return count
 
 
 def _encoded(text: str) -> bytes:

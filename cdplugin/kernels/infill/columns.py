@@ -69,8 +69,8 @@ def column_origin(w, column):
 
 
 @kernel
-def make_column(h, w, start, count, scans, skips):
-    """The column with the items ``QUEUE[start:start + count]`` (sorted here); 0 if there are none; or a status.
+def make_column(h, w, count, scans, skips):
+    """The column with the items ``QUEUE[:count]`` (sorted here); 0 if there are none; or a status.
 
     ``scans``: the items are all there is; nothing is predicted. ``skips``: :data:`SKIPS` if a skip may come first.
     ``TARGET``: the lexemes that compete there (``W_SPLIT``).
@@ -83,11 +83,11 @@ def make_column(h, w, start, count, scans, skips):
     head = whead(w)
     queue = tab(w, ws.QUEUE)
     charge(w, 16 + 8 * count)
-    count = sort_unique(queue, start, count)
+    count = sort_unique(queue, 0, count)
     hash_ = mix(layout.HASH_SEED, 2 * scans + skips)
     compete = head[ws.W_SET] if head[ws.W_SPLIT] else np.int64(0)
     hash_ = hash_words(hash_, tab(w, ws.TARGET), 0, compete)
-    hash_ = hash_words(hash_, queue, start, count)
+    hash_ = hash_words(hash_, queue, 0, count)
     index = tab(w, ws.COLUMN_HASH)
     size = index.shape[0] - 1
     # the hash takes in all that makes a column another one: flags, competitors, items
@@ -98,7 +98,7 @@ def make_column(h, w, start, count, scans, skips):
         record = index[slot] * ws.COLUMN_WORDS
         if columns[record + ws.COL_COUNT] == count and columns[record + ws.COL_SCANS] == 2 * scans + skips:
             same = equal_words(items, columns[record + ws.COL_TARGET], tab(w, ws.TARGET), 0, compete)
-            if same and equal_words(items, columns[record + ws.COL_START], queue, start, count):
+            if same and equal_words(items, columns[record + ws.COL_START], queue, 0, count):
                 return index[slot]
         slot = (slot + 1) & size
     column = head[ws.W_N_COLUMNS]
@@ -114,7 +114,7 @@ def make_column(h, w, start, count, scans, skips):
         items[target + i] = tab(w, ws.TARGET)[i]
     used += compete
     for i in range(count):
-        items[used + i] = queue[start + i]
+        items[used + i] = queue[i]
     n_items = np.int64(count)
     first = used
     if not scans:
@@ -404,7 +404,7 @@ def scan(h, w, column, accepted):
             queue[kept] = queue[i]
             kept += 1
     may_follow(h, w, accepted)
-    return make_column(h, w, 0, kept, 0, ws.SKIPS)
+    return make_column(h, w, kept, 0, ws.SKIPS)
 
 
 @kernel
@@ -440,7 +440,7 @@ def _after_skips(h, w, column, accepted):
         allowed = tab(w, ws.COLUMNS)[record + ws.COL_TARGET]
         for i in range(words):
             target[i] &= tab(w, ws.COLUMN_ITEMS)[allowed + i]
-    return make_column(h, w, 0, count, 1, ws.SKIPS)
+    return make_column(h, w, count, 1, ws.SKIPS)
 
 
 @kernel

@@ -54,7 +54,7 @@ def column_at_nodes(h, w, starts, state):
             if count < 0:
                 return count
     # node 0 is where the text begins: no skip comes before it
-    return make_column(h, w, 0, count, 1, 0 if state == 0 and has_bit(tab(w, ws.BITS), starts, 0) else ws.SKIPS)
+    return make_column(h, w, count, 1, 0 if state == 0 and has_bit(tab(w, ws.BITS), starts, 0) else ws.SKIPS)
 
 
 @kernel

@@ -189,7 +189,7 @@ def _pass_on(h, w, node, base, symbol, fresh):
     turn = tab(w, ws.SYMBOL_HEADS)[symbol]
     until = tab(w, ws.SYMBOL_HEADS)[symbol + 1]
     for k in range(turn >> 6, (until + 63) >> 6):
-        set_ = word_between(active, 0, k, turn, until)
+        set_ = word_between(active, k, turn, until)
         while set_:
             changed = _lead_on(h, w, node, base, dots[64 * k + low_bit(set_)], fresh)
             set_ &= set_ - 1

@@ -202,7 +202,7 @@ def _add_outcomes(h, w, column, state, out):
             return answer
         charge(w, 4)
         if answer:
-            add_tokens(h, w, profile, i, out)
+            add_tokens(w, profile, i, out)
     return np.int64(0)
 
 

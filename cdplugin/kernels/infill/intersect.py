@@ -349,7 +349,7 @@ def _follow(h, w, node, symbol, row, many):
     active = tab(w, ws.NEXT_ANY if head[ws.W_ASKED] else ws.ACTIVE)
     for k in range(turn >> 6, (until + 63) >> 6):
         # where nothing is known of what comes after the symbol, and something has to come, nothing is led to
-        set_ = word_between(active, 0, k, turn, until) | word_between(tab(w, ws.PASSES), 0, k, turn, until)
+        set_ = word_between(active, k, turn, until) | word_between(tab(w, ws.PASSES), k, turn, until)
         if head[ws.W_ALIVE]:
             set_ &= tab(w, ws.ALIVE)[node * head[ws.W_TURN_SET] + k]
         while set_:

@@ -171,7 +171,7 @@ def _write_profile(h, w, state, n_outcomes, n_pairs):
 
 
 @kernel
-def add_tokens(h, w, profile, outcome, out):
+def add_tokens(w, profile, outcome, out):
     """OR the tokens of an outcome into a mask row."""
     pool = tab(w, ws.POOL)
     at = profile + 1 + outcome * ws.OUTCOME_WORDS

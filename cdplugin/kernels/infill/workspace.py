@@ -230,9 +230,9 @@ def set_bit(bits, row, node):
 
 
 @kernel
-def word_between(bits, at, k, first, until):
-    """Word ``k`` of the set at ``at``, of what lies between the numbers ``first`` and ``until - 1``: it has some of them."""
-    return cut_word(bits[at + k], k, first, until)
+def word_between(bits, k, first, until):
+    """Word ``k`` of a set, of what lies between the numbers ``first`` and ``until - 1``: it has some of them."""
+    return cut_word(bits[k], k, first, until)
 
 
 @kernel
