@@ -223,12 +223,13 @@ def test_what_one_token_leads_to_is_found_by_one_walk(monkeypatch: pytest.Monkey
     with tables:
         for text in (b"", b"if", b"ab", b"if 1", b"1+", b"a "):
             cursor = tables.step(tables.start, text)
-            expected: dict[int, list[bytes]] = {}
-            for token in VOCAB.tokens:
-                after = tables.step(cursor, token) if token else 0
+            expected: dict[int, list[int]] = {}
+            for token, word in enumerate(VOCAB.tokens):
+                after = tables.step(cursor, word) if word else 0
                 if after:
-                    expected.setdefault(after, []).append(token or b"")
-            assert tables.token_successors(cursor) == [(tokens[0], after, len(tokens)) for after, tokens in expected.items()]
+                    expected.setdefault(after, []).append(token)
+            found = zip(*(array.tolist() for array in tables.token_successors(cursor)), strict=True)
+            assert list(found) == [(after, len(tokens), tokens[0]) for after, tokens in expected.items()]
             assert expected
     monkeypatch.setattr(tables, "step", step)
     with tables:

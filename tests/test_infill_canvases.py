@@ -15,6 +15,7 @@ from engine_tools import ALL_BYTES, cases, seeds
 import cdplugin as cd
 from cdplugin.infill import answers, canvases
 from cdplugin.infill import session as session_module
+from cdplugin.infill import steps as steps_module
 from cdplugin.infill import tables as tables_module
 from cdplugin.infill.canvases import Canvas
 from cdplugin.infill.tables import InfillGrammar
@@ -254,7 +255,7 @@ def test_known_texts_with_another_token_lead_to_the_end(names: cd.Infill, seed: 
             ]
             at = places.index(part)
             cursor = tables.step(tables.start, left + canvas.places[at].text)
-            rest = canvas._guided(at + 1, cursor, rng.random() < 0.5) if cursor else None
+            rest = canvas._guided(at + 1, [cursor], rng.random() < 0.5).get(cursor)
         if rest is None:
             continue
         n_found += 1
@@ -273,16 +274,18 @@ def test_where_tokens_lead_is_kept(names: cd.Infill, monkeypatch: pytest.MonkeyP
     tables = names._tables
     cursors = [tables.step(tables.start, text) for text in (b"", b"x", b"x(", b"if ab", b"x #")]
     tables._forget_rests()
-    monkeypatch.setattr(tables_module, "_MOST_TOKEN_SUCCESSORS", 12)
+    monkeypatch.setattr(steps_module, "_MOST_TOKEN_SUCCESSORS", 12)
     with names.new([cd.GAP])._asking():
         for cursor in [*cursors, *cursors]:
             found = tables.token_successors(cursor)
             assert tables.token_successors(cursor) is found
             ends = Counter(tables.step(cursor, word) for word in WORDS)
             del ends[0]
-            assert {after: size for _, after, size in found} == ends
-            assert all(tables.step(cursor, text) == after for text, after, _ in found)
-            assert tables._n_token_successors == sum(map(len, tables._token_successors.values())) <= 12 + len(WORDS)
+            assert dict(zip(found.cursors.tolist(), found.sizes.tolist(), strict=True)) == ends
+            texts = [tables.vocab.tokens[token] or b"" for token in found.firsts.tolist()]
+            assert [tables.step(cursor, text) for text in texts] == found.cursors.tolist()
+            n_kept = sum(len(one.cursors) for one in tables._token_successors.values())
+            assert tables._n_token_successors == n_kept <= 12 + len(WORDS)
     assert tables._n_token_successors
     tables._forget_rests()
     assert not tables._token_successors

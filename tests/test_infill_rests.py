@@ -11,7 +11,7 @@ from engine_tools import ALL_BYTES, FRESH, cases
 import cdplugin as cd
 from cdplugin.bits import bit_members
 from cdplugin.infill import answers, proofs, rests, workspace
-from cdplugin.infill import tables as tables_of
+from cdplugin.infill import steps as steps_module
 from cdplugin.infill.parts import Part, laid_out, with_gaps
 from cdplugin.infill.text_tree import Texts, pairs_of
 from cdplugin.kernels import entry as engine
@@ -116,7 +116,7 @@ def test_a_table_near_the_limit_grows_by_half_of_what_is_left() -> None:
 
 def test_steps_that_are_kept_are_the_kernels_and_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """With hardly any room for them, and again: the same cursors; and their work is taken off what a question is granted."""
-    monkeypatch.setattr(tables_of, "_MOST_STEPS", 5)
+    monkeypatch.setattr(steps_module, "_MOST_STEPS", 5)
     infill = cd.Infill(cd.Compiler(VOCAB).compile(cd.grammars.python(max_width=4)))
     tables, rng = infill._tables, random.Random(0)
     texts = [b"", b"x", b"(", b"if x:\n  ", b'"""', b"x" * 100]
@@ -381,11 +381,11 @@ def test_what_comes_in_some_text_may_begin_a_token_behind_a_gap(spec: object, ne
                 if not allowed:
                     break
                 token = rng.choice([*allowed, *(t for t in allowed if t < 128)])
-                assert answer.may_begin(last)[token], (last, token)
+                assert token in bit_members(answer.may_begin(last)), (last, token)
                 matcher.accept_token(token)
                 last = bytes([token])
         for before, byte in never:
-            assert not answer.may_begin(before)[byte[0]]
+            assert byte[0] not in bit_members(answer.may_begin(before))
 
 
 def test_a_completion_takes_tokens_that_one_lattice_knows(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,12 +131,12 @@ def test_infilling() -> None:
             shown = re.findall(r"[\d.]+", cell)
             asked = [turn[f"{kind}, {gaps} gaps"]["median_ms"] for turn in turns for gaps in (1, 2, 3)]
             assert all(shows(*pair) for pair in zip(shown, asked, strict=True)), cell
-    known_texts = record("2026-11-27-infill-known-texts")
+    many_texts = record("2026-11-28-infill-many-texts")
     for label, (check, update, mask) in {
-        "Python, 40 slots anywhere, 4 programs": [known_texts["python"][kind] for kind in ("check", "set", "mask")],
-        "C++, the same, 4 programs": [
-            record("2026-11-27-infill-together")["cpp, after, 22:32"][kind] for kind in ("check", "set", "mask")
+        "Python, 40 slots anywhere, 4 programs": [
+            many_texts["python, after, turn 2"][kind] for kind in ("check", "set", "mask")
         ],
+        "C++, the same, 4 programs": [many_texts["cpp, after, turn 2"][kind] for kind in ("check", "set", "mask")],
         "C++, the same, 8 programs": [
             record("2026-11-27-infill-canvases-cpp")["after, first 8"][kind] for kind in ("check", "set", "mask")
         ],

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cdplugin.bits import bit_flags
+from cdplugin.bits import bit_flags, packed_bits
 from cdplugin.engine.blocks import address_of
 from cdplugin.infill.canvases import FEW_WORK, MOST_WORK, Canvas
 from cdplugin.infill.complete import Completions
@@ -307,18 +307,20 @@ class Answers:
         return tokens[may_begin[self.tables.first_bytes[tokens]]]
 
     def may_begin(self, before: bytes) -> np.ndarray:
-        """Which bytes may begin a token behind a gap and, between them, a text that ends with a byte (or no text), by the loose
-        lattice: bool, ``(256,)``, found once.
+        """Which text tokens may begin behind a gap and, between them, a text that ends with a byte (or no text), by their first
+        bytes and the loose lattice: a mask row (int32), found once.
         """
         found = self.tables.may_begin.get(before)
         if found is None:
             row = np.zeros((self.tables.vocab.size + 31) // 32, np.int32)
             work = self.tables.loose
-            found = np.zeros(256, bool)
+            flags = np.zeros(256, bool)
             parts = [Part(gap=True), Part(before), Part(gap=True)]
             if self._lay(parts, 2, True, work) and work.call(kernels.OP_MAY_BEGIN, address_of(row)):
-                found = bit_flags(work.tables[ws.DOUBT_FIRSTS], 256)
-            self.tables.may_begin[before] = found
+                flags = bit_flags(work.tables[ws.DOUBT_FIRSTS], 256)
+            of_tokens = np.zeros(32 * len(row), bool)
+            of_tokens[: self.tables.vocab.size] = flags[self.tables.first_bytes]
+            found = self.tables.may_begin[before] = packed_bits(of_tokens) & self.tables.texts_row
         return found
 
     def _add_mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, loose: bool) -> None:

@@ -22,11 +22,15 @@ discrepancy search"): most classes of a mask take no more.
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from cdplugin.infill.known_ends import KnownEnds
 from cdplugin.infill.openings import CLOSING_TOKENS
 from cdplugin.infill.parts import Part, laid_out
 from cdplugin.infill.witness import Witness, filling_of
@@ -40,6 +44,7 @@ MOST_WORK, FEW_WORK = 1 << 27, 1 << 24  # units of work of all searches on a can
 _TOKEN_WORK, _WAY_WORK, _LED_WORK = 2, 500, 600
 """Of each token that is classed, each class, and each place that is passed as in a known text, besides what kernels count."""
 _LEFT_WORK = 4  # one part in so many is for what leaves the places on the left as they were
+_MOST_ROUNDS = 2  # in which what was learned at some cursors is tried at others
 _MOST_GUIDES, _FEW_GUIDES = 8, 3  # known texts that are tried, and of those that are changed
 
 
@@ -63,6 +68,21 @@ class _Place(NamedTuple):
     text: bytes
 
 
+class _Ways(NamedTuple):
+    """Ways to fill a place: the cursors that they lead to (int64), the text of one before each, by its number in ``numbers``;
+    and how many tokens they are.
+    """
+
+    cursors: np.ndarray
+    texts: Sequence[bytes | None]
+    numbers: Sequence[int] | np.ndarray
+    size: int
+
+    def text(self, number: int) -> bytes:
+        """The text that leads to a cursor."""
+        return self.texts[self.numbers[number]] or b""
+
+
 class Canvas:
     """The open places of a text, to be filled; of parts before the first end token. The caller holds the lock of ``tables``."""
 
@@ -74,7 +94,8 @@ class Canvas:
         self._begun: tuple[list[bytes], int] = [], tables.step(tables.start, before)  # texts of places, and the cursor there
         self._until = self.tables.work_left - MOST_WORK  # :meth:`grant`
         self._is_followed = False  # whether the last search left no state
-        self._tokens: dict[int, list[tuple[bytes, int, int]]] = {}  # what is known for :meth:`ways`
+        self._tokens: dict[int, _Ways] = {}  # what is known for :meth:`ways`
+        self._paths: dict[tuple[bytes, ...], list[int]] = {}  # and for :meth:`_path`
         self.places: list[_Place] = []
         for count, text in elements:
             if count is None:
@@ -88,7 +109,7 @@ class Canvas:
         self.guides: list[list[bytes]] = []
         """Texts of all places in legal texts that differ in a few parts from these."""
         # :meth:`_ends_of_guides`: how many guides there had been, and what they have
-        self._ends: dict[tuple[int, bool], tuple[int, list[tuple[bytes, list[bytes]]]]] = {}
+        self._ends: dict[tuple[int, bool], tuple[int, KnownEnds]] = {}
         self._vain: dict[tuple[int, int, bool], int] = {}  # by place and cursor: how many guides there had been
         self._n_guides = 0  # that there were
         self.n_learned = 0
@@ -117,13 +138,15 @@ class Canvas:
                 break
             fillings.append(filling_of(self.tables, found))
         of_places = [fillings[i] if i < len(fillings) else b"" for i in self._open]
-        cursor = self.tables.start
-        for i, filling in enumerate(fillings):
-            cursor = self.tables.step(cursor, parts[i].text)
+        texts = [parts[i].text + filling for i, filling in enumerate(fillings)]
+        cursors = self.tables.trail(self.tables.start, b"".join(texts))
+        n_bytes = 0
+        for i, text in enumerate(texts):
+            cursor = cursors[n_bytes + len(parts[i].text)]
             if cursor and i > last and self._parts[i].is_open:
                 at = self._open.index(i)
                 self._known[at][cursor] = of_places[at:]
-            cursor = self.tables.step(cursor, filling)
+            n_bytes += len(text)
         self.guides.insert(0, of_places)
         self._n_guides += 1
         if len(fillings) >= first:
@@ -179,36 +202,57 @@ class Canvas:
         """Texts of the places behind an open part, from the cursor at its end; None if none were found. ``most``: with 0, only
         known texts are tried.
         """
-        at = self._open.index(part)
-        after = self.tables.step(cursor, self.places[at].text)
-        if not after:
-            return None
-        found = self._guided(at + 1, after, False)
-        if found is None and most:
-            found = self._guided(at + 1, after, True)
-        return self._search(at + 1, after, most) if found is None and most else found
+        return self.behind_all(part, [cursor], most)[0]
 
-    def _guided(self, at: int, cursor: int, is_changed: bool) -> list[bytes] | None:
-        """The texts of the places from one on, from the cursor before it, if they are known or as in a guide.
+    def behind_all(self, part: int, cursors: Sequence[int], most: int) -> list[list[bytes] | None]:
+        """:meth:`behind` from each of some cursors. What one search finds is tried at the next cursors before they are searched
+        from.
+        """
+        at = self._open.index(part)
+        ends = self.tables.step_all(np.array(cursors, np.int64), [self.places[at].text])[:, 0].tolist()
+        found = {end: None for end in ends if end} | self._guided(at + 1, ends, False)
+        for _ in range(_MOST_ROUNDS if most else 0):  # what is found for one cursor may lead others on
+            left = [end for end, rest in found.items() if rest is None]
+            n_guides = self._n_guides
+            found.update(self._guided(at + 1, left, True))
+            if self._n_guides == n_guides:
+                break
+            found.update(self._guided(at + 1, [end for end in left if found[end] is None], False))
+        for end in [end for end, rest in found.items() if rest is None] if most else ():
+            known = self._guided(at + 1, [end], False) or self._guided(at + 1, [end], True)
+            found[end] = known.get(end) or self._search(at + 1, end, most)
+        return [found.get(end) for end in ends]
+
+    def _guided(self, at: int, cursors: Iterable[int], is_changed: bool) -> dict[int, list[bytes] | None]:
+        """The texts of the places from one on, by the cursor before it, where they are known or as in a guide.
         ``is_changed``: as in one that is changed in a place.
         """
-        found = self.rest_from(at, cursor)
-        if found is not None or self._vain.get((at, cursor, is_changed)) == self._n_guides:
+        found: dict[int, list[bytes] | None] = {}
+        asked: list[int] = []
+        n_guides = self._n_guides
+        for cursor in dict.fromkeys(cursors):
+            rest = self.rest_from(at, cursor) if cursor else None
+            if rest is not None:
+                found[cursor] = rest
+            elif cursor and self._vain.get((at, cursor, is_changed)) != n_guides:
+                asked.append(cursor)
+        if not asked:
             return found
-        for text, rest in self._ends_of_guides(at, is_changed):
-            end = self.tables.step(cursor, text)
-            if end and self.tables.accepts_at(end):
-                self._known[at][cursor] = rest
-                if is_changed and at and self.guides:
-                    self._learn([*self.guides[0][:at], *rest])
-                return rest
-        self._vain[at, cursor, is_changed] = self._n_guides
-        return None
+        ends = self._ends_of_guides(at, is_changed)
+        numbers = ends.first(asked)
+        for cursor, number in zip(asked, numbers, strict=True):
+            if number < 0:
+                self._vain[at, cursor, is_changed] = n_guides
+            else:
+                found[cursor] = self._known[at][cursor] = ends.fillings[number]
+        if is_changed and at and self.guides:
+            for number in list(dict.fromkeys(number for number in numbers if number >= 0))[:_MOST_GUIDES]:
+                self._learn([*self.guides[0][:at], *ends.fillings[number]])
+        return found
 
-    def _ends_of_guides(self, at: int, are_changed: bool) -> list[tuple[bytes, list[bytes]]]:
-        """What the guides have from a place on, each once: the text, and what the places are filled with. ``are_changed``: with
-        another text in the first or the second of these places: what a guide has in the one before, or what ends a string or a
-        comment.
+    def _ends_of_guides(self, at: int, are_changed: bool) -> KnownEnds:
+        """What the guides have from a place on, each once. ``are_changed``: with another text in the first or the second of
+        these places: what a guide has in the one before, or what ends a string or a comment.
         """
         known = self._ends.get((at, are_changed))
         if known is None or known[0] != self._n_guides:
@@ -216,15 +260,15 @@ class Canvas:
             if are_changed:
                 found = self._changed(at, rests[:_FEW_GUIDES])
             else:
-                found = [(self._text_from(at, rest), list(rest)) for rest in rests if self._may_be(at, rest)]
-            known = self._ends[at, are_changed] = self._n_guides, found
+                found = {(b"", self._text_from(at, rest)): list(rest) for rest in rests if self._may_be(at, rest)}
+            known = self._ends[at, are_changed] = self._n_guides, KnownEnds(self.tables, found)
         return known[1]
 
-    def _changed(self, at: int, rests: Sequence[Sequence[bytes]]) -> list[tuple[bytes, list[bytes]]]:
+    def _changed(self, at: int, rests: Sequence[Sequence[bytes]]) -> dict[tuple[bytes, bytes], list[bytes]]:
         """:meth:`_ends_of_guides`, changed in a place. What is on either side of that is put together once."""
         closings = dict.fromkeys([*(guide[at - 1] for guide in self.guides[:_FEW_GUIDES] if at), *CLOSING_TOKENS])
         tokens = [closing for closing in closings if self._is_token(closing)]
-        found: dict[bytes, list[bytes]] = {}
+        found: dict[tuple[bytes, bytes], list[bytes]] = {}
         for i in range(min(2, len(self.places) - at)):
             place = self.places[at + i]
             for rest in rests:
@@ -233,8 +277,8 @@ class Canvas:
                 before = self._text_from(at, rest[:i])
                 behind = place.text + self._text_from(at + i + 1, rest[i + 1 :])
                 for closing in tokens if place.is_slot else closings:
-                    found.setdefault(before + closing + behind, [*rest[:i], closing, *rest[i + 1 :]])
-        return list(found.items())
+                    found.setdefault((before + closing, behind), [*rest[:i], closing, *rest[i + 1 :]])
+        return found
 
     def _text_from(self, at: int, texts: Sequence[bytes]) -> bytes:
         """The text of some places from one on, and what is behind each of them."""
@@ -268,24 +312,35 @@ class Canvas:
     def opened(self, part: int, openings: Iterable[bytes]) -> list[tuple[int, list[bytes]]]:
         """:meth:`before` an open part, as known texts go on, but that one of the two places before it has another text."""
         last = self._open.index(part)
-        start = self.tables.step(self.tables.start, laid_out(self._parts)[0])
+        behind: defaultdict[tuple[int, int], dict[bytes, list[bytes]]] = defaultdict(dict)
+        for guide in self.guides:  # by place and cursor: what guides have from there on, by what they have behind the place
+            path = self._path(guide[:last])
+            for at in range(max(last - 2, 0), last):
+                if path[at] and self._are_filled(at + 1, guide[at + 1 : last]):
+                    behind[at, path[at]].setdefault(self._text_from(at + 1, guide[at + 1 : last]), guide)
         found: dict[int, list[bytes]] = {}
-        seen: set[tuple[int, int, bytes]] = set()
-        for guide in self.guides:
-            cursor = start
-            for at in range(last):
-                others = guide[at + 1 : last]
-                if at >= last - 2 and self._are_filled(at + 1, others):
-                    behind = self.places[at].text + self._text_from(at + 1, others)
-                    for text in openings if (at, cursor, behind) not in seen else ():
-                        after = self.tables.step(cursor, text + behind) if self._are_filled(at, [text]) else 0
-                        if after:
-                            found.setdefault(after, [*guide[:at], text, *others])
-                    seen.add((at, cursor, behind))
-                if not cursor or not self._are_filled(at, guide[at : at + 1]):
-                    break
-                cursor = self.tables.step(cursor, guide[at] + self.places[at].text)
+        tokens = [opening for opening in openings if self._is_token(opening)]
+        for (at, cursor), guides in behind.items():
+            ends = self.tables.step_all(np.array([cursor]), [text + self.places[at].text for text in tokens])[0]
+            after = self.tables.step_all(ends, [*guides])
+            for i, guide in enumerate(guides.values()):
+                for number in np.flatnonzero(after[:, i]).tolist():
+                    found.setdefault(int(after[number, i]), [*guide[:at], tokens[number], *guide[at + 1 : last]])
         return list(found.items())
+
+    def _path(self, guide: list[bytes]) -> list[int]:
+        """The cursors before the places to which a guide's beginning leads, and behind these: 0 from where on a slot has no
+        token in it, or nothing is legal.
+        """
+        known = self._paths.get(tuple(guide))
+        if known is None:
+            n_filled = next((i for i in range(len(guide)) if not self._are_filled(i, guide[i : i + 1])), len(guide))
+            start = self.tables.step(self.tables.start, laid_out(self._parts)[0])
+            trail = self.tables.trail(start, self._text_from(0, guide[:n_filled]))
+            ends = itertools.accumulate((len(guide[i] + self.places[i].text) for i in range(n_filled)), initial=0)
+            path = [trail[end] for end in ends]
+            known = self._paths[tuple(guide)] = path + [0] * (len(guide) + 1 - len(path))
+        return known
 
     def _search(self, first: int, cursor: int, most: int) -> list[bytes] | None:
         """The texts of the places from one on, from the cursor before it, by following at most so many states."""
@@ -321,12 +376,22 @@ class Canvas:
 
     def known_rest(self, at: int, cursor: int) -> list[bytes] | None:
         """:meth:`rest_from`, or as a guide goes on."""
-        return self._guided(at, cursor, False)
+        return self.known_rests(at, [cursor]).get(cursor)
+
+    def known_rests(self, at: int, cursors: Iterable[int]) -> dict[int, list[bytes] | None]:
+        """:meth:`known_rest` of those of some cursors that have one."""
+        return self._guided(at, cursors, False)
 
     def moves_of_gap(self, at: int, cursor: int) -> list[tuple[bytes, int]]:
         """Where texts that ended gaps lead from a cursor before a gap, up to behind the text that follows."""
-        moves = [(text, self.tables.step(end, self.places[at].text)) for text, end, _ in self.ways(at, cursor)]
-        return [move for move in moves if move[1]]
+        ways = self.ways(at, cursor)
+        return [(ways.text(number), after) for number, after in self.led_on(at, ways)]
+
+    def led_on(self, at: int, ways: _Ways) -> list[tuple[int, int]]:
+        """The numbers of those ways to fill a place that the text behind it may follow, and the cursors behind that."""
+        after = self.tables.step_all(ways.cursors, [self.places[at].text])[:, 0]
+        numbers = np.flatnonzero(after)
+        return list(zip(numbers.tolist(), after[numbers].tolist(), strict=True))
 
     def place_of(self, part: int) -> int:
         """The number of an open part among the places."""
@@ -334,18 +399,12 @@ class Canvas:
 
     def on_guides(self, first: int, last: int) -> list[tuple[int, int, list[bytes]]]:
         """Some places, cursors before them to which guides lead, and the texts of these up to there."""
-        start = self.tables.step(self.tables.start, laid_out(self._parts)[0])
         found: dict[tuple[int, int], list[bytes]] = {}
         for guide in self.guides:
-            cursor = start
-            for at in range(last):
-                if at >= first:
-                    found.setdefault((at, cursor), guide[:at])
-                if not self._are_filled(at, guide[at : at + 1]):
-                    break
-                cursor = self.tables.step(cursor, guide[at] + self.places[at].text)
-                if not cursor:
-                    break
+            path = self._path(guide[:last])
+            for at in range(first, last):
+                if path[at]:
+                    found.setdefault((at, path[at]), guide[:at])
         return [(at, cursor, left) for (at, cursor), left in found.items()]
 
     def note(self, state: _State, at: int, rest: list[bytes]) -> list[bytes]:
@@ -378,21 +437,23 @@ class Canvas:
         self._n_guides += len(others) >= len(self.guides) - 1
         self.guides[1:] = [guide, *others[: _MOST_GUIDES - 2]]
 
-    def ways(self, at: int, cursor: int) -> list[tuple[bytes, int, int]]:
-        """What a place may be filled with: for each cursor that this leads to, the text of one token before it, and how many
-        tokens do behind it. The largest classes come first. A gap is ended by texts that ended others.
-        """
+    def ways(self, at: int, cursor: int) -> _Ways:
+        """What a place may be filled with. The largest classes come first. A gap is ended by texts that ended others."""
         if self.places[at].is_slot:
             known = self._tokens.get(cursor)
             if known is None:
                 self.tables.arena.spend(_TOKEN_WORK * self.tables.vocab.size)
-                known = self._tokens[cursor] = sorted(self.tables.token_successors(cursor), key=lambda way: -way[2])
+                found = self.tables.token_successors(cursor)
+                order = np.argsort(-found.sizes, kind="stable")
+                texts, size = self.tables.vocab.tokens, int(found.sizes.sum())
+                known = self._tokens[cursor] = _Ways(found.cursors[order], texts, found.firsts[order], size)
             return known
-        found: dict[int, bytes] = {}
-        for text in (b"", *self.tables.rests.texts):
-            if after := self.tables.step(cursor, text):
-                found.setdefault(after, text)
-        return [(text, after, 1) for after, text in found.items()]
+        endings = [b"", *self.tables.rests.texts]
+        after = self.tables.step_all(np.array([cursor], np.int64), endings)[0].tolist()
+        first = dict(zip(reversed(after), reversed(endings), strict=True))  # by cursor: the first text before it
+        first.pop(0, None)
+        cursors = list(reversed(first))
+        return _Ways(np.array(cursors, np.int64), [first[end] for end in cursors], range(len(first)), len(first))
 
 
 class _Beam:
@@ -453,7 +514,6 @@ class _Beam:
     def _follow(self, at: int, width: int, most: int) -> tuple[int, list[bytes] | None]:
         """Follow states before a place, at most twice the width of the beam; returns how many, and what was found."""
         waiting, followed = self._layers[at], self._followed[at]
-        text = self._places[at].text
         put_off: list[_State] = []
         found = None
         n_here = 0
@@ -462,22 +522,21 @@ class _Beam:
                 break
             state = heapq.heappop(waiting)
             ways = self._canvas.ways(at, state.cursor)
-            kind = sum(size for _, _, size in ways)
+            kind = ways.size
             if followed[kind] == width:
                 put_off.append(state)
                 continue
             followed[kind] += 1
             n_here += 1
-            self._tables.arena.spend(_WAY_WORK * len(ways))
+            self._tables.arena.spend(_WAY_WORK * len(ways.cursors))
             n_after = 0
-            for filling, end, _ in ways:
-                after = self._tables.step(end, text) if text else end
-                if after == 0 or (at + 1, after) in self._seen:
+            for number, after in self._canvas.led_on(at, ways):
+                if (at + 1, after) in self._seen:
                     continue
                 self._seen.add((at + 1, after))
                 rank = _DECAY * state.rank + math.log2(1 + n_after)
                 n_after += 1
-                found = self._added(_State(rank, len(self._seen), after, state, filling), at + 1)
+                found = self._added(_State(rank, len(self._seen), after, state, ways.text(number)), at + 1)
                 if found is not None:
                     break
         for state in put_off:

@@ -15,7 +15,7 @@ import numpy as np
 
 from cdplugin.bits import bit_members
 from cdplugin.infill.parts import records_of
-from cdplugin.infill.tables import PREFERRED_BYTES
+from cdplugin.infill.steps import PREFERRED_BYTES
 from cdplugin.kernels import entry as engine
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws

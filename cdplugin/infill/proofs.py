@@ -25,14 +25,17 @@ from cdplugin.errors import LimitExceeded
 from cdplugin.infill.parts import FEW_PLACES, Part, laid_out, with_gaps, with_token
 from cdplugin.infill.rests import MOST_ELEMENTS
 from cdplugin.infill.search import Search, SearchGivenUp
-from cdplugin.infill.slot_proofs import MOST_WORK, STATES_OF_A_CLASS, Class, Proof, SlotProofs
+from cdplugin.infill.slot_proofs import MOST_WORK, STATES_OF_A_CLASS, Proof, SlotProofs
 from cdplugin.infill.token_classes import classes_of
 from cdplugin.infill.witness import Witness, by_part, by_place
-from cdplugin.queries.successors import leave_out, successors
+from cdplugin.queries.successors import successors
 
 if TYPE_CHECKING:
     from cdplugin.infill.answers import Answers
     from cdplugin.infill.canvases import Canvas
+
+Class = tuple[int, np.ndarray]
+"""A cursor, and the tokens that lead to it."""
 
 FEW_CLASSES = 8  # in doubt
 MOST_TRIES = 100_000  # texts that are tried, for one mask
@@ -47,7 +50,6 @@ _MOST_ASKED_AHEAD = 2  # tokens, before what a place leaves open that takes few 
 _MOST_HEAD = 24  # bytes of a filling that may come before an opening
 _MOST_CURSORS = 32  # behind gaps that are filled, that are looked at for one mask
 _MOST_VAIN = 8  # of these, from which no text is found
-_FEW_OF_CANVAS = 48  # tokens in doubt on a canvas: a lattice of it takes longer than they are worth
 
 
 class Proofs:
@@ -136,10 +138,7 @@ class Proofs:
 
     def _classes(self, cursor: int) -> list[Class]:
         """The tokens in doubt that the matcher allows at a cursor, by the cursors after them, large classes first."""
-        row = self._tables.mask_at(cursor) & ~self._row
-        leave_out(row, self._answers.eos)
-        if not row.any():
-            return []
+        row = self._tables.texts_row & ~self._row
         cursors, tokens, heads = classes_of(self._tables.arena, cursor, row)
         found = [(after, tokens[heads[i] : heads[i + 1]]) for i, after in enumerate(cursors)]
         # below a cursor there may be only tokens that are not in doubt
@@ -150,7 +149,9 @@ class Proofs:
         classes = self._classes(start)
         if self._canvas is not None:
             text = self._elements[self._at][1]
-            classes = [one for one in classes if self._tables.step(one[0], text)]
+            after = self._tables.step_all(np.array([cursor for cursor, _ in classes], np.int64), [text])[:, 0]
+            classes = [one for one, end in zip(classes, after.tolist(), strict=True) if end]
+            self._canvas.behind_all(self._hole, [cursor for cursor, _ in classes], 0)  # what is known of all, by one call
         classes.reverse()
         left: list[Class] = []  # not proven when they were met
         misses = undecided = 0
@@ -207,10 +208,11 @@ class Proofs:
         A string or a comment that is opened before the place, and ended in it, takes nearly all tokens: such fillings are tried
         first. Of what they leave, few tokens may begin there at all; then a lattice is asked.
         """
-        doubtful = bit_members(~self._row & self._in_characters())
-        if not self._has_slots:
-            last = self._elements[self._at - 1][1][-1:]
-            doubtful = doubtful[self._answers.may_begin(last)[self._tables.first_bytes[doubtful]]]
+        possible = self._in_characters()
+        if not self._has_slots or self._canvas is not None:
+            last = self._elements[self._at - 1][1][-1:] if not self._has_slots else b""  # a slot may end in a token
+            possible = possible & self._answers.may_begin(last)
+        doubtful = bit_members(~self._row & possible)
         undecided = 0
         seen: Counter[int] = Counter()
         is_ruled = self._has_slots
@@ -261,8 +263,9 @@ class Proofs:
                 elif not is_ruled and len(doubtful):
                     is_ruled = True
                     doubtful = self._possible(doubtful)
-            few = _FEW_OF_CANVAS if self._canvas is not None else 0
-            if len(doubtful) > few and self._is_brief:  # last, so that a limit that is crossed there costs nothing else
+            if (
+                len(doubtful) and self._is_brief and self._canvas is None
+            ):  # last, so that a limit that is crossed there costs nothing else
                 doubtful = self._possible(doubtful, by_first=True)
         except LimitExceeded:
             doubtful = doubtful[~bit_flags(self._row)[doubtful]]

@@ -153,9 +153,10 @@ class Search:
                 yield _Place(cost + 1, serial, at, after, text + bytes([byte]), longer)
             return
         ways = self._tables.token_successors(cursor)
-        self._is_cut = self._is_cut or len(ways) > MOST_TOKENS
-        for token, after, _ in ways[:MOST_TOKENS]:
-            yield _Place(cost + 1, serial, at + 1, after, text + token, fillings)
+        self._is_cut = self._is_cut or len(ways.firsts) > MOST_TOKENS
+        for token, after in zip(ways.firsts[:MOST_TOKENS].tolist(), ways.cursors[:MOST_TOKENS].tolist(), strict=True):
+            filling = self._tables.vocab.tokens[token] or b""
+            yield _Place(cost + 1, serial, at + 1, after, text + filling, fillings)
 
 
 def unknown(expected: str) -> SearchGivenUp:

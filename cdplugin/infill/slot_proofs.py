@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cdplugin.bits import bit_flags, set_bits
+from cdplugin.bits import bit_flags
 from cdplugin.infill.openings import OPENING_TOKENS
 from cdplugin.infill.together import FewTokens, Together
+from cdplugin.infill.token_classes import Doubt, OneClass
 from cdplugin.infill.witness import Witness
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ MOST_WORK = 1 << 25
 STATES_OF_A_CLASS = 8
 """States that are followed behind a slot, for one class."""
 _WORK, _WORK_OF_A_TOKEN = 1 << 18, 1600  # of searches for a mask, and for each token that known texts leave in doubt
-_FEW_TOKENS = 48  # in doubt: they are followed one by one, and classes not searched for
+_FEW_TOKENS = 48  # in doubt: their classes are not searched for
+_FEW_STEPS = 512  # in doubt: where they lead is found one by one, in less time than where all tokens do
 _FEW_TOGETHER = 64  # in doubt: they are not searched for together
 _STATES_BEFORE = 16  # that are followed before the slot, by all tokens
 _NEAR, _NEAR_STATES = 3, 24  # places before the slot in which few tokens open something, and states that are followed there
@@ -43,9 +45,9 @@ _MOST_BEFORE, _MOST_SPREADS_BEFORE = 128, 8  # cursors before a slot that are co
 _SAMPLE, _MOST_ALIKE = 16, 2  # tokens by which they are compared, and those at which the same ones may come
 _MOST_SPREADS = 4  # at one cursor
 
-Class = tuple[int, np.ndarray]
+Class = tuple[int, "OneClass | list[int]"]
 """A cursor, and the tokens that lead to it."""
-Proof = tuple[np.ndarray, tuple[list[bytes], list[bytes]] | Witness]
+Proof = tuple["np.ndarray | OneClass | list[int]", tuple[list[bytes], list[bytes]] | Witness]
 """Tokens, and what the places before the slot, and those behind it, were filled with when they were proven."""
 Before = tuple[int, list[bytes]]
 """A cursor before the slot, and what the places before it are filled with."""
@@ -82,68 +84,72 @@ class SlotProofs:
         Where rules are made on demand (Python), each class is searched for by itself: a search from all of them found more in
         the masks of three programs, and so much less in those of a fourth that it was less in all.
         """
-        canvas = self._canvas
+        self._doubt = Doubt(self._tables.arena, doubtful, 32 * len(self._row))
+        try:
+            self._decide()
+            return self._doubt.tokens
+        finally:
+            self._row |= self._doubt.taken.view(np.int32)[: len(self._row)]
+
+    def _decide(self) -> None:
+        canvas, doubt = self._canvas, self._doubt
         until = self._tables.work_left - MOST_WORK
         known = canvas.before(self._hole, 0)
         self._most_states = 0
-        doubtful = self._spread_at_all(known, doubtful)
-        if len(doubtful):
-            doubtful = self._spread_at_best(canvas.opened(self._hole, OPENING_TOKENS), doubtful)
+        self._spread_at_all(known)
+        if doubt.count:
+            self._spread_at_best(canvas.opened(self._hole, OPENING_TOKENS))
         if self._tables.has_families:
-            return self._search(known, doubtful, until) if len(doubtful) > _FEW_TOKENS else doubtful
-        if len(doubtful) > _FEW_TOGETHER:
-            self._grant(until, doubtful)
-            doubtful = self._search_together(known, doubtful)
-        if len(doubtful) > _FEW_TOGETHER:
-            self._grant(until, doubtful)
+            if doubt.count > _FEW_TOKENS:
+                self._search(known, until)
+            return
+        if doubt.count > _FEW_TOGETHER:
+            self._grant(until)
+            self._search_together(known)
+        if doubt.count > _FEW_TOGETHER:
+            self._grant(until)
             self._most_states = STATES_OF_A_CLASS
-            doubtful = self._spread_at_all(known, doubtful)
-        return doubtful
+            self._spread_at_all(known)
 
-    def _grant(self, until: int, doubtful: np.ndarray) -> None:
+    def _grant(self, until: int) -> None:
         """Let searches take as much work as tokens are in doubt, and none from where so much is left in all."""
-        self._canvas.grant(min(self._tables.work_left - until, _WORK + _WORK_OF_A_TOKEN * len(doubtful)))
+        self._canvas.grant(min(self._tables.work_left - until, _WORK + _WORK_OF_A_TOKEN * self._doubt.count))
 
-    def _search(self, known: list[Before], doubtful: np.ndarray, until: int) -> np.ndarray:
-        """Prove classes by searches from each of them, at known cursors and at others; returns the tokens in doubt then."""
-        self._grant(until, doubtful)
+    def _search(self, known: list[Before], until: int) -> None:
+        """Prove classes by searches from each of them, at known cursors and at others."""
+        self._grant(until)
         self._most_states = STATES_OF_A_CLASS
-        doubtful = self._spread_at_all(known, doubtful)
-        if len(doubtful) and self._canvas.may_search:
-            doubtful = self._search_before(doubtful)
-        return doubtful
+        self._spread_at_all(known)
+        if self._doubt.count and self._canvas.may_search:
+            self._search_before()
 
-    def _spread_at_all(self, found: list[Before], doubtful: np.ndarray) -> np.ndarray:
-        """Prove classes at some cursors before the slot; returns the tokens in doubt then. A text by which most of them were is
-        tried first for the next mask.
-        """
+    def _spread_at_all(self, found: list[Before]) -> None:
+        """Prove classes at some cursors before the slot. A text by which most of them were is tried first for the next mask."""
         for cursor, left in found:
-            if not len(doubtful):
+            if not self._doubt.count:
                 break
-            before = len(doubtful)
-            doubtful = self._spread_at(cursor, left, doubtful)
-            if 2 * len(doubtful) < before and self._largest is not None:
+            before = self._doubt.count
+            self._spread_at(cursor, left)
+            if 2 * self._doubt.count < before and self._largest is not None:
                 self._canvas.prefer(self._largest)
-        return doubtful
 
-    def _spread_at_best(self, found: list[Before], doubtful: np.ndarray) -> np.ndarray:
+    def _spread_at_best(self, found: list[Before]) -> None:
         """The same, each time at that at which most tokens of a sample are proven, of a few."""
         alike: Counter[tuple[bytes, bytes]] = Counter()
         for _ in range(_MOST_SPREADS_BEFORE):
-            best = self._best_of(found, doubtful, alike, True) if len(doubtful) else -1
+            best = self._best_of(found, alike, True) if self._doubt.count else -1
             if best < 0:
                 break
-            doubtful = self._spread_at_all([found.pop(best)], doubtful)
-        return doubtful
+            self._spread_at_all([found.pop(best)])
 
-    def _search_together(self, known: list[Before], doubtful: np.ndarray) -> np.ndarray:
+    def _search_together(self, known: list[Before]) -> None:
         """Prove classes by a search from all their cursors, at known cursors before the slot and at others that few tokens in
-        the places before it lead to; returns the tokens in doubt then.
+        the places before it lead to.
         """
         canvas = self._canvas
         at = canvas.place_of(self._hole)
         for cursor, left in known[:_MOST_TOGETHER]:
-            doubtful = self._spread_together(cursor, left, doubtful)
+            self._spread_together(cursor, left)
         before = Together(canvas, self._few(), at)
         for some in canvas.on_guides(max(at - _NEAR, 0), at):
             before.add(*some)
@@ -151,25 +157,26 @@ class SlotProofs:
         found = before.reached
         alike: Counter[tuple[bytes, bytes]] = Counter()
         for _ in range(_MOST_TOGETHER):
-            best = self._best_of(found[:_MOST_BEFORE], doubtful, alike) if len(doubtful) > _FEW_TOGETHER else -1
+            best = self._best_of(found[:_MOST_BEFORE], alike) if self._doubt.count > _FEW_TOGETHER else -1
             if best < 0:
                 break
-            doubtful = self._spread_together(*found.pop(best), doubtful)
-        return doubtful
+            self._spread_together(*found.pop(best))
 
-    def _spread_together(self, cursor: int, left: list[bytes], doubtful: np.ndarray) -> np.ndarray:
-        """Prove classes at a cursor before the slot, by a search from all of them; returns the tokens still in doubt then."""
-        at = self._canvas.place_of(self._hole)
-        search = Together(self._canvas, self._few())
-        are_doubtful = np.zeros(32 * len(self._row), bool)
-        are_doubtful[doubtful] = True
-        for after, _ in self._classes_of(cursor, doubtful, are_doubtful):
-            search.add(at + 1, self._tables.step(after, self._canvas.places[at].text))
+    def _spread_together(self, cursor: int, left: list[bytes]) -> None:
+        """Prove classes at a cursor before the slot, by a search from all of them."""
+        canvas = self._canvas
+        at = canvas.place_of(self._hole)
+        search = Together(canvas, self._few())
+        cursors = np.array([after for after, _ in self._classes_of(cursor)], np.int64)
+        ends = self._tables.step_all(cursors, [canvas.places[at].text])[:, 0].tolist()
+        canvas.known_rests(at + 1, ends)
+        for end in ends:
+            search.add(at + 1, end)
         search.run(_STATES_TOGETHER)
-        return self._spread_at(cursor, left, doubtful)
+        self._spread_at(cursor, left)
 
-    def _search_before(self, doubtful: np.ndarray) -> np.ndarray:
-        """Prove classes at cursors that are searched for; returns the tokens in doubt then.
+    def _search_before(self) -> None:
+        """Prove classes at cursors that are searched for.
 
         Known texts are tried first: at the cursor of the known text, then each time at that at which most tokens of a sample
         are proven by one, or else may come: inside a string or a comment that a place on the left opens, nearly all. Of those
@@ -185,74 +192,77 @@ class SlotProofs:
             self._most_states = 0
             while best >= 0 and len(chosen) < _MOST_SPREADS_BEFORE:
                 chosen.append(found.pop(best))
-                doubtful = self._spread_at(*chosen[-1], doubtful)
-                best = self._best_of(found, doubtful, alike)
+                self._spread_at(*chosen[-1])
+                best = self._best_of(found, alike)
             self._most_states = STATES_OF_A_CLASS
-            sizes = {cursor: self._n_taken(cursor, doubtful) for cursor, _ in chosen}
-            doubtful = self._spread_at_all(sorted(chosen, key=lambda one: -sizes[one[0]]), doubtful)
+            sizes = {cursor: self._n_taken(cursor) for cursor, _ in chosen}
+            self._spread_at_all(sorted(chosen, key=lambda one: -sizes[one[0]]))
             if self._canvas.n_learned == n_guides:
                 break
-            best = self._best_of(found, doubtful, Counter())
-        return doubtful
+            best = self._best_of(found, Counter())
 
-    def _best_of(
-        self, found: list[Before], doubtful: np.ndarray, alike: Counter[tuple[bytes, bytes]], is_proven: bool = False
-    ) -> int:
+    def _best_of(self, found: list[Before], alike: Counter[tuple[bytes, bytes]], is_proven: bool = False) -> int:
         """Which of some cursors before a slot to look at next; -1 for none. ``alike``: how many of a kind were. ``is_proven``:
         only those at which some are proven.
+
+        A sample of the tokens in doubt tells: whether a known text proves each, and whether each may come there.
         """
-        if not self._canvas.may_search:
+        if not self._canvas.may_search or not found:
             return -1
+        doubtful = self._doubt.tokens
         sample = [self._tables.vocab.tokens[token] or b"" for token in doubtful[:: len(doubtful) // _SAMPLE + 1].tolist()]
+        ends = self._tables.step_all(np.array([cursor for cursor, _ in found], np.int64), sample)
+        distinct = [end for end in np.unique(ends).tolist() if end]
+        rests = self._canvas.behind_all(self._hole, distinct, 0)
+        proven = np.array([end for end, rest in zip(distinct, rests, strict=True) if rest is not None], np.int64)
+        are_proven, may_come = np.isin(ends, proven), ends != 0
         best, most, kind_of_best = -1, (0, 0), (b"", b"")
-        for i, (cursor, _) in enumerate(found):
-            kind = proven, may = self._taken_of(sample, cursor)
-            size = sum(proven), sum(may)
-            if size > most and alike[kind] < _MOST_ALIKE and (size[0] or not is_proven):
-                best, most, kind_of_best = i, size, kind
+        sizes = zip(are_proven.sum(axis=1).tolist(), may_come.sum(axis=1).tolist(), strict=True)
+        for i, size in enumerate(sizes):
+            if size > most and (size[0] or not is_proven):
+                kind = are_proven[i].tobytes(), may_come[i].tobytes()
+                if alike[kind] < _MOST_ALIKE:
+                    best, most, kind_of_best = i, size, kind
         alike[kind_of_best] += 1
         return best
 
-    def _taken_of(self, sample: list[bytes], cursor: int) -> tuple[bytes, bytes]:
-        """Of a sample's tokens at a cursor before a slot: whether a known text proves each, and whether each may come there."""
-        ends = [self._tables.step(cursor, text) for text in sample]
-        proven = {end: end != 0 and self._canvas.behind(self._hole, end, 0) is not None for end in set(ends)}
-        return bytes(proven[end] for end in ends), bytes(end != 0 for end in ends)
+    def _n_taken(self, cursor: int) -> int:
+        """How many of the tokens in doubt may come at a cursor."""
+        return int(bit_flags(self._tables.mask_at(cursor))[self._doubt.tokens].sum())
 
-    def _n_taken(self, cursor: int, tokens: np.ndarray) -> int:
-        """How many of some tokens may come at a cursor."""
-        return int(bit_flags(self._tables.mask_at(cursor))[tokens].sum())
-
-    def _spread_at(self, cursor: int, left: list[bytes], doubtful: np.ndarray) -> np.ndarray:
-        """Prove classes at a cursor before the slot; returns the tokens still in doubt then."""
+    def _spread_at(self, cursor: int, left: list[bytes]) -> None:
+        """Prove classes at a cursor before the slot."""
         if self._seen[cursor] == _MOST_SPREADS:
-            return doubtful
+            return
         self._seen[cursor] += 1
-        are_doubtful = np.zeros(32 * len(self._row), bool)
-        are_doubtful[doubtful] = True
         self._largest = None
-        for after, tokens in self._classes_of(cursor, doubtful, are_doubtful):
-            rest = self._canvas.behind(self._hole, after, self._most_states)
-            if rest is not None:
-                are_doubtful[tokens] = False
-                set_bits(self._row, tokens)
-                self._found.append((tokens, (left, rest)))
-                self._largest = self._largest or [*left, self._tables.vocab.tokens[tokens[0]] or b"", *rest]
-        return doubtful[are_doubtful[doubtful]]
+        found = self._classes_of(cursor)
+        rests = self._canvas.behind_all(self._hole, [after for after, _ in found], self._most_states)
+        proven = [(tokens, rest) for (_, tokens), rest in zip(found, rests, strict=True) if rest is not None]
+        for tokens, rest in proven:
+            self._found.append((tokens, (left, rest)))
+            self._largest = self._largest or [*left, self._tables.vocab.tokens[tokens[0]] or b"", *rest]
+        some = [token for tokens, _ in proven if isinstance(tokens, list) for token in tokens]
+        if some:
+            self._doubt.take_some(some)
+        classes = [tokens for tokens, _ in proven if isinstance(tokens, OneClass)]
+        if classes:
+            flags = np.zeros(len(classes[0].classes.cursors), np.uint8)
+            flags[[one.number for one in classes]] = 1
+            self._doubt.take(classes[0].classes, flags)
 
-    def _classes_of(self, cursor: int, doubtful: np.ndarray, are_doubtful: np.ndarray) -> list[Class]:
-        """The classes of tokens in doubt at a cursor, large ones first. ``are_doubtful``: by token, whether it is in doubt."""
-        if len(doubtful) <= _FEW_TOKENS:
+    def _classes_of(self, cursor: int) -> list[Class]:
+        """The classes of tokens in doubt at a cursor, large ones first."""
+        if self._doubt.count <= _FEW_STEPS:
+            tokens = self._doubt.tokens.tolist()
+            ends = self._tables.step_all(np.array([cursor]), [self._tables.vocab.tokens[token] or b"" for token in tokens])
             found: defaultdict[int, list[int]] = defaultdict(list)
-            for token in doubtful.tolist():
-                found[self._tables.step(cursor, self._tables.vocab.tokens[token] or b"")].append(token)
+            for token, end in zip(tokens, ends[0].tolist(), strict=True):
+                found[end].append(token)
             found.pop(0, None)
-            return sorted(((after, np.array(tokens)) for after, tokens in found.items()), key=lambda one: -len(one[1]))
+            return [(end, found[end]) for end in sorted(found, key=lambda end: -len(found[end]))]
         classes = self._tables.classes.at(cursor)
-        are_in = are_doubtful[classes.tokens]
-        sizes = np.diff(np.concatenate((np.zeros(1, np.int64), np.cumsum(are_in)))[classes.heads])
-        out = []
-        for number in np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)].tolist():
-            first, end = classes.heads[number : number + 2]
-            out.append((classes.cursors[number], classes.tokens[first:end][are_in[first:end]]))
-        return out
+        sizes = self._doubt.counts(classes)
+        numbers = np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]
+        after = classes.cursors[numbers].tolist()
+        return [(after[i], OneClass(classes, number)) for i, number in enumerate(numbers.tolist())]

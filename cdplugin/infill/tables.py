@@ -17,7 +17,6 @@ import numpy as np
 from cdplugin import forking
 from cdplugin.bits import members, packed_bits
 from cdplugin.collector import gc_paused
-from cdplugin.engine.blocks import address_of
 from cdplugin.engine.expander import Expander
 from cdplugin.errors import CdpluginError, LimitExceeded, UnsupportedError
 from cdplugin.infill.chains import chains, near_first, next_of
@@ -28,18 +27,17 @@ from cdplugin.infill.parts import MOST_CLASSES, records_of
 from cdplugin.infill.rests import Rests
 from cdplugin.infill.room import separators, that_end_in_gaps
 from cdplugin.infill.rule_edges import edge_lexemes, ranks
+from cdplugin.infill.steps import Steps
 from cdplugin.infill.together import short_tokens
 from cdplugin.infill.token_classes import KnownClasses
 from cdplugin.infill.usual_tokens import usual_tokens
 from cdplugin.infill.workspace import MOST_STATES, Rules, Workspace
-from cdplugin.kernels import entry as engine
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.regex.measures import M_BYTES, M_LEAST, MEASURE_WORDS
 from cdplugin.kernels.store import layout
 from cdplugin.queries.completion import Endings
 from cdplugin.queries.measures import Measures
-from cdplugin.queries.successors import leave_out, successors
 
 if TYPE_CHECKING:
     from cdplugin.matcher import Grammar
@@ -50,25 +48,10 @@ MOST_START_STATES = 1 << 12  # that are kept
 MOST_DOTS_ALIVE, MOST_WORDS_ALIVE = 1 << 16, 1 << 21  # of sets of dots, one for each lexeme
 MOST_DOTS_CHAINED = 1 << 12
 _TOKENS_AT_ONCE = 4096
-_STEP_WORK, _BYTE_WORK = 50, 5  # units of work of a text that is followed, and of each of its bytes, besides what kernels count
-_OWED_WORK = 2000  # that is counted together
-_MOST_STEPS, _LONG_STEP = 1 << 14, 64  # steps that are kept, and bytes from which on they are not
-PREFERRED_BYTES = np.argsort(
-    np.array(
-        [
-            0 if 97 <= b <= 122 else 1 if 48 <= b <= 57 else 2 if 65 <= b <= 90 else 3 if 32 < b < 127 else 4 if b == 32 else 5
-            for b in range(256)
-        ]
-    ),
-    kind="stable",
-)
-"""Bytes in the order in which a filling prefers them."""
 _FEWEST_OF_WORD = 3  # bytes
-_STEP_BYTES = 256  # of a step that is kept, about
-_MOST_TOKEN_SUCCESSORS, _SUCCESSOR_BYTES = 1 << 15, 192  # that are kept of all cursors, and of one, about
 
 
-class InfillGrammar:
+class InfillGrammar(Steps):
     """A grammar's rules and lexer states as the infilling kernels want them, and what gaps and tokens do to the states.
 
     One thread at a time uses it: it is a context, and a lock. What leaves the context by an unexpected exception (an
@@ -126,8 +109,7 @@ class InfillGrammar:
         return (
             self.arena.nbytes
             + self.endings.nbytes
-            + _STEP_BYTES * len(self._steps)
-            + _SUCCESSOR_BYTES * self._n_token_successors
+            + self.nbytes_of_steps
             + self.classes.nbytes
             + sum(w.nbytes_at_rest for w in self._works)
         )
@@ -195,9 +177,7 @@ class InfillGrammar:
         self._loose: Workspace | None = None
         self._has_many_classes: bool | None = None  # :meth:`has_many_classes`
         self._brief: Workspace | None = None
-        self._successors: dict[int, list[tuple[int, int]]] = {}
-        self._steps: dict[tuple[int, bytes], int] = {}
-        self._owed = 0
+        self._begin_steps()
         self._brief_for: tuple[int, bool] | None = None
         self.may_begin: dict[bytes, np.ndarray] = {}  # :meth:`cdplugin.infill.answers.Answers.may_begin`
         for name in ("least_bytes", "are_words", "_measures", "characters"):
@@ -208,9 +188,8 @@ class InfillGrammar:
     def _forget_rests(self) -> None:
         self.rests = Rests(self)
         self.openings = Openings(self.rests)
-        self._token_successors: dict[int, list[tuple[bytes, int, int]]] = {}
-        self._n_token_successors = 0
-        self.classes = KnownClasses(self.arena, self.vocab.eos_token_ids)
+        self._forget_successors()
+        self.classes = KnownClasses(self.arena, self.texts_row)
 
     @property
     def loose(self) -> Workspace:
@@ -242,14 +221,6 @@ class InfillGrammar:
             self._brief.header[ws.W_MOST_IN_GAP] = most
             self._brief.set(ws.LEAST, self.least_bytes if with_words else np.where(self.are_words, most + 1, self.least_bytes))
         return self._brief
-
-    @functools.cached_property
-    def texts_row(self) -> np.ndarray:
-        """The mask row of all tokens that are text, without end tokens; int32."""
-        flags = np.zeros(32 * ((self.vocab.size + 31) // 32), bool)
-        flags[self.arena.tables[layout.TRIE_LISTED]] = True
-        flags[list(self.vocab.eos_token_ids)] = False
-        return np.packbits(flags, bitorder="little").view(np.int32)
 
     @functools.cached_property
     def short_tokens(self) -> list[bytes]:
@@ -402,125 +373,6 @@ class InfillGrammar:
         states = [self.start_state(numbers) for numbers in groups if len(numbers)]
         work.set(ws.STARTS, np.array(states, np.int64))
         work.header[ws.W_N_STARTS] = len(states)
-
-    # --- the matcher --------------------------------------------------------------------------------------------------------
-
-    @property
-    def work_left(self) -> int:
-        """What is left of the work that was granted to the question under way."""
-        return int(self.arena.header[layout.WORK_LEFT])
-
-    def step(self, cursor: int, text: bytes) -> int:
-        """The matcher's cursor after a text; 0 if nothing legal begins so.
-
-        The same few texts are tried at cursors that come again, so short steps are kept: a call of a kernel takes ten times as
-        long. They are counted like others, some of them together.
-        """
-        n_bytes = len(text)
-        owed = self._owed = self._owed + _STEP_WORK + _BYTE_WORK * n_bytes
-        after = self._steps.get((cursor, text)) if n_bytes < _LONG_STEP else None
-        if after is not None and owed < _OWED_WORK:
-            return after
-        self._owed = 0
-        self.arena.spend(owed)
-        if after is not None:
-            return after
-        if n_bytes == 1:
-            after = self.arena.call(engine.OP_STEP, cursor, text[0])
-        elif n_bytes:
-            data = np.frombuffer(text, np.uint8)
-            after = self.arena.call(engine.OP_RUN, cursor, address_of(data), n_bytes)
-        else:
-            after = cursor
-        if n_bytes < _LONG_STEP:
-            if len(self._steps) == _MOST_STEPS:
-                self._steps.clear()
-            self._steps[cursor, text] = after
-        return after
-
-    def accepts_at(self, cursor: int) -> bool:
-        """Whether the text may end at a cursor."""
-        return bool(self.arena.call(engine.OP_ACCEPTS, cursor))
-
-    def accepts(self, text: bytes) -> bool:
-        """Whether the ordinary matcher accepts a text."""
-        cursor = self.step(self.start, text)
-        return cursor != 0 and self.accepts_at(cursor)
-
-    def right_until(self, text: bytes) -> int:
-        """How many bytes of a text the matcher reads; -1 if it accepts the text."""
-        cursor = self.step(self.start, text)
-        if cursor:
-            return -1 if self.accepts_at(cursor) else len(text)
-        right, wrong = 0, len(text)  # bytes that are read, and that are not
-        cursor = self.start
-        while wrong - right > 1:
-            middle = (right + wrong) // 2
-            further = self.step(cursor, text[right:middle])
-            if further:
-                cursor, right = further, middle
-            else:
-                wrong = middle
-        return right
-
-    def spelled_in(self, text: bytes) -> int:
-        """In how many tokens a text may be spelled: bit n is set for n."""
-        tokens, _ = self.vocab.token_of
-        ways = [1, *(0 for _ in text)]
-        for i, way in enumerate(ways):
-            for j in range(i + 1, min(len(text), i + self.vocab.max_token_bytes) + 1) if way else ():
-                if tokens.get(text[i:j], -1) >= 0 and tokens[text[i:j]] not in self.vocab.eos_token_ids:
-                    ways[j] |= way << 1
-        return ways[-1]
-
-    def bytes_are_tokens(self, text: bytes) -> bool:
-        """Whether each byte of a text is a token."""
-        tokens, _ = self.vocab.token_of
-        found = {tokens.get(bytes([byte]), -1) for byte in set(text)}
-        return -1 not in found and found.isdisjoint(self.vocab.eos_token_ids)
-
-    def successors(self, cursor: int) -> list[tuple[int, int]]:
-        """The cursors that one byte leads to, each with the byte that a filling prefers."""
-        known = self._successors.get(cursor)
-        if known is None:
-            self.arena.spend(256 * _STEP_WORK)
-            found: dict[int, int] = {}
-            for byte in PREFERRED_BYTES.tolist():
-                after = self.arena.call(engine.OP_STEP, cursor, byte)
-                if after:
-                    found.setdefault(after, byte)
-            known = self._successors[cursor] = [(byte, after) for after, byte in found.items()]
-        return known
-
-    def mask_at(self, cursor: int) -> np.ndarray:
-        """The matcher's mask row at a cursor, without end tokens."""
-        return self.arena.mask(cursor)
-
-    def token_successors(self, cursor: int) -> list[tuple[bytes, int, int]]:
-        """The cursors that one token leads to, each with the text of the first such token before it, and how many there are
-        behind it; in the order of these tokens. Those of cursors that come again, as in all masks of a canvas, are kept.
-        """
-        known = self._token_successors.get(cursor)
-        if known is not None:
-            return known
-        row = self.mask_at(cursor)
-        leave_out(row, self.vocab.eos_token_ids)
-        cursors, numbers = successors(self.arena, cursor, row)
-        tokens = np.flatnonzero(numbers >= 0)
-        numbers = numbers[tokens]
-        sizes = np.bincount(numbers, minlength=len(cursors))
-        first = np.zeros(len(cursors), np.int64)
-        first[numbers[::-1]] = tokens[::-1]
-        order = first.argsort()
-        texts = [self.vocab.tokens[token] for token in first[order].tolist()]
-        found = zip(texts, np.array(cursors, np.int64)[order].tolist(), sizes[order].tolist(), strict=True)
-        known = [(text, after, size) for text, after, size in found if text and size]
-        self._n_token_successors += len(known)
-        if self._n_token_successors > _MOST_TOKEN_SUCCESSORS:
-            self._token_successors.clear()
-            self._n_token_successors = len(known)
-        self._token_successors[cursor] = known
-        return known
 
     # --- the lattice's tables -----------------------------------------------------------------------------------------------
 

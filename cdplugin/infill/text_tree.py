@@ -12,7 +12,7 @@ from cdplugin.kernels import entry as engine
 from cdplugin.kernels.parser.text_tree import T_CURSORS, T_NODES, T_TREE, T_WORK, TREE_QUESTION_WORDS
 
 if TYPE_CHECKING:
-    from cdplugin.infill.tables import InfillGrammar
+    from cdplugin.infill.steps import Steps
 
 NODE_WORK = 55  # units of work of a byte that is followed, besides what kernels count
 _MOST_FORGOTTEN = 32  # texts that a tree has, and its list no more
@@ -21,7 +21,7 @@ _MOST_FORGOTTEN = 32  # texts that a tree has, and its list no more
 class TextTree:
     """Nodes as :mod:`cdplugin.kernels.parser.text_tree` has them, int64."""
 
-    def __init__(self, tables: InfillGrammar, words: np.ndarray | None = None) -> None:
+    def __init__(self, tables: Steps, words: np.ndarray | None = None) -> None:
         self._tables = tables
         self._arena = tables.arena
         self._words = np.zeros(0, np.int64) if words is None else words
@@ -69,17 +69,6 @@ class TextTree:
         self._arena.call(engine.OP_STEP_TREE, cursor, address_of(self._question))
         return self._cursors
 
-    def lengthened(self, nodes: np.ndarray, text: bytes) -> tuple[TextTree, np.ndarray]:
-        """A tree that also has a text behind each of some nodes, and the nodes at the ends of that."""
-        if self._fresh:
-            self._lay_out()
-        n = len(nodes)
-        places = len(self._words) + n * np.arange(-1, len(text), dtype=np.int64)[:, None] + np.arange(n)
-        places[0] = nodes
-        codes = np.frombuffer(text, np.uint8).astype(np.int64)[:, None]
-        words = (places[:-1] + 1) << 8 | codes
-        return TextTree(self._tables, np.concatenate((self._words, words.ravel()))), places[-1]
-
     def text(self, node: int) -> bytes:
         """The text of a node."""
         found = b""
@@ -96,9 +85,7 @@ class Texts(list[bytes]):
 
     _tree: TextTree | None = None
 
-    def followed(
-        self, tables: InfillGrammar, cursor: int, first: int, most: int
-    ) -> tuple[list[bytes], list[list[int]], list[int]]:
+    def followed(self, tables: Steps, cursor: int, first: int, most: int) -> tuple[list[bytes], list[list[int]], list[int]]:
         """The texts from ``first`` on, at most so many; the nodes of the beginnings of each; and the cursors of all nodes."""
         tree = self._tree
         if tree is None or tree.n_texts > len(self) + _MOST_FORGOTTEN:
@@ -108,7 +95,7 @@ class Texts(list[bytes]):
         return texts, paths, tree.follow(cursor)
 
 
-def pairs_of(tables: InfillGrammar, texts: Iterable[bytes]) -> TextTree:
+def pairs_of(tables: Steps, texts: Iterable[bytes]) -> TextTree:
     """A tree of some bytes, then of what comes of two, and of three that are the same (quotes) behind two."""
     codes = np.frombuffer(b"".join(texts), np.uint8).astype(np.int64)
     n = len(codes)

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
 
 _MOST_BYTES = 3  # of the tokens without letters
-_BEHIND = 8  # bytes of the text behind a place that are followed with its tokens
-_MOST_TREES = 64
 _STATE_WORK, _MOVE_WORK = 20_000, 400
 """Units of work of a state, and of each cursor that it leads to, besides what kernels count."""
 _WORDS = (b" a", b"a", b" 0", b"0", b" A", b"A")
@@ -57,34 +55,19 @@ class FewTokens:
         self.arena = tables.arena
         self._tree = TextTree(tables)
         self._ends = np.array([self._tree.path(text)[-1] for text in self._texts], np.int64)
-        self._trees: dict[bytes, tuple[TextTree, np.ndarray]] = {}
 
     def moves(self, cursor: int, behind: bytes) -> list[tuple[bytes, int]]:
         """Where they lead from a cursor, up to behind a text that follows: the first token for each cursor."""
-        tree, ends = self._followed_by(behind[:_BEHIND])
-        after = tree.cursors(cursor)[ends]
-        hits = np.flatnonzero(after)
+        ends = self._tree.cursors(cursor)[self._ends]
+        hits = np.flatnonzero(ends)
+        numbers = hits[np.sort(np.unique(ends[hits], return_index=True)[1])]  # the first token for each cursor
+        after = self._tables.step_all(ends[numbers], [behind])
         found: dict[int, bytes] = {}
-        for number, end in zip(hits.tolist(), after[hits].tolist(), strict=True):
+        for number, end in zip(numbers.tolist(), after[:, 0].tolist(), strict=True):
             found.setdefault(end, self._texts[number])
-        rest = behind[_BEHIND:]
-        if rest:
-            there: dict[int, bytes] = {}
-            for end, text in found.items():
-                there.setdefault(self._tables.step(end, rest), text)
-            there.pop(0, None)
-            found = there
+        found.pop(0, None)
         self._tables.arena.spend(_STATE_WORK + _MOVE_WORK * len(found))
         return [(text, end) for end, text in found.items()]
-
-    def _followed_by(self, text: bytes) -> tuple[TextTree, np.ndarray]:
-        """The tree of the tokens before a text, and its nodes behind that."""
-        known = self._trees.get(text)
-        if known is None:
-            while len(self._trees) >= _MOST_TREES:
-                del self._trees[next(iter(self._trees))]
-            known = self._trees[text] = self._tree.lengthened(self._ends, text)
-        return known
 
 
 class Together:
@@ -139,6 +122,8 @@ class Together:
             n_followed += 1
             place = self._places[at]
             moves = self._few.moves(cursor, place.text) if place.is_slot else self._canvas.moves_of_gap(at, cursor)
+            if self._is_whole:  # what is known of all of them is found by one call
+                self._canvas.known_rests(at + 1, [after for _, after in moves if (at + 1, after) not in self._led])
             for n, (text, after) in enumerate(moves):
                 key = at + 1, after
                 is_new = key not in self._led

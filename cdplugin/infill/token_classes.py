@@ -2,59 +2,151 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cdplugin.queries.successors import leave_out, successors
+from cdplugin.engine.blocks import address_of
+from cdplugin.kernels import entry as engine
+from cdplugin.kernels.masks.classes import (
+    C_CLASSES,
+    C_COUNTS,
+    C_DOUBT,
+    C_FLAGS,
+    C_NUMBERS,
+    C_TAKEN,
+    C_WORDS,
+    CLASSES_WORDS,
+)
+from cdplugin.kernels.masks.successors import G_CLASSES, G_GROUPED, G_HEADS, G_NUMBERS, G_TOKENS, GROUP_WORDS
+from cdplugin.queries.successors import text_successors
 
 if TYPE_CHECKING:
     from cdplugin.engine.arena import Arena
 
 _MOST_KEPT = 32  # cursors whose tokens are kept by classes, half a megabyte each
-_FEW_NUMBERS = 1 << 15
 
 
-class Classes(NamedTuple):
-    """Tokens by their futures: ``tokens[heads[i] : heads[i + 1]]`` (int32, ascending) lead to ``cursors[i]``."""
+@dataclass(frozen=True, eq=False, slots=True)
+class Classes:
+    """Tokens by their futures: those whose number (int32, by token; -1: may not come) is i lead to ``cursors[i]``, first of all
+    ``firsts[i]``.
+    """
 
-    cursors: list[int]
-    tokens: np.ndarray
-    heads: np.ndarray
+    cursors: np.ndarray
+    firsts: np.ndarray
+    numbers: np.ndarray
 
 
-def classes_of(arena: Arena, cursor: int, row: np.ndarray) -> Classes:
-    """The classes of the tokens of a mask row (int32), all of which may come at a cursor. The caller holds the arena's lock."""
-    cursors, numbers = successors(arena, cursor, row)
-    if len(cursors) < _FEW_NUMBERS:
-        numbers = numbers.astype(np.int16)  # sorted by digits, in half the time
-    order = np.argsort(numbers, kind="stable")
-    heads = np.searchsorted(numbers[order], np.arange(len(cursors) + 1))
-    return Classes(cursors, order[heads[0] :].astype(np.int32), heads - heads[0])
+@dataclass(frozen=True, eq=False, slots=True)
+class OneClass:
+    """One of some classes."""
+
+    classes: Classes
+    number: int
+
+    def __contains__(self, token: object) -> bool:
+        return isinstance(token, int) and self.classes.numbers[token] == self.number
+
+    def __getitem__(self, at: int) -> int:
+        """Its first token, at 0."""
+        return int(self.classes.firsts[self.number])
+
+
+class Doubt:
+    """Tokens in doubt, a row of bits, and those that were taken out of it."""
+
+    def __init__(self, arena: Arena, tokens: np.ndarray, n_tokens: int) -> None:
+        self._arena = arena
+        n_words = (n_tokens + 63) // 64
+        flags = np.zeros(64 * n_words, np.bool_)
+        flags[tokens] = True
+        self._row = np.packbits(flags, bitorder="little").view(np.int64)
+        self.taken = np.zeros(n_words, np.int64)
+        self.count = len(tokens)
+        self._tokens: np.ndarray | None = tokens
+
+    @property
+    def tokens(self) -> np.ndarray:
+        """Those in doubt, ascending."""
+        if self._tokens is None:
+            self._tokens = np.flatnonzero(np.unpackbits(self._row.view(np.uint8), bitorder="little").view(np.bool_))
+        return self._tokens
+
+    def counts(self, classes: Classes) -> np.ndarray:
+        """How many of each class are in doubt."""
+        counts = np.zeros(len(classes.cursors), np.int64)
+        self._ask(engine.OP_TALLY, classes, counts=counts)
+        return counts
+
+    def take(self, classes: Classes, flags: np.ndarray) -> None:
+        """Take the classes out of it that have a flag (uint8)."""
+        self.count -= self._ask(engine.OP_TAKE, classes, flags=flags)
+        self._tokens = None
+
+    def take_some(self, tokens: list[int]) -> None:
+        """Take tokens out of it that are in doubt."""
+        some = np.array(tokens, np.int64)
+        bits = np.int64(1) << (some & 63)
+        np.bitwise_or.at(self.taken, some >> 6, bits)
+        np.bitwise_and.at(self._row, some >> 6, ~bits)
+        self.count -= len(tokens)
+        self._tokens = None
+
+    def _ask(self, op: int, classes: Classes, counts: np.ndarray | None = None, flags: np.ndarray | None = None) -> int:
+        if not len(classes.cursors):
+            return 0
+        question = np.zeros(CLASSES_WORDS, np.int64)
+        question[[C_WORDS, C_CLASSES]] = len(self._row), len(classes.cursors)
+        question[[C_DOUBT, C_TAKEN, C_NUMBERS]] = address_of(self._row), address_of(self.taken), address_of(classes.numbers)
+        question[C_COUNTS if flags is None else C_FLAGS] = address_of(counts if flags is None else flags)  # type: ignore[arg-type]
+        return self._arena.call(op, address_of(question))
+
+
+def grouped(arena: Arena, numbers: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Tokens by their numbers (int32), as int32, ascending, and where those of each number begin."""
+    heads = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=heads[1:])
+    tokens = np.empty(int(heads[-1]), np.int32)
+    question = np.zeros(GROUP_WORDS, np.int64)
+    question[[G_TOKENS, G_CLASSES]] = len(numbers), len(sizes)
+    question[[G_NUMBERS, G_HEADS, G_GROUPED]] = address_of(numbers), address_of(heads), address_of(tokens)
+    arena.call(engine.OP_GROUP, address_of(question))
+    return tokens, heads
+
+
+def classes_of(arena: Arena, cursor: int, row: np.ndarray) -> tuple[list[int], np.ndarray, np.ndarray]:
+    """The classes of those tokens of a row (int32), all of them text, that may come at a cursor: ``tokens[heads[i] : heads[i +
+    1]]`` lead to ``cursors[i]``. The caller holds the arena's lock.
+    """
+    numbers = np.empty(32 * len(row), np.int32)
+    found = text_successors(arena, cursor, row, numbers)
+    return found.cursors.tolist(), *grouped(arena, numbers, found.sizes)
 
 
 class KnownClasses:
     """The classes of all text tokens at the cursors that were asked for last: those of a canvas come again in all its masks.
-    The caller holds the arena's lock.
+    ``row``: these tokens. The caller holds the arena's lock.
     """
 
-    def __init__(self, arena: Arena, ends: tuple[int, ...]) -> None:
+    def __init__(self, arena: Arena, row: np.ndarray) -> None:
         self._arena = arena
-        self._ends = ends
+        self._row = row
         self._known: dict[int, Classes] = {}
 
     @property
     def nbytes(self) -> int:
         """Bytes of what is kept."""
-        return sum(classes.tokens.nbytes for classes in self._known.values())
+        return sum(classes.numbers.nbytes for classes in self._known.values())
 
     def at(self, cursor: int) -> Classes:
-        """Those at a cursor, without end tokens."""
+        """Those at a cursor."""
         known = self._known.pop(cursor, None)
         if known is None:
-            row = self._arena.mask(cursor)
-            leave_out(row, self._ends)
-            known = classes_of(self._arena, cursor, row)
+            numbers = np.empty(32 * len(self._row), np.int32)
+            found = text_successors(self._arena, cursor, self._row, numbers)
+            known = Classes(found.cursors, found.firsts, numbers)
             while len(self._known) >= _MOST_KEPT:
                 del self._known[next(iter(self._known))]
         self._known[cursor] = known

@@ -18,14 +18,16 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import compiled, entry_kernel, kernel
 from cdplugin.kernels.jit.views import view_i32, view_i64, view_u8
 from cdplugin.kernels.lexer.rows import known_transition
+from cdplugin.kernels.masks.classes import take, tally
 from cdplugin.kernels.masks.masks import add_terminals, fill
 from cdplugin.kernels.masks.shared import learn
 from cdplugin.kernels.masks.spelling import spell
-from cdplugin.kernels.masks.successors import successors
+from cdplugin.kernels.masks.successors import group, successors
 from cdplugin.kernels.parser.completing import complete
 from cdplugin.kernels.parser.cursors import accepts_at, start_of, step, step_bytes
 from cdplugin.kernels.parser.earley import advance, make_row
 from cdplugin.kernels.parser.least_costs import settle
+from cdplugin.kernels.parser.many_texts import first_ending, step_all
 from cdplugin.kernels.parser.rules import prepare
 from cdplugin.kernels.parser.text_tree import step_tree
 from cdplugin.kernels.parser.tokens import accept
@@ -83,7 +85,12 @@ from cdplugin.kernels.store.stack import intern_words, push_pair
     OP_TEXTS,  # a: expression, b: most texts, c: most derivatives -> how many words of texts are on the stack, or MANY
     OP_STEP_TREE,  # a: cursor, b: address of a question (parser/text_tree.py) -> 0
     OP_SETTLE,  # a: address of a question (parser/least_costs.py) -> 1 if all costs of nonterminals are known, else 0
-) = range(31)
+    OP_STEP_ALL,  # a: address of a question (parser/many_texts.py) -> 0
+    OP_FIRST_ENDING,  # a: address of a question (parser/many_texts.py) -> 0
+    OP_GROUP,  # a: address of a question (masks/successors.py) -> 0
+    OP_TALLY,  # a: address of a question (masks/classes.py) -> 0
+    OP_TAKE,  # a: address of a question (masks/classes.py) -> how many tokens were taken
+) = range(36)
 
 MATCHES_SOMETHING, MATCHES_EMPTY = 1, 2  # what OP_STATUS answers
 JOB_WORDS = 5
@@ -325,6 +332,16 @@ def engine(h, op, a, b, c):
         return np.int64(step_tree(h, a, b))
     if op == OP_SETTLE:
         return np.int64(settle(h, a))
+    if op == OP_STEP_ALL:
+        return np.int64(step_all(h, a))
+    if op == OP_FIRST_ENDING:
+        return np.int64(first_ending(h, a))
+    if op == OP_GROUP:
+        return np.int64(group(h, a))
+    if op == OP_TALLY:
+        return np.int64(tally(a))
+    if op == OP_TAKE:
+        return np.int64(take(a))
     return np.int64(reindex(h))
 
 

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 
 from cdplugin.engine.arena import Arena
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
-from cdplugin.kernels.masks.successors import FULL, Q_COUNT, Q_NUMBERS, Q_ROW, Q_SLOTS, QUESTION_WORDS, question_size
+from cdplugin.kernels.masks.successors import (
+    FULL,
+    Q_COUNT,
+    Q_IS_TEXT,
+    Q_NUMBERS,
+    Q_ROW,
+    Q_SLOTS,
+    QUESTION_WORDS,
+    question_size,
+)
 from cdplugin.kernels.store import layout
 
-_FIRST_SLOTS = 1 << 10
+_FIRST_SLOTS = 1 << 11
+
+
+class Successors(NamedTuple):
+    """The distinct cursors after some tokens, how many of these lead to each, and the first of them; int64."""
+
+    cursors: np.ndarray
+    sizes: np.ndarray
+    firsts: np.ndarray
 
 
 def successors(arena: Arena, cursor: int, row: np.ndarray) -> tuple[list[int], np.ndarray]:
@@ -28,14 +46,32 @@ def successors(arena: Arena, cursor: int, row: np.ndarray) -> tuple[list[int], n
 def few_successors(arena: Arena, cursor: int, row: np.ndarray, most: int) -> tuple[list[int], np.ndarray] | None:
     """:func:`successors`, if there are ``most`` cursors or not many more; else None."""
     numbers = np.empty(32 * len(row), np.int32)
+    found = _found(arena, cursor, row, numbers, most, False)
+    return None if found is None else (found.cursors.tolist(), numbers)
+
+
+def text_successors(arena: Arena, cursor: int, row: np.ndarray, numbers: np.ndarray | None = None) -> Successors:
+    """Where those tokens of a row lead that may come, all of them text; ``numbers`` (int32): as of :func:`successors`.
+
+    The grammar counts no tokens and names none. The caller holds the arena's lock.
+    """
+    found = _found(arena, cursor, row, numbers, 32 * len(row), True)
+    assert found is not None
+    return found
+
+
+def _found(
+    arena: Arena, cursor: int, row: np.ndarray, numbers: np.ndarray | None, most: int, is_text: bool
+) -> Successors | None:
     slots = _FIRST_SLOTS
     while True:
         question = np.zeros(question_size(slots), np.int64)
-        question[[Q_ROW, Q_NUMBERS, Q_SLOTS]] = row.ctypes.data, numbers.ctypes.data, slots
+        address = 0 if numbers is None else numbers.ctypes.data
+        question[[Q_ROW, Q_NUMBERS, Q_SLOTS, Q_IS_TEXT]] = row.ctypes.data, address, slots, is_text
         found = arena.call(kernels.OP_SUCCESSORS, cursor, question.ctypes.data)
         if found < FULL:
-            first = QUESTION_WORDS + 2 * slots
-            return question[first : first + int(question[Q_COUNT])].tolist(), numbers
+            lists = question[QUESTION_WORDS + 2 * slots :].reshape(3, -1)
+            return Successors(*lists[:, : int(question[Q_COUNT])].copy())
         if slots >> 1 >= most:
             return None
         slots <<= 3

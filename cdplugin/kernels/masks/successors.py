@@ -18,11 +18,14 @@ from cdplugin.kernels.parser.tokens import accept
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import header, i32, i64, spend, u8
 
-# words of a question: addresses of the mask row (int32) and of the answer's numbers (int32, one per bit of the row; -1: none),
-# slots of the table (a power of two), cursors so far, tokens that the walk gave a number; then the slots' cursors and their
-# numbers, then the cursors
-Q_ROW, Q_NUMBERS, Q_SLOTS, Q_COUNT, Q_NUMBERED = range(5)
-QUESTION_WORDS = 5
+# words of a question: addresses of the mask row (int32) and of the answer's numbers (int32, one per bit of the row; -1: none;
+# address 0: they are not wanted), slots of the table (a power of two), cursors so far, tokens that the walk gave a number, 1 if
+# the row has tokens that may not come, all of them text; then the slots' cursors and their numbers, then the cursors, how many
+# tokens lead to each, and the first of these
+Q_ROW, Q_NUMBERS, Q_SLOTS, Q_COUNT, Q_NUMBERED, Q_IS_TEXT = range(6)
+QUESTION_WORDS = 6
+G_TOKENS, G_NUMBERS, G_CLASSES, G_HEADS, G_GROUPED = range(5)  # words of a question of :func:`group`
+GROUP_WORDS = 5
 _STEP_WORK = 8  # units of work of a step that is more than a look at a table
 
 FULL = 1 << 40
@@ -31,33 +34,37 @@ FULL = 1 << 40
 
 def question_size(slots: int) -> int:
     """The words of a question with so many slots."""
-    return QUESTION_WORDS + 2 * slots + (slots >> 1)
+    return QUESTION_WORDS + 2 * slots + 3 * (slots >> 1)
 
 
 @kernel
 def successors(h, cursor, address):
     """Number the cursors after the tokens of a mask row, and write each token's number; how many, ``FULL``, or a status.
 
-    ``address``: a question of :func:`question_size` words (int64): the caller sets ``Q_ROW``, ``Q_NUMBERS`` and ``Q_SLOTS``;
-    the cursors come back at its end, in the order of their numbers. Tokens that the mask does not have, or that lead nowhere,
-    get -1. Where tokens are counted or are terminals, the trie says too little, and each token is accepted by itself.
+    ``address``: a question of :func:`question_size` words (int64): the caller sets ``Q_ROW``, ``Q_NUMBERS``, ``Q_SLOTS`` and
+    ``Q_IS_TEXT``; the cursors come back at its end, in the order of their numbers, then how many tokens lead to each, then the
+    first of these. Tokens that the mask does not have, or that lead nowhere, get -1. Where tokens are counted or are terminals,
+    the trie says too little, and each token is accepted by itself.
     """
     head = header(h)
     question = view_i64(address, QUESTION_WORDS)
     slots = question[Q_SLOTS]
-    table = view_i64(address, QUESTION_WORDS + 2 * slots + (slots >> 1))
+    table = view_i64(address, QUESTION_WORDS + 2 * slots + 3 * (slots >> 1))
     table[Q_COUNT] = 0
     table[Q_NUMBERED] = 0
     for i in range(QUESTION_WORDS, QUESTION_WORDS + slots):
         table[i] = 0
     row = view_i32(table[Q_ROW], head[layout.WORDS])
-    numbers = view_i32(table[Q_NUMBERS], 32 * head[layout.WORDS])
-    for i in range(32 * head[layout.WORDS]):
+    n_numbers = 32 * head[layout.WORDS] if table[Q_NUMBERS] else np.int64(0)
+    numbers = view_i32(table[Q_NUMBERS], n_numbers)
+    for i in range(n_numbers):
         numbers[i] = -1
     if not head[layout.HAS_CLOCKS] and not head[layout.HAS_TERMINALS]:
         status = _walk(h, cursor, table, row, numbers)
         if status != 0:
             return status
+        if table[Q_IS_TEXT]:
+            return table[Q_COUNT]
         left = -table[Q_NUMBERED]
         for word in range(head[layout.WORDS]):
             left += count_bits(np.int64(row[word]) & layout.LOW_32)
@@ -80,8 +87,43 @@ def successors(h, cursor, address):
                 number = _number(table, after)
                 if number < 0:
                     return np.int64(FULL)
-                numbers[token] = number
+                _note(table, numbers, token, number)
     return table[Q_COUNT]
+
+
+@kernel
+def _note(table, numbers, token, number):
+    """Note where a token leads."""
+    if numbers.shape[0]:
+        numbers[token] = number
+    half = table[Q_SLOTS] >> 1
+    at = QUESTION_WORDS + 5 * half + number
+    table[at] += 1
+    if table[at] == 1 or token < table[at + half]:
+        table[at + half] = token
+
+
+@kernel
+def group(h, address):
+    """Write tokens by their numbers, each number's ascending, and where each begins; 0, or a status.
+
+    ``address``: int64 words, how many tokens there are, the address of their numbers (int32), how many numbers, the address of
+    int64 words where they begin (and the last one ends), and that of the tokens by number (int32).
+    """
+    question = view_i64(address, GROUP_WORDS)
+    n_tokens, n_classes = question[G_TOKENS], question[G_CLASSES]
+    numbers = view_i32(question[G_NUMBERS], n_tokens)
+    heads = view_i64(question[G_HEADS], n_classes + 1)
+    grouped = view_i32(question[G_GROUPED], n_tokens)
+    for token in range(n_tokens):
+        number = numbers[token]
+        if number >= 0:
+            grouped[heads[number]] = token
+            heads[number] += 1
+    for number in range(n_classes - 1, 0, -1):
+        heads[number] = heads[number - 1]
+    heads[0] = 0
+    return np.int64(0) if spend(h, n_tokens >> 4) else np.int64(statuses.LIMIT_WORK)
 
 
 @kernel
@@ -100,7 +142,9 @@ def _number(table, cursor):
         return np.int64(-1)
     table[QUESTION_WORDS + at] = cursor
     table[QUESTION_WORDS + slots + at] = count
-    table[QUESTION_WORDS + 2 * slots + count] = cursor
+    at = QUESTION_WORDS + 2 * slots + count
+    table[at] = cursor
+    table[at + (slots >> 1)] = 0
     table[Q_COUNT] = count + 1
     return count
 
@@ -148,7 +192,7 @@ def _walk(h, cursor, table, row, numbers):
                 last, number = after, _number(table, after)
                 if number < 0:
                     return np.int64(FULL)
-            numbers[token] = number
+            _note(table, numbers, token, number)
             numbered += 1
         if skips[node] == 1:
             node += 1
@@ -171,7 +215,7 @@ def _walk(h, cursor, table, row, numbers):
         for i in range(first_rank, last_rank):
             token = listed[i]
             if (row[token >> 5] >> np.int32(token & 31)) & 1:
-                numbers[token] = number
+                _note(table, numbers, token, number)
                 numbered += 1
         visited += (last_rank - first_rank) >> COPIED_BITS
         node += skips[node]

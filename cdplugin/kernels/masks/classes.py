@@ -1,0 +1,61 @@
+"""Tokens in doubt, by the class of each (:mod:`cdplugin.kernels.masks.successors`): counted, and taken out of doubt.
+
+::
+
+    question | words of a row  addresses: tokens in doubt, taken, numbers  classes  address: counts  address: flags    int64
+    rows     | bits by token, int64          numbers | int32 by token, -1: none
+    counts   | int64 by class                flags   | uint8 by class, 1: its tokens are taken
+
+Of 128,000 tokens with some hundred futures, few are in doubt soon, so what is walked are the bits of those.
+"""
+
+import numpy as np
+
+from cdplugin.kernels.jit.decorators import kernel, low_bit
+from cdplugin.kernels.jit.views import view_i32, view_i64, view_u8
+
+C_WORDS, C_DOUBT, C_TAKEN, C_NUMBERS, C_CLASSES, C_COUNTS, C_FLAGS = range(7)
+CLASSES_WORDS = 7
+
+
+@kernel
+def tally(address):
+    """Count the tokens in doubt of each class; 0."""
+    question = view_i64(address, CLASSES_WORDS)
+    doubt = view_i64(question[C_DOUBT], question[C_WORDS])
+    numbers = view_i32(question[C_NUMBERS], 64 * question[C_WORDS])
+    counts = view_i64(question[C_COUNTS], question[C_CLASSES])
+    for i in range(question[C_CLASSES]):
+        counts[i] = 0
+    for word in range(question[C_WORDS]):
+        bits = doubt[word]
+        while bits:
+            number = numbers[64 * word + low_bit(bits)]
+            bits &= bits - 1
+            if number >= 0:
+                counts[number] += 1
+    return np.int64(0)
+
+
+@kernel
+def take(address):
+    """Move the tokens of some classes from one row to the other; how many."""
+    question = view_i64(address, CLASSES_WORDS)
+    doubt = view_i64(question[C_DOUBT], question[C_WORDS])
+    taken = view_i64(question[C_TAKEN], question[C_WORDS])
+    numbers = view_i32(question[C_NUMBERS], 64 * question[C_WORDS])
+    flags = view_u8(question[C_FLAGS], question[C_CLASSES])
+    count = np.int64(0)
+    for word in range(question[C_WORDS]):
+        bits = doubt[word]
+        found = np.int64(0)
+        while bits:
+            bit = low_bit(bits)
+            number = numbers[64 * word + bit]
+            if number >= 0 and flags[number]:
+                found |= np.int64(1) << bit
+                count += 1
+            bits &= bits - 1
+        doubt[word] ^= found
+        taken[word] |= found
+    return count
