@@ -183,7 +183,7 @@ warmup-checked: $(VENV)/.test
 checked: warmup-checked
 	@NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest $(PYTEST) -m kernel $(PYTEST_ARGS)
 
-fuzz: $(VENV)/.test warmup ## mutated specs, calls in any order, threads, injected faults; FUZZ=50: so many times what the tests do
+fuzz: $(VENV)/.test warmup ## mutated specs, calls in any order, threads, injected faults, small thresholds; FUZZ=50: so many times what the tests do
 	@echo "== fuzz, $(FUZZ) times"; CDPLUGIN_FUZZ=$(FUZZ) CDPLUGIN_FUZZ_SEED=$(FUZZ_SEED) \
 	  $(BIN)/python -m pytest -q -n $(JOBS) tests/fuzz $(PYTEST_ARGS)
 
