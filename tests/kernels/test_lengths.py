@@ -105,6 +105,32 @@ def test_texts_in_steps_of_several_characters_have_any_length_at_least() -> None
         assert arena.counters()["derivatives"] < 1_000
 
 
+def test_texts_in_steps_come_to_a_length_within_bounds() -> None:
+    """By turns of a cycle where the bounds hold one of those lengths, else by search."""
+    rng = random.Random(7)
+    for _ in range(cases(60, 6)):
+        start, one, other = rng.randint(0, 3), rng.randint(1, 9), rng.randint(1, 9)
+        steps = expr.alt(*(expr.literal(letter * n) for letter, n in ((b"a", one), (b"b", other))))
+        text = expr.cat(expr.literal(b"c" * start), expr.repeat(steps), expr.literal(b"c"))
+        lengths = {start + 1 + i * one + j * other for i in range(80) for j in range(80)}
+        bounds = [(low, low + rng.randint(0, 3)) for low in rng.sample(range(70), 6)]
+        arena, ids = ids_of(*(expr.both(text, expr.repeat(LETTER, low, high)) for low, high in bounds))
+        for (low, high), e in zip(bounds, ids, strict=True):
+            found = status(arena, e)[0]
+            assert found == any(low <= n <= high for n in lengths), (start, one, other, low, high)
+            assert status(arena, e)[0] == found
+
+
+def test_lines_of_a_length_fill_thousands_of_characters() -> None:
+    lines = expr.cat(expr.repeat(expr.cat(expr.repeat(LETTER, 64, 64), expr.literal(b"!"))), expr.repeat(LETTER, 1, 64))
+    anything = expr.alt(LETTER, expr.literal(b"!"))
+    arena, (many, none) = ids_of(
+        expr.both(lines, expr.repeat(anything, 1600, 8000)), expr.both(lines, expr.repeat(anything, 8125, 8125))
+    )
+    assert status(arena, many)[0] and arena.counters()["derivatives"] < 5_000
+    assert not status(arena, none)[0]
+
+
 def accepted_somehow(text: str, schema: dict) -> bool:
     return len(text) <= schema["maxLength"] and all(any(c in group for c in text) for group in GROUPS) and "abba" not in text
 

@@ -20,7 +20,9 @@ For example ``.{14,64} & P`` (``.`` a character), where ``P = .*[0-9].*[0-9].*``
     {14,} at node 1: endless, as every loose node is: matches something
 
 An endless node need not be loose: of ``([a-z][0-9])*`` no node leads to itself, and a text has an even number of characters,
-so that {3,3} is left to a search; but {10000,} is answered by the cycle of two nodes, without 10,000 steps.
+so that {10000,} is answered by the cycle of two nodes, without 10,000 steps. How long a cycle is that some shortest way passes
+is asked where that may decide: {1600,8000} over lines of 64 characters holds a number of whole lines (:func:`_cycle_of`);
+{3,3} over that example does not, and is left to a search.
 
 The numbers are memoised for every node of a graph, so that a mask, which asks for hundreds of places and lengths, pays once.
 """
@@ -70,9 +72,9 @@ def by_length(h, e, most_nodes):
     ``UNDECIDED`` if it is no such expression or its graph has more than ``most_nodes``; or a status.
 
     With ``n`` characters to an end: nothing matches if there is no end, or if the count allows fewer than ``n`` only; something
-    does if ``n`` is within the bounds, or below them and loose, or if there is no upper bound and the node is endless. An end
-    that comes too early and cannot be put off is ``UNDECIDED``: a longer way may exist. ``most_nodes`` = 0: only what is
-    memoised is used.
+    does if ``n`` is within the bounds, or below them and loose, or brought within them by turns of a cycle, or if there is no
+    upper bound and the node is endless. An end that comes too early and cannot be put off is ``UNDECIDED``: a longer way may
+    exist. ``most_nodes`` = 0: only what is memoised is used.
     """
     joint = e
     if kind_of(h, e) == layout.K_CAT:
@@ -102,6 +104,14 @@ def by_length(h, e, most_nodes):
         return np.int64(0)
     if known & _LOOSE or chars >= word_of(h, counted, 1) or (known & _ENDLESS and is_open):
         return np.int64(1)
+    if known & _ENDLESS:
+        cycle = _cycle_of(h, rest, word_of(h, counted, 0), most_nodes > 0)
+        if cycle < 0:
+            return cycle
+        if cycle > 0:
+            turns = (word_of(h, counted, 1) - chars + cycle - 1) // cycle
+            if chars + turns * cycle <= word_of(h, counted, 2):
+                return np.int64(1)
     return np.int64(UNDECIDED)  # an end comes too early: whether a later one exists is for a search to find
 
 
@@ -355,3 +365,112 @@ def _number_of(words, by_id, count, node):
     is there.
     """
     return words[lower_bound(words, by_id, by_id + count, pack(node, 0))] & 0xFFFFFFFF
+
+
+@kernel
+def _cycle_of(h, start, body, may_measure):
+    """How many characters the shortest cycle takes that some shortest way from ``start`` to an end passes; 0 if there is none,
+    or it is not known; or a status. After ``n`` characters an end comes after any ``n + k * cycle``, too.
+
+    Memoised for all nodes of a graph of at most ``FEW_NODES``, whose characters to an end are memoised.
+    """
+    known = memo_get(h, layout.M_CYCLE, start, body)
+    if known >= 0 or not may_measure:
+        return max(known, np.int64(0))
+    head = header(h)
+    base = head[layout.STACK_TOP]
+    status = _collect(h, start, body, FEW_NODES)
+    words = i64(h, layout.STACK)
+    for i in range(base, head[layout.STACK_TOP]):
+        clear_flags(h, words[i], MEASURED)
+    if status == 0:
+        status = _measure_cycles(h, base, head[layout.STACK_TOP] - base, body)
+    elif status == _TOO_LARGE:
+        status = memo_put(h, layout.M_CYCLE, start, body, np.int64(0))
+    head[layout.STACK_TOP] = base
+    return status if status < 0 else memo_get(h, layout.M_CYCLE, start, body)
+
+
+@kernel
+def _measure_cycles(h, nodes, count, body):
+    """Memoise :func:`_cycle_of` for the nodes ``STACK[nodes:nodes + count]``, which lead to each other only; 0 or a status.
+
+    A breadth-first search from each node finds its shortest cycle. A node takes over that of the next node on a shortest way
+    if it is shorter. Work: nodes * edges at most, a quarter of a unit each.
+    """
+    words = i64(h, layout.STACK)
+    n_edges = np.int64(0)
+    for i in range(count):
+        n_edges += length_of(h, _next(h, words[nodes + i], body))
+    # behind the nodes: their numbers by id, later their order; their cycles; where their edges begin; these, as numbers of
+    # nodes; a queue, later the characters to an end; the search that has met a node
+    order = nodes + count
+    cycles = order + count
+    starts = cycles + count
+    targets = starts + count + 1
+    queue = targets + n_edges
+    met_by = queue + count
+    if not has_room(h, layout.STACK, met_by + count):
+        return np.int64(statuses.GROW)
+    if not spend(h, 5 * (count + n_edges)):
+        return np.int64(statuses.LIMIT_WORK)
+    for i in range(count):
+        words[order + i] = pack(words[nodes + i], i)
+        words[met_by + i] = -1
+    sort_range(words, order, count)
+    end = targets
+    for i in range(count):
+        words[starts + i] = end
+        following = _next(h, words[nodes + i], body)
+        for j in range(length_of(h, following)):
+            words[end] = _number_of(words, order, count, word_of(h, following, j))
+            end += 1
+    words[starts + count] = end
+    for i in range(count):
+        words[cycles + i], visits = _shortest_cycle(words, i, starts, queue, met_by)
+        if not spend(h, 1 + (visits >> 2)):
+            return np.int64(statuses.LIMIT_WORK)
+    for i in range(count):
+        known = memo_get(h, layout.M_CHARS, words[nodes + i], body)
+        words[queue + i] = _NO_END if known < 0 or known == _TOO_LARGE else known >> _BITS
+        words[order + i] = pack(words[queue + i], i)
+    sort_range(words, order, count)
+    for n in range(count):  # a node comes after those that are nearer to an end
+        i = words[order + n] & 0xFFFFFFFF
+        for edge in range(words[starts + i], words[starts + i + 1]):
+            target = words[edge]
+            cycle = words[cycles + target]
+            if words[queue + target] + 1 == words[queue + i] and cycle > 0:
+                words[cycles + i] = min(words[cycles + i], cycle) if words[cycles + i] else cycle
+        if memo_put(h, layout.M_CYCLE, words[nodes + i], body, words[cycles + i]) < 0:
+            return np.int64(statuses.GROW)
+    return np.int64(0)
+
+
+@kernel
+def _shortest_cycle(words, first, starts, queue, met_by):
+    """The length of the shortest cycle through node number ``first``, 0 if there is none, and how many edges were looked at.
+
+    ``starts``: where the places lie at which each node's edges begin; ``queue``, ``met_by``: room for a word of each node, the
+    latter with numbers of earlier searches.
+    """
+    words[queue] = first
+    begin, end = queue, queue + 1
+    length = np.int64(0)
+    visits = np.int64(0)
+    while begin < end:
+        length += 1
+        level_end = end
+        while begin < level_end:
+            node = words[begin]
+            begin += 1
+            for edge in range(words[starts + node], words[starts + node + 1]):
+                target = words[edge]
+                visits += 1
+                if target == first:
+                    return length, visits
+                if words[met_by + target] != first:
+                    words[met_by + target] = first
+                    words[end] = target
+                    end += 1
+    return np.int64(0), visits
