@@ -216,15 +216,19 @@ class Expander:
         family, value = self._family(nonterminal)
         n_before, begun = len(self._nullable), family.work
         codes = []
-        for right in family.expand(value, self._rules.productive):
-            if family.work - begun > self._arena.header[layout.WORK_LEFT]:
-                self._number_new(n_before)  # no rules yet: they are made when they are asked for again
-                self._arena.spend(family.work - begun)  # raises
-            codes.append(self._encoded(right, nonterminal))
+        try:
+            for right in family.expand(value, self._rules.productive):
+                if family.work - begun > self._arena.header[layout.WORK_LEFT]:
+                    self._arena.spend(family.work - begun)  # raises
+                codes.append(self._encoded(right, nonterminal))
+        except RecursionError:
+            text = "the text is nested too deeply for rules that depend on it"
+            raise LimitExceeded(text, expected="fewer levels inside each other") from None
+        finally:  # what raises has numbered some: no rules yet, they are made when they are asked for again
+            self._number_new(n_before)
         rights = [way for code in codes if code is not None for way in self._ways(code)]
         offsets = np.array([0, *accumulate(map(len, rights))], np.int64)
         symbols = np.array([*chain.from_iterable(rights)], np.int64)
-        self._number_new(n_before)
         tables = self._arena.tables
         tables[layout.RULE_HEADS][nonterminal] = layout.END_OF_RULE
         n_dots = len(symbols) + len(rights)
@@ -275,9 +279,11 @@ class Expander:
         """The first dot of a rule ``nonterminal -> lexeme parts`` that is not predicted (:class:`ValueTracker`)."""
         with self._turn.lock:
             n_before, first = len(self._nullable), self.n_dots
-            code = self._encoded(parts, nonterminal)
+            try:
+                code = self._encoded(parts, nonterminal)
+            finally:
+                self._number_new(n_before)
             assert code is not None
-            self._number_new(n_before)
             symbols = [-2 - lexeme, *code, layout.END_OF_RULE]
             n = len(symbols)
             null_rest = [0] * n

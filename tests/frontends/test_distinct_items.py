@@ -16,6 +16,7 @@ import cdplugin as cd
 from cdplugin import languages
 from cdplugin.expr import Expr
 from cdplugin.frontends.json_schema import distinct_items
+from cdplugin.frontends.json_schema.distinct_values import List
 
 jsonschema = pytest.importorskip("jsonschema")
 LONGER = (
@@ -424,3 +425,23 @@ def test_names_of_another_group() -> None:
     grammar = COMPILER.compile(cd.JsonSchema(array(members(some)), property_order="any", whitespace="compact"))
     assert takes(grammar, b'[{"a1":true,"b2":"x"},{"b2":"x","a1":false},{"b2":"x"}]')
     assert not takes(grammar, b'[{"a1":true,"b2":"x"},{"b2":"x","a1":true}]')
+
+
+def test_values_as_deep_as_a_text() -> None:
+    """Deep arrays that may be equal, and those of a schema that refers to itself, once raised ``RecursionError``."""
+    deep = [List((leaf,)) for leaf in (1, 1, 2)]
+    for _ in range(3_000):
+        deep = [List((0, one)) for one in deep]
+    assert deep[0] == deep[1] != deep[2]
+    own = cd.JsonSchema({"type": "array", "items": {"$ref": "#"}, "uniqueItems": True})
+    matcher = cd.Compiler(VOCAB).compile(own).matcher()
+    text = b"[" + b",".join(b"[" * i + b"]" * i for i in range(1, 40))
+    assert matcher.accept_tokens(list(text)) == len(text)
+    assert matcher.shortest_completion() == [ord("]")]
+    matcher.reset()
+    assert matcher.accept_tokens(b"[" * 600) == 600
+    try:
+        ending = matcher.shortest_completion()
+    except cd.LimitExceeded:
+        return
+    assert matcher.accept_tokens(ending) == len(ending)

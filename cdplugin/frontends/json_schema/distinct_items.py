@@ -63,6 +63,8 @@ _MOST_SEARCHED = 2_000
 """Places that are looked at for values that are still to come, and 20 more for each that is asked for."""
 _MOST_SURE = 300
 _STATE_BYTES = 160
+_MOST_INSIDE = 8
+"""Items inside each other, from the outermost on, that are represented: what is deeper represents itself."""
 
 
 class _Between(NamedTuple):
@@ -526,17 +528,28 @@ class DistinctItems(Family[_Place]):
 
     def representative(self, value: _Place, of: _Place | None = None) -> Part | None:
         if isinstance(value, _Inside):
-            parts: list[Part] = []
-            stack: Stack | None = alternatives(value.stack)[0]
-            while stack is not None:
-                top = stack.top
-                other = top.family.representative(top.value) if isinstance(top, Member) else None
-                parts += stack.top.rest if isinstance(stack.top, TrackedLexeme) else (top if other is None else other,)
-                stack = stack.below
-            below = pushed(parts, None)
-            assert below is not None
-            return self._ir.member(self, _Inside(below, None, value.after.unknown(), differs=True))
+            return self._represented(value, _MOST_INSIDE)
         return None if value.place == self._items.first else self._ir.member(self, value.unknown())
+
+    def _represented(self, value: _Inside, deep: int) -> Part:
+        """:meth:`representative` inside an item. Those on its stack that are inside an item, too, are as many as the text is
+        deep: of them so many.
+        """
+        parts: list[Part] = []
+        stack: Stack | None = alternatives(value.stack)[0]
+        while stack is not None:
+            top, other = stack.top, None
+            if isinstance(top, Member):
+                family, inner = top.family, top.value
+                if not isinstance(inner, _Inside):
+                    other = family.representative(inner)
+                elif deep and isinstance(family, DistinctItems):
+                    other = family._represented(inner, deep - 1)
+            parts += top.rest if isinstance(top, TrackedLexeme) else (top if other is None else other,)
+            stack = stack.below
+        below = pushed(parts, None)
+        assert below is not None
+        return self._ir.member(self, _Inside(below, None, value.after.unknown(), differs=True))
 
     def remaining(self, value: _Place) -> int:
         if isinstance(value, _Inside):

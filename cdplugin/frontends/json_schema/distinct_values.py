@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN, Seen, as_value
+from cdplugin.ir import Member
 
 Event = tuple[str, Hashable]
 """What a part of a text does to a value: one of the constants here, or ``(KEY, name)`` or ``(VALUE, value)``."""
@@ -37,13 +38,17 @@ class Hashed:
         """What tells two of them apart."""
         raise NotImplementedError
 
+    def compared(self) -> tuple[object, ...]:
+        """:meth:`content`, as parts that are compared one after the other."""
+        return (self.content(),)
+
     def __hash__(self) -> int:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return type(other) is type(self) and self._hash == other._hash and self.content() == other.content()
+        return type(other) is type(self) and _are_equal(self, other)
 
 
 class List(Hashed):
@@ -155,6 +160,10 @@ class Chain:
         self.below = below
         self._hash = hash((top, below))
 
+    def compared(self) -> tuple[object, ...]:
+        """What is compared to tell whether two of them are equal."""
+        return self.below, self.top
+
     def __hash__(self) -> int:
         return self._hash
 
@@ -165,15 +174,40 @@ class Chain:
             link = link.below
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return False
-        a: Chain | None = self
-        b: Chain | None = other
-        while a is not b:
-            if a is None or b is None or a._hash != b._hash or a.top != b.top:
+        return self is other or (type(other) is type(self) and _are_equal(self, other))
+
+
+def _are_equal(first: object, second: object) -> bool:
+    """Whether two values, states or lists are equal. Arrays may be as deep as a text is long, so they are not compared by
+    recursion.
+    """
+    pending = [(first, second)]
+    seen: set[tuple[int, int]] = set()  # pairs, by ids: parts are shared
+    while pending:
+        a, b = pending.pop()
+        if a is b:
+            continue
+        if isinstance(a, (Hashed, Chain)):
+            if type(a) is not type(b) or a._hash != b._hash:  # type: ignore[attr-defined]
                 return False
-            a, b = a.below, b.below
-        return True
+            if (id(a), id(b)) not in seen:
+                seen.add((id(a), id(b)))
+                pending += zip(a.compared(), b.compared(), strict=True)  # type: ignore[attr-defined]
+        elif isinstance(a, Member) and isinstance(b, Member):
+            if a.family is not b.family:
+                return False
+            pending.append((a.value, b.value))
+        elif isinstance(a, tuple) and isinstance(b, tuple):
+            if len(a) != len(b):
+                return False
+            pending += [(x, y) for x, y in zip(a, b, strict=True) if x is not y]
+        elif isinstance(a, dict) and isinstance(b, dict):
+            if a.keys() != b.keys():
+                return False
+            pending += [(one, b[name]) for name, one in a.items()]
+        elif isinstance(b, (Hashed, Chain)) or a != b:
+            return False
+    return True
 
 
 class Typing(Chain):
