@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 _MOST_OF_A_KIND = 32  # states that are put off one after another, since others of their kind were followed
 _DECAY = 0.9  # what was chosen at a place counts by so much at the next one
-MOST_WORK, FEW_WORK = 1 << 27, 1 << 24  # units of work of all searches on a canvas: about a second, and a fraction of one
+MOST_WORK, FEW_WORK = 1 << 27, 1 << 26
+"""Units of work of all searches on a canvas: a third of a second; and of the first one, before lattices are asked."""
 _TOKEN_WORK, _WAY_WORK, _LED_WORK = 2, 500, 600
 """Of each token that is classed, each class, and each place that is passed as in a known text, besides what kernels count."""
 _LEFT_WORK = 4  # one part in so many is for what leaves the places on the left as they were
