@@ -6,7 +6,8 @@
   and ``\\w``), and with the leniency of Annex B.1.2 where it is harmless: ``\\-``, ``\\_``, a lone ``{``, ``}`` or ``]`` stand
   for themselves. Escapes of unknown *letters* (``\\Z``, ``\\a``) are errors, as with ``u``: their authors mean something else.
 - ``rust``: the ``regex`` crate (Unicode classes, nested classes, inline flags).
-- ``python``: ``re`` for ``str``, but ``$`` means the very end of the text (not also before a last newline).
+- ``python``: ``re`` for ``str``, but ``$`` means the very end of the text (not also before a last newline),
+  and ``\\B`` matches the empty text, as from Python 3.14 on.
 
 Greedy and lazy quantifiers match the same language and are read alike. The parser keeps its own stack: nothing here recurses.
 Time is linear in the length of the pattern.
