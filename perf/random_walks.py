@@ -6,7 +6,8 @@ A walk draws an allowed token at a time, half of the time from short ones, so th
 takes the end token where it is allowed and else prefers what closes (quotes, braces, brackets). A walk that has not ended after
 ``--longest`` tokens is cut, and closed by its matcher's shortest completion. Counted: walks that ended, walks that were closed,
 texts of both that are not JSON, repeat a declared property or fail validation (format checker on), dead ends (masks with no
-token before the end), and walks for which no ending was found. Exit status 1 if there is any of the last three kinds.
+token before the end), walks for which no ending was found, and texts that are not judged since Python's ``re`` cannot read a
+pattern (``\\p{L}``). Exit status 1 if there are texts with faults, dead ends or walks without an ending.
 """
 
 from __future__ import annotations
@@ -38,9 +39,12 @@ QUOTES = re.compile(rb'(?<!\\)(?:\\\\)*"')
 
 def exact_number(text: str) -> Any:
     """A JSON number with a fraction or an exponent: an int where it is integral, as the specification counts it."""
-    from decimal import Decimal
+    from decimal import Decimal, InvalidOperation
 
-    value = Decimal(text)
+    try:
+        value = Decimal(text)
+    except InvalidOperation:  # an exponent of twenty digits
+        return float(text)
     exponent = value.as_tuple().exponent
     if isinstance(exponent, int) and abs(exponent) < 5000 and value == value.to_integral_value():
         return int(value)
@@ -86,8 +90,8 @@ def with_ecma_dots(schema: Any) -> Any:
     return out
 
 
-def fault(schema: Any, text: bytes) -> str:
-    """Why ``text`` is not a valid instance; empty if it is."""
+def fault(schema: Any, text: bytes) -> str | None:
+    """Why ``text`` is not a valid instance; empty if it is; None where Python's ``re`` cannot read a pattern of the schema."""
     import jsonschema
 
     declared = declared_names(schema)
@@ -104,7 +108,10 @@ def fault(schema: Any, text: bytes) -> str:
         return f"not JSON: {error}"
     cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     validator = cls(with_ecma_dots(schema), format_checker=cls.FORMAT_CHECKER)
-    worst = jsonschema.exceptions.best_match(validator.iter_errors(value))
+    try:
+        worst = jsonschema.exceptions.best_match(validator.iter_errors(value))
+    except re.error:
+        return None
     return "" if worst is None else f"{worst.message[:200]} - at {worst.json_path}"
 
 
@@ -221,6 +228,7 @@ def main() -> int:
             if outcome == "closed":
                 closed[case["id"]].append(text[-300:].decode("utf-8", "backslashreplace"))
             why = outcome if outcome == "dead end" else fault(case["schema"], text) if outcome in ("ended", "closed") else ""
+            counts["not judged"] += why is None
             if why and outcome != "dead end":
                 counts["invalid"] += 1
             if why:
