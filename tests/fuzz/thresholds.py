@@ -70,7 +70,7 @@ FRONT = [
     *_of(_SCHEMA + "unevaluated", LIMIT, MOST_BRANCHES=(0, 1, 2)),
     *_of(_SCHEMA + "sharing", SPEED, _FIRST_ATTEMPT=(1, 10**9), _WORK_PER_BYTE=0),
     *_of(_SCHEMA + "multiples", LIMIT, MAX_CLASSES=(2, 10), _MAX_RESIDUES=(1, 20), _MOST_LISTED=(0, 3), _MOST_WANTED=(0, 10)),
-    *_of(_SCHEMA + "multiples", LIMIT, _MOST_SEARCHED=(0, 100), _STATES=(1, 30), _MAX_STATES=(1, 60)),
+    *_of(_SCHEMA + "multiples", LIMIT, _MOST_SEARCHED=(0, 100), _MAX_STATES=(1, 60)),
     *_of(_SCHEMA + "values", SPEED, _FEW=(0, 1, 100)),
     *_of(_SCHEMA + "names", LIMIT, MOST_PATTERNS=(0, 1, 2), _MOST_COMPARED=(0, 1, 2)),
     *_of(_SCHEMA + "source", SPEED, _MOST_WRITTEN=(0, 5), _MOST_ON_A_LEVEL=(0, 2), _MOST_LEVELS=(0, 2)),
