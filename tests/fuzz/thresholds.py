@@ -79,7 +79,6 @@ FRONT = [
     *_of(_SCHEMA + "any_order", SPEED, FEWEST=(0, 1, 2, 3), _PER_GROUP=(0, 1, 2), _MOST_KEPT=(0, 10), _EXACT=(0, 1, 2)),
     *_of(_SCHEMA + "arrays", LIMIT, _MOST_WANTED=(0, 1, 2), _MOST_COUNTED=(0, 1), _MOST_STATES=(1, 5)),
     *_of(_SCHEMA + "signs", LIMIT, _MOST_LISTED=(0, 1, 3)),
-    *_of(_SCHEMA + "scalars", LIMIT, MOST_DISTINCT=(0, 1, 3, 10)),
     *_of(_SCHEMA + "barren", SPEED, _MOST_LEFT=(0, 0.5, 1)),
     *_of(_SCHEMA + "shapes", LIMIT, _MAX_ALTERNATIVES=(3, 20, 100)),
     *_of(_SCHEMA + "compile", SPEED, _SHARED_AT_ONCE=(0, 10**9), _MOST_AT_FIRST=(0, 10**9)),
