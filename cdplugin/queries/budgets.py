@@ -307,10 +307,23 @@ class Budgets:
     def _profile_for(self, cursor: int, budget: int, text: list[int]) -> Profile:
         """:meth:`profile`, with endings in fewer tokens where they matter for a budget."""
         profile = self.profile(cursor, text)
-        if self._improve(cursor, profile, budget - 1):
+        if self._improve(cursor, profile, budget - 1) or self._ends_sooner(cursor, profile, budget):
             self._drop(cursor)
             profile = self.profile(cursor, text)
         return profile
+
+    def _ends_sooner(self, cursor: int, profile: Profile, budget: int) -> bool:
+        """Where no token fits a budget: whether the completion has a shorter ending than what was noted here, which may
+        have come from a cursor that is alike.
+        """
+        if profile.costs and profile.costs[0] < budget:
+            return False
+        with suppress(EngineError, LimitExceeded), self.arena.one_budget(GRANT):
+            path, tokens = self._ending(cursor)
+            if len(tokens) < self._left.get(cursor, FAR):
+                self._note(path, tokens)
+                return True
+        return False
 
     def _keep(self, cursor: int, profile: Profile) -> None:
         if self._profile_bytes > _MOST_PROFILE_BYTES:

@@ -380,7 +380,11 @@ def _compare_place(grammar: cd.Grammar, place: Place, front: bool) -> None:
         raise DifferenceError(f"explained: {told[0]!r} became {told[1]!r} after {place.tokens}")
 
 
-@pytest.mark.parametrize("seed", seeds(20))
+FOUND = [282675]  # a completion of 9 tokens, for which a budget of 10 was not enough
+"""Seeds that found something with the numbers that are listed now."""
+
+
+@pytest.mark.parametrize("seed", [*seeds(20), *FOUND])
 def test_other_numbers_give_the_same_answers(seed: int) -> None:
     compare(seed)
 
