@@ -318,21 +318,20 @@ def _count_values(ir: GrammarIR, rules: RuleSet, arena: Arena, plain_ids: dict[S
     """Find how many values each lexeme that keeps its text has. Raises :class:`UnsupportedError` if they are too few."""
     used = rules.lexeme_number if plain_ids else {}
     most: dict[int, int] = {}
-    readers = [(ir.tracked[symbol], expression) for symbol, expression in plain_ids.items() if symbol in used]
-    distinct = dict.fromkeys(expression for _, expression in readers if expression != expressions.EMPTY)
+    tracked = [(ir.tracked[symbol], expression) for symbol, expression in plain_ids.items() if symbol in used]
+    readers = [(reader, id(reader.group or reader), expression) for reader, expression in tracked]
+    distinct = dict.fromkeys(expression for _, expression in tracked if expression != expressions.EMPTY)
     most_states = states_for_each(len(distinct))
     counts = {expression: count_words(arena, expression, most_states) for expression in distinct} | {expressions.EMPTY: 0}
-    for reader, expression in readers:
-        group = id(reader.group or reader)
+    for _, group, expression in readers:
         most[group] = max(most.get(group, 0), counts[expression])
-    for reader, expression in readers:
-        group = id(reader.group or reader)
+    for reader, group, expression in readers:
         if most[group] < reader.needs:
             counts[expression] = max(counts[expression], count_along_path(arena, expression))
             most[group] = max(most[group], counts[expression])
-    for reader, expression in readers:
+    for reader, group, expression in readers:
         reader.enough = enough_values(counts[expression], arena.vocab.max_token_bytes)
-        if most[id(reader.group or reader)] < reader.needs:
+        if most[group] < reader.needs:
             raise UnsupportedError(
                 f"keyword {reader.keyword!r} is not supported where so few values may be left",
                 location=reader.location,

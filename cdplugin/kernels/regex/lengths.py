@@ -158,14 +158,11 @@ def _measure(h, start, body, most_nodes):
     head = header(h)
     base = head[layout.STACK_TOP]
     status = _collect(h, start, body, most_nodes)
-    words = i64(h, layout.STACK)
-    for i in range(base, head[layout.STACK_TOP]):
-        clear_flags(h, words[i], MEASURED)
     if status == 0:
         status = _measure_nodes(h, base, head[layout.STACK_TOP] - base, body)
     elif status == _TOO_LARGE:  # so are the graphs of most of these, and to find that out for each would take long
         for i in range(base, head[layout.STACK_TOP]):
-            if memo_put(h, layout.M_CHARS, words[i], body, np.int64(_TOO_LARGE)) < 0:
+            if memo_put(h, layout.M_CHARS, i64(h, layout.STACK)[i], body, np.int64(_TOO_LARGE)) < 0:
                 return np.int64(statuses.GROW)
     head[layout.STACK_TOP] = base
     return status if status < 0 else memo_get(h, layout.M_CHARS, start, body)
@@ -173,10 +170,19 @@ def _measure(h, start, body, most_nodes):
 
 @kernel
 def _collect(h, start, body, most_nodes):
-    """Push the nodes of the graph of ``start``, breadth first; 0, ``_TOO_LARGE``, or a status.
+    """Push the nodes of the graph of ``start``, breadth first; 0, ``_TOO_LARGE``, or a status."""
+    head = header(h)
+    base = head[layout.STACK_TOP]
+    status = _push_nodes(h, start, body, most_nodes)
+    words = i64(h, layout.STACK)
+    for i in range(base, head[layout.STACK_TOP]):
+        clear_flags(h, words[i], MEASURED)
+    return status
 
-    They are left marked (``MEASURED``), which the caller undoes. The stack is queue and list of nodes in one.
-    """
+
+@kernel
+def _push_nodes(h, start, body, most_nodes):
+    """:func:`_collect`, which leaves them marked (``MEASURED``). The stack is queue and list of nodes in one."""
     head = header(h)
     at = head[layout.STACK_TOP]
     if push(h, start) < 0:
@@ -258,6 +264,15 @@ def _push_new_pair(h, base, left, word):
 
 
 @kernel
+def _count_edges(h, nodes, count, body):
+    """How many edges leave the nodes ``STACK[nodes:nodes + count]``."""
+    n_edges = np.int64(0)
+    for i in range(count):
+        n_edges += length_of(h, _next(h, i64(h, layout.STACK)[nodes + i], body))
+    return n_edges
+
+
+@kernel
 def _measure_nodes(h, nodes, count, body):
     """Memoise the numbers of the nodes ``STACK[nodes:nodes + count]``, which lead to each other only; 0 or a status.
 
@@ -268,9 +283,7 @@ def _measure_nodes(h, nodes, count, body):
     """
     head = header(h)
     words = i64(h, layout.STACK)
-    n_edges = np.int64(0)
-    for i in range(count):
-        n_edges += length_of(h, _next(h, words[nodes + i], body))
+    n_edges = _count_edges(h, nodes, count, body)
     # behind the nodes: their numbers by id; characters to an end; looseness; where the predecessors begin; these; a queue;
     # how many nodes with an end each leads to
     by_id = nodes + count
@@ -380,9 +393,6 @@ def _cycle_of(h, start, body, may_measure):
     head = header(h)
     base = head[layout.STACK_TOP]
     status = _collect(h, start, body, FEW_NODES)
-    words = i64(h, layout.STACK)
-    for i in range(base, head[layout.STACK_TOP]):
-        clear_flags(h, words[i], MEASURED)
     if status == 0:
         status = _measure_cycles(h, base, head[layout.STACK_TOP] - base, body)
     elif status == _TOO_LARGE:
@@ -399,9 +409,7 @@ def _measure_cycles(h, nodes, count, body):
     if it is shorter. Work: nodes * edges at most, a quarter of a unit each.
     """
     words = i64(h, layout.STACK)
-    n_edges = np.int64(0)
-    for i in range(count):
-        n_edges += length_of(h, _next(h, words[nodes + i], body))
+    n_edges = _count_edges(h, nodes, count, body)
     # behind the nodes: their numbers by id, later their order; their cycles; where their edges begin; these, as numbers of
     # nodes; a queue, later the characters to an end; the search that has met a node
     order = nodes + count
