@@ -47,7 +47,7 @@ FEATURES = r"""
 %declare \[suffix= \[lazy\] \[max_tokens= \[capture\] capture=" <\|call\|> %json %lark @value substring_words
 substring_chars substring_chunks set_bit incr\( %if separated\{ ignore_once \[α-ω\] TagDispatch syntax="auto" triggered_tags
 "structures" "grammar" cd\.Tools\( on_broken cd\.After\( then="repeat" then="free" max_chars cd\.Template\( \.choice\(
-%indent %word \[glued\] cd\.Regex\( cd\.Choice\( cd\.JsonObject\( cd\.grammars
+%indent %word \[glued\] cd\.Regex\( cd\.Choice\( cd\.JsonObject\(
 """
 
 

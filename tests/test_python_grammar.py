@@ -483,7 +483,7 @@ def mutated(text: str, rng: random.Random) -> str:
 
 @pytest.mark.parametrize("count", [1500, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_mutants(count: int) -> None:
-    """What CPython refuses is refused; what it takes is taken, but for what docs/grammars.md says is left out."""
+    """What CPython refuses is refused; what it takes is taken, but for what docs/languages.md says is left out."""
     if sys.version_info >= (3, 12):
         pytest.skip("from CPython 3.12 on, ast.parse takes f-strings that 3.11, and so the grammar, refuses")
     texts = legal_programs()

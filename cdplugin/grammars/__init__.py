@@ -1,6 +1,6 @@
 """Grammars that ship: ``cd.grammars.CPP`` and others, each in a file of Lark's notation beside this one.
 
-docs/grammars.md has a table of what each covers and how that was checked.
+docs/languages.md says what each covers and how that was checked.
 """
 
 from __future__ import annotations
