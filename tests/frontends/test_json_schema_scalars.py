@@ -324,6 +324,9 @@ CASES: list[tuple[Any, list[Any], list[Any]]] = [
     ({"enum": ["a@b.de", "b", 1], "format": "email"}, ["a@b.de", 1], ["b"]),
     ({"type": "string", "contentEncoding": "base64", "minLength": 1}, ["aGk=", "aGVs"], ["", "aGk", "%%%%"]),
     ({"type": "string", "not": {"format": "date"}}, ["x", "2023-02-29"], ["2024-02-29"]),
+    ({"type": "string", "not": {"format": "uri-template"}}, ["{a", "a}", "{{a}}"], ["{a}", "x", "/{+a,b}/c", ""]),
+    ({"type": "string", "not": {"format": "regex"}}, ["*a", "+", "?"], ["a*", "", "[a]", "^"]),
+    ({"type": "string", "not": {"format": "idn-hostname"}}, ["a b", "\t"], ["stra\u00dfe.de", "a.b"]),
     ({"oneOf": [{"format": "uri"}, {"format": "hostname"}], "type": "string"}, ["http://a/", "a.b"], ["a b", "/x"]),
 ]
 
@@ -371,3 +374,11 @@ def test_official_formats(draft: str, right: int) -> None:
         assert all(test["valid"] for test, yes in accepted if yes), group["description"]
         found += all(yes == test["valid"] for test, yes in accepted)
     assert found == right
+
+
+def test_what_has_a_format_is_never_taken_for_a_text_without_it() -> None:
+    for _, group in suite_groups("draft2020-12/optional/format/"):
+        matcher = grammar({"anyOf": [{"const": None}, {"not": {"format": group["schema"]["format"]}}]})
+        texts = [test["data"] for test in group["tests"] if test["valid"] and isinstance(test["data"], str)]
+        wrong = [text for text in texts if matcher.accepts(dumps(text))]
+        assert not wrong, group["description"]

@@ -198,10 +198,7 @@ def _scalars() -> Iterator[Keyword]:
         "format",
         "reader.Reader._read_string",
         (*_STRINGS, "formats.format_expr"),
-        refusals=(
-            Refusal("uri-template, regex and idn-hostname below `not`, `oneOf` or `if`", {"not": {"format": "regex"}}),
-            Refusal("an unknown format with unknown_formats='error'"),
-        ),
+        refusals=(Refusal("an unknown format with unknown_formats='error'"),),
         note="an annotation with formats='annotation', and where no draft defines the format",
     )
     yield Keyword(

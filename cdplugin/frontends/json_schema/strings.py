@@ -67,6 +67,9 @@ _WIDER = {
     "uuid": "^.{8}-.{4}-.{4}-.{4}-",
     "json-pointer": r"^(?:\/|$)",
     "relative-json-pointer": r"^(?:[0-9]|[^\x00-\x7f])",
+    "idn-hostname": r"^[^\x00- ]*$",
+    "uri-template": r"^[^{}]*(?:\{[^{}]*\}[^{}]*)*$",  # each brace has its other one, and none is inside others
+    "regex": r"^(?![*+?])",  # there is something to repeat
 }
 """Patterns that find a match in every text that has the format (and in some that has not)."""
 
