@@ -139,6 +139,44 @@ def test_a_reference_may_lead_into_an_annotation(keyword: str) -> None:
         assert Naive(ir).accepts(dumps(1)) and not Naive(ir).accepts(dumps("a"))
 
 
+def test_branches_that_do_not_say_that_they_are_objects() -> None:
+    """FHIR's resources: each is valid for what is no object, so that nothing else is valid under one of them alone."""
+    names = [f"kind {n}" for n in range(100)]
+    part = {f"p{n}": {"$ref": "#/$defs/part"} for n in range(20)}
+    kinds = {name: {"properties": {"kind": {"const": name}, **part}, "required": ["kind"]} for name in names}
+    schema = {"oneOf": [{"$ref": f"#/$defs/{name}"} for name in names], "$defs": {**kinds, "part": {"properties": part}}}
+    matcher = grammar(schema)
+    assert matcher.accepts(b'{"kind": "kind 7", "p1": {"p2": 1}}') and matcher.accepts(b'{"kind": "kind 99"}')
+    for other in (b"{}", b"1", b'"kind 7"', b"[]", b"null", b'{"kind": "kind"}'):
+        assert not matcher.accepts(other)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_branches_that_leave_types_free(seed: int) -> None:
+    rng = random.Random(seed)
+    says = [{"minLength": 2}, {"maximum": 3}, {"minItems": 1}, {"maxItems": 1}, {"enum": [1, "ab", []]}, {"not": {"const": 1}}]
+    said_of_all = [{}, {"type": "object"}, {"type": ["object", "string", "number"]}, {"not": {"type": "string"}}]
+    values = [None, True, 0, 1, 7, 2.5, "", "ab", [], [1], [1, 2], {}, {"k": 0}, {"k": 1}, {"k": 2}, {"k": "0"}, {"x": 1}]
+    for _ in range(cases(60, 15, 20)):
+        branches = []
+        for k in range(rng.randrange(2, 5)):
+            branch = {"properties": {"k": {"const": k}}, "required": ["k"]} if rng.random() < 0.8 else {}
+            for more in rng.sample(says, rng.choice((0, 0, 1, 2))):
+                branch |= more
+            if rng.random() < 0.3:
+                branch["type"] = rng.sample(["object", "string", "integer", "array", "null"], 2)
+            branches.append(branch)
+        schema = {"oneOf": branches, **rng.choice(said_of_all)}
+        for judged in (schema, {"not": schema}):
+            validator = jsonschema.Draft202012Validator(judged)
+            try:
+                matcher = grammar(judged)
+            except GrammarError:  # unsatisfiable
+                matcher = None
+            for value in values:
+                assert (matcher is not None and matcher.accepts(dumps(value))) == validator.is_valid(value), (judged, value)
+
+
 def test_branches_that_repeat_each_other() -> None:
     """A ``oneOf`` whose branches are told apart by a tag that may be absent: compiled only if equal parts are seen as equal."""
     common = {f"p{i}": {"type": "object", "properties": {"x": {"type": "string"}, "y": {"maxItems": i}}} for i in range(9)}

@@ -5,7 +5,9 @@ A "no" means only that it is not plain. The work is counted, and the search over
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterable
+from functools import reduce
 from typing import Any
 
 from cdplugin.frontends.json_schema.dialect import ALL_TYPES, ARRAY_BIT, NUMBER_BITS, OBJECT_BIT, STRING_BIT
@@ -64,6 +66,19 @@ class Apart:
             return False  # `required` says nothing about what is no object
         names = [name for name in facts[0].conjunction.required if all(name in f.conjunction.required for f in facts)]
         return any(_all_differ([shortest_values(self._basics_of(f.children(name))) for f in facts]) for name in names)
+
+    def free_in_two(self, schemas: Iterable[Subschema]) -> int:
+        """Bits of the types of which any value is plainly valid under two of ``schemas`` at least."""
+        once = twice = 0
+        for sub in schemas:
+            free = self._facts_of(sub).free
+            twice |= once & free
+            once |= free
+        return twice
+
+    def allowed(self, sub: Subschema) -> int:
+        """Bits of the types that ``sub`` may allow."""
+        return self._facts_of(sub).types
 
     def _basics_of(self, children: list[Subschema]) -> list[Subschema]:
         return [basic for child in children for basic in self._facts_of(child).basics]
@@ -140,9 +155,12 @@ class Apart:
 
 
 class _Facts:
-    """What a schema says for certain: itself and what it includes through ``allOf`` and ``$ref``."""
+    """What a schema says for certain: itself and what it includes through ``allOf`` and ``$ref``.
 
-    __slots__ = ("_conjunction", "basics", "choices", "denied", "members", "types", "values")
+    ``free``: the bits of the types of which it allows any value.
+    """
+
+    __slots__ = ("_conjunction", "basics", "choices", "denied", "free", "members", "types", "values")
 
     def __init__(self, sub: Subschema) -> None:
         self.types = ALL_TYPES
@@ -167,6 +185,9 @@ class _Facts:
             if part.constrains_itself():
                 self.basics.append(part)
         self.members = members
+        self.free = 0 if self.choices or any(part.logic for part in members) else self.types
+        for part in self.basics:
+            self.free &= ~_limited(part)
         self.values = shortest_values(self.basics)
         self._conjunction: Conjunction | None = None
 
@@ -185,6 +206,22 @@ class _Facts:
         """The schemas for item ``i``."""
         found = [s.array.item(i) for s in self.basics if s.array is not None]
         return [child for child in found if child is not None]
+
+
+def _limited(sub: Subschema) -> int:
+    """Bits of the types that ``sub`` may refuse some values of, by more than ``type``."""
+    if sub.values is not None or sub.excluded:
+        return ALL_TYPES
+    bits = reduce(operator.or_, (refused.types for refused in sub.refused), 0)
+    if sub.low or sub.high or sub.multiples or sub.no_multiples:
+        bits |= NUMBER_BITS
+    if sub.text or sub.formats or sub.unlike:
+        bits |= STRING_BIT
+    if sub.object is not None or sub.unevaluated[0] is not None:
+        bits |= OBJECT_BIT
+    if sub.array is not None or sub.unevaluated[1] is not None:
+        bits |= ARRAY_BIT
+    return bits
 
 
 def _all_differ(lists: list[list[Any] | None]) -> bool:

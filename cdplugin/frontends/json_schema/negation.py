@@ -6,7 +6,8 @@ ends as it does for schemas: a complement is one object per schema, and is only 
 exact complement becomes an atom that refuses the keyword by name, which happens only if an instance could get there.
 
 ``oneOf`` is ``anyOf`` of "this branch and none of the others"; the others that provably share no instance with the branch are
-left out, which in most schemas are all of them.
+left out, which in most schemas are all of them. Types of which two branches allow any value are no matter: no value of theirs
+is valid. So branches that say nothing but of objects, and not that they are (FHIR's resources), are told apart as objects.
 """
 
 from __future__ import annotations
@@ -169,8 +170,12 @@ class Logician:
             condition, then, otherwise = members
             no = self.complement
             return self._either((condition, no(then)), (no(condition), no(otherwise)))
-        pairs = [(a, b) for a, b in combinations(members, 2) if not self.disjoint(a, b)]
-        return self._either(tuple(map(self.complement, members)), *pairs)
+        twice = self._apart.free_in_two(members)
+        within = self._but_for(members[0], twice)
+        pairs = [(a, b) for a, b in combinations(members, 2) if not self._are_apart(a, b, within)]
+        return self._either(
+            tuple(map(self.complement, members)), *pairs, *([(self._atom(members[0], twice),)] if twice else ())
+        )
 
     def _none_of(self, sub: Subschema, values: Iterable[Any]) -> Subschema:
         atom = self._atom(sub, ALL_TYPES)
@@ -314,6 +319,19 @@ class Logician:
 
     def _exactly_one(self, branches: tuple[Subschema, ...], owner: Subschema) -> list[Subschema]:
         within = self._within(owner)
+        twice = self._apart.free_in_two(branches) & self._apart.allowed(within)
+        if not twice:
+            return self._exactly_one_where(within, branches)
+        rest = self._but_for(owner, twice)
+        return list(
+            self._either(*((rest, joint) for joint in self._exactly_one_where(self.conjunction(within, rest), branches)))
+        )
+
+    def _but_for(self, sub: Subschema, types: int) -> Subschema:
+        """What allows all but some types."""
+        return self._atom(sub, ALL_TYPES & ~types) if types else self._anything
+
+    def _exactly_one_where(self, within: Subschema, branches: tuple[Subschema, ...]) -> list[Subschema]:
         apart = self._apart.by_listed_values([self.conjunction(within, branch) for branch in branches])
         if apart:
             return [branch for branch in branches if branch.types]
