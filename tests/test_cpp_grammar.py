@@ -104,6 +104,8 @@ UNKNOWN = re.compile(
     rf"|(?:^|[^\w\s<,]|<<|{_WORDS})\s*typename\b"  # f(typename T::type())
     r"|\b(?:unsigned|signed|long)[\s;]*[({]"  # if (unsigned(x) < 10)
     r"|\bexplicit\b[\s\S]*->"  # explicit A(int) -> A<int>;
+    r"|(?:^|[;{}>])[\s;]*\w+[\s;]*\([^{}]*\)[\s;]*->[\s;]*\w+[\s;]*<"  # A(int x) -> A<int>;
+    r"|\benum[\s;]*:"  # enum : int { X };
     r"|\bdecltype\b[\s\S]*?\)[\s;]*[({]"  # decltype(x){}
     r"|\boperator[\s;]*\S{1,6}[\s;]*\)?[\s;]*<"  # A::operator()<int>()
     r"|\bnew\b[\w\s:;]*\[[\s;]*\]"  # new int[]{1}
@@ -237,6 +239,16 @@ def test_humaneval() -> None:
         "/* open",
         "using namespace std",
         "template <typename T",
+        "int\\\nx;",
+        "x = a +\\\n+ b;",
+        "void f() { x = 'a'b; }",
+        "void f() { y++->; }",
+        "void f() { ::x = ; }",
+        "void f() { f(new); }",
+        "enum class { };",
+        "#include\n",
+        "#if F(\n#endif",
+        "// \\ \nint x;",
     ],
 )
 def test_refuses(text: str) -> None:
@@ -325,6 +337,11 @@ def test_refuses(text: str) -> None:
         "int i __attribute__((unused)) = 1, j [[maybe_unused]]; bool __attribute__((unused)) k; co_yield {1, 2};",
         'SECTION("a") { x; } BOOST_FOREACH(const A& a, v) f(a); foreach(int x, v) { } THEN("b") { }',
         "decltype(auto) x = f(1); decltype(v)::value_type y; using A = int[2][3]; auto f = reinterpret_cast<void (*)()>(g);",
+        "while ((c = f(), c != 1)) x = (a = 1, b += 2); cout << (a = 2) << (b, c = 3); ((a = 1), b) ? c : d;",
+        "auto x = 'a'_b; y = 'a'_b.f() + u8'c'_d; s = \"a\"\n\"b\";",
+        "p++->x = 1; q = a[i]->next++->f()->y++; it++.x;",
+        "::x = 1; ::x += ::y = 2; return ::f(x) ? 1 : 2; while (A a = ::f()) ::operator delete[](p, 2); static_assert(::A::v);",
+        "v << new A(1) << new B; p = new const char*[n]; (void)new (q) A(1);",
     ],
 )
 def test_statements(statement: str) -> None:
@@ -397,6 +414,12 @@ def test_statements(statement: str) -> None:
         "void __attribute__((noinline)) g() { } static int y __attribute__((unused)) = 1; __attribute__((x)) int h();",
         "explicit A(int) -> A<int>; template <class T> explicit A(T*) -> A<T>; struct T { auto operator co_await() const; };",
         "template <class... A> auto f(A... a) { return (a + ... + 0) + (1 * ... * a) + (a && ... && true); }",
+        "// a \\\\ b \\ c \\\nthis is a comment\nint x; // d \\\\\\\r\nand so is this\nint y;",
+        "int x = \\\n 1; \\\r\n int \\\n\\\ny = a + \\\n b; struct A \\\n{ };",
+        "#include FILE\n#include  FILE // a\n#define F(x)x\n#define G(x)\\\n x\n#define H()\n",
+        "#if V >= W(6, 0, 0) && !defined(A) || X(b)\n#elif !Y( 1 )\n#endif",
+        "using namespace ::std; enum A::B f(enum C::D x) { } enum A::B : int { X }; enum : int { Y };",
+        'void f(const char a[] = "b", int x[2] = y); struct A : ::B { }; struct C : ::D::E<int>, public ::F { };',
     ],
 )
 def test_declarations(text: str) -> None:
