@@ -296,6 +296,40 @@ def test_a_longer_text_in_fewer_tokens() -> None:
     assert fitting(inside, 2) == set()
 
 
+@pytest.mark.parametrize("token", [None, ord("a"), ord("b")])
+def test_an_ending_that_was_enough_outlives_its_arena(token: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The arena is replaced before a mask, or before a token, and in the next one only longer endings are found."""
+    grammar = cd.Compiler(vocabulary([])).compile(cd.Regex("a{0,3}(b{5}|b{9})"))
+    matcher = grammar.matcher()
+    assert fitting(matcher, 7) == {ord("a"), ord("b")}
+    before = grammar._arena
+    before.over_budget = True
+
+    def longest(self: budgets.Budgets, cursor: int) -> tuple[list[int], list[int]]:
+        return next((path, [*b"b"] * n) for n in range(9, -1, -1) if (path := self._path(cursor, [*b"b"] * n)) is not None)
+
+    monkeypatch.setattr(budgets.Budgets, "_ending", longest)
+    assert token is None or matcher.accept_token(token)
+    while not matcher.is_terminated():  # no letter but the one that is given is one too many
+        allowed = fitting(matcher, 7 - len(matcher.tokens))
+        assert allowed <= {ord("b"), *matcher.stop_token_ids}
+        assert matcher.accept_token(allowed.pop())
+    assert grammar._arena is not before
+
+
+def test_an_ending_that_was_enough_outlives_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where more cursors have endings than are kept."""
+    monkeypatch.setattr(budgets, "_MOST_CURSORS", 0)
+    grammar = cd.Compiler(vocabulary([])).compile(cd.Regex("a{0,9}(b|cccc)"))
+    matcher = grammar.matcher()
+    assert matcher.accept_token(ord("a"))
+    assert fitting(matcher, 3) == {ord("a"), ord("b")}
+    monkeypatch.setattr(budgets.Budgets, "_ending", lambda *_: pytest.fail("an ending was known"))
+    known = grammar._endings_in(grammar._arena).budgets(matcher._stops)
+    known._drop(matcher._cursors[-1])
+    assert fitting(matcher, 3) == {ord("a"), ord("b")}
+
+
 # --- far away ---------------------------------------------------------------------------------------------------------------
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from cdplugin.bitmask import integer
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.blocks import address_of
 from cdplugin.queries.budgets import Budgets
 from cdplugin.queries.completion import Endings
+from cdplugin.queries.found_endings import FoundEndings
 from cdplugin.queries.words import narrowing
 from cdplugin.vocab.vocabulary import Vocabulary
 
@@ -34,6 +37,18 @@ class StopTokens:
         return narrowing(self._vocab, self.members)
 
 
+def stop_tokens(vocab: Vocabulary, given: Sequence[int] | None) -> StopTokens:
+    """The tokens that are given, by default the vocabulary's end tokens. Raises ``TypeError`` or ``ValueError``."""
+    given = vocab.eos_token_ids if given is None else given
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise TypeError(f"stop_token_ids: expected a sequence of integers, found {type(given).__name__}")
+    ids = tuple(dict.fromkeys(integer("stop token id", token) for token in given))
+    for token in ids:
+        if not 0 <= token < vocab.size:
+            raise ValueError(f"stop token id: expected 0 to {vocab.size - 1}, found {token}")
+    return StopTokens(vocab, ids)
+
+
 class KnownEndings:
     """What is known of endings in one arena, whose lock the caller holds. Stop tokens that take bytes away have endings of
     their own.
@@ -42,6 +57,10 @@ class KnownEndings:
     def __init__(self, arena: Arena) -> None:
         self.arena = arena
         self._budgets: dict[tuple[int, ...], Budgets] = {}
+
+    def found(self) -> list[FoundEndings]:
+        """Endings in tokens that were found, for each set of stop tokens."""
+        return [budgets.found for budgets in self._budgets.values()]
 
     @functools.cached_property
     def shared(self) -> Endings:

@@ -7,6 +7,7 @@ copies a list of integers, and nothing else is copied.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import weakref
@@ -21,9 +22,10 @@ from cdplugin.errors import BudgetError, EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import OP_ACCEPT, OP_FILL, TERMINATED
 from cdplugin.kernels.store import layout
-from cdplugin.matcher.endings import KnownEndings, StopTokens
+from cdplugin.matcher.endings import KnownEndings, StopTokens, stop_tokens
 from cdplugin.memory import Account
 from cdplugin.queries import budgets, captures, completion, explain, forced, trace
+from cdplugin.queries.found_endings import FoundEndings
 from cdplugin.queries.partial_json import PartialJson
 from cdplugin.queries.successors import after_stop
 from cdplugin.vocab.vocabulary import Vocabulary
@@ -50,6 +52,7 @@ class Grammar:
         self._arena = arena
         tables.install(arena)
         self._endings: KnownEndings | None = None
+        self._found: list[FoundEndings] = []  # in the arena before this one
         self.visit: Any = None  # what cdplugin.ahead has met
         self.account = Account()
         self.account.note("rules", tables.nbytes)
@@ -87,14 +90,7 @@ class Grammar:
         ``stop_token_ids``: the tokens that end the text, allowed exactly when it may end, and never taken as text; default: the
         vocabulary's end tokens. Raises ``ValueError`` for an id outside the vocabulary.
         """
-        given = self.vocab.eos_token_ids if stop_token_ids is None else stop_token_ids
-        if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-            raise TypeError(f"stop_token_ids: expected a sequence of integers, found {type(given).__name__}")
-        ids = tuple(dict.fromkeys(integer("stop token id", token) for token in given))
-        for token in ids:
-            if not 0 <= token < self.vocab.size:
-                raise ValueError(f"stop token id: expected 0 to {self.vocab.size - 1}, found {token}")
-        return Matcher(self, StopTokens(self.vocab, ids))
+        return Matcher(self, stop_tokens(self.vocab, stop_token_ids))
 
     def _current(self) -> Arena:
         """The arena, replaced by a fresh one when its states have outgrown their budget. Called with its lock not held."""
@@ -106,9 +102,11 @@ class Grammar:
                     with fresh.compile_budget():
                         self._tables.evaluate(fresh)
                         self._tables.install(fresh)
-                    arena.account, self._endings = None, None
-                    self.account.note("endings", 0)
-                    self.account.note("budgets", 0)
+                    arena.account, known, self._endings = None, self._endings, None
+                    self._found = known.found() if known else []  # for the matchers that have yet to move on
+                    kept = sum(found.nbytes for found in self._found)
+                    for part, nbytes in (("endings", 0), ("budgets", 0), ("endings before", kept)):
+                        self.account.note(part, nbytes)
                     fresh.account, fresh.is_fresh = self.account, True
                     fresh.note_size()
                     self._arena = fresh
@@ -132,6 +130,7 @@ class Matcher:
         "_cursors",
         "_ending",
         "_enough",
+        "_found_ref",
         "_grammar",
         "_narrowed",
         "_near",
@@ -163,6 +162,7 @@ class Matcher:
         self._enough, self._until = budgets.ALWAYS
         self._seen: budgets.Seen | None = None
         self._narrowed = False
+        self._found_ref: weakref.ref[FoundEndings] | None = None  # what is known of endings where a budget was near last
         self._near = 0  # masks for which it is not asked whether a budget is far away
 
     # --- following tokens ---------------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class Matcher:
         """
         if type(token_id) is not int:
             token_id = integer("token id", token_id)
-        arena = self._present()
+        arena = self._present(token_id)
         if not 0 <= token_id < self._size:
             self._check(token_id)
         with arena.lock:
@@ -341,6 +341,7 @@ class Matcher:
                 return
             self._near = _NEAR_STEPS
         least, is_narrower = known.write_fitting(cursor, budget, self._tokens, row)
+        self._found_ref = weakref.ref(known.found)
         self._narrowed |= is_narrower
         if not was_known:
             known.tell(self._grammar.account)
@@ -528,8 +529,7 @@ class Matcher:
 
     def _here(self) -> tuple[Arena, StaticTables, int]:
         """The grammar's present arena, its tables, and the cursor."""
-        arena, cursor = self._place()
-        return arena, self._grammar._tables, cursor
+        return self._present(), self._grammar._tables, self._cursors[-1]
 
     def _check(self, token_id: int) -> None:
         if not 0 <= token_id < self._size:
@@ -539,22 +539,35 @@ class Matcher:
         """The grammar's present arena, and the cursor in it."""
         return self._present(), self._cursors[-1]
 
-    def _present(self) -> Arena:
-        """The grammar's present arena, in which the last cursor is the place; hold it, since another thread may replace it."""
+    def _present(self, token_id: int = -1) -> Arena:
+        """The grammar's present arena, in which the last cursor is the place, before a token is followed there. Hold it:
+        another thread may replace it.
+        """
         arena = self._grammar._arena
         if arena is not self._arena_ref() or arena.over_budget or len(self._cursors) != len(self._tokens) + 1:
+            promised = self._promised(token_id)
             arena = self._grammar._current()
-            self._replay(arena)
+            self._replay(arena, promised)
         return arena
 
-    def _replay(self, arena: Arena) -> None:
+    def _promised(self, token_id: int) -> list[int] | None:
+        """The tokens of an ending for which a budget was enough; with a token, that behind it, if its arena is still there."""
+        found, arena = None if self._found_ref is None else self._found_ref(), self._arena_ref()
+        if found is None or len(self._cursors) != len(self._tokens) + 1:
+            return None
+        if arena is not None and 0 <= token_id < self._size:
+            with contextlib.suppress(LimitExceeded, EngineError):
+                return found.tokens_behind(token_id, self._step(arena, self._cursors[-1], token_id))
+        return found.tokens_from(self._cursors[-1])
+
+    def _replay(self, arena: Arena, promised: list[int] | None) -> None:
         """Find the cursors from the tokens: the grammar's arena was replaced, or an exception interrupted a change.
 
         The tokens share one budget. If it is crossed, the cursors that were found stay, and the rest is left to the next call.
-        A text that outgrows the arena alone has the room of a step too, so that it is not followed anew at each step.
+        A text that outgrows the arena alone has the room of a step too. ``promised``: an ending that is known behind them.
         """
         if arena is not self._arena_ref():
-            self._arena_ref, self._cursors = weakref.ref(arena), [arena.start]
+            self._arena_ref, self._cursors, self._found_ref = weakref.ref(arena), [arena.start], None
         del self._cursors[len(self._tokens) + 1 :]
         steps = min(1 + len(self._tokens) / _REPLAYED_IN_A_STEP, _REPLAY_STEPS)
         work = int(steps * arena.limits.max_step_work)
@@ -564,6 +577,10 @@ class Matcher:
                 self._cursors.append(self._follow(arena, self._cursors[-1], token))
             if is_alone and arena.over_budget:  # any other arena would be, and each step would find its place anew
                 arena.stretch()
+            if promised is not None:
+                known = self._grammar._endings_in(arena).budgets(self._stops)
+                known.promise(self._cursors[-1], promised)
+                self._found_ref = weakref.ref(known.found)
 
     def _step(self, arena: Arena, cursor: int, token_id: int) -> int:
         """The cursor after a token; 0 if it is not allowed."""

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cdplugin.bits import bit_flags, packed_bits
+from cdplugin.bits import bit_flags
 from cdplugin.engine.arena import Arena
 from cdplugin.errors import EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
@@ -36,7 +36,9 @@ from cdplugin.kernels.regex.measures import FAR
 from cdplugin.kernels.store import layout
 from cdplugin.memory import Account
 from cdplugin.queries import completion
+from cdplugin.queries.found_endings import FoundEndings
 from cdplugin.queries.growth import GRANT, Growth, Seen, Unit, byte_costs, token_costs
+from cdplugin.queries.profiles import Profile
 from cdplugin.queries.separators import separators
 from cdplugin.queries.successors import after_stop, few_successors, leave_out, successors
 
@@ -57,13 +59,10 @@ PLACES_WORK = 5_000_000
 _SOME = 64  # tokens by which it is guessed whether most lead to cursors of their own
 _MOST_WAYS = 200  # endings that are tried before another is searched for
 _ROOM, _LEAST_ROOM = 4, 64  # without a bound: what has to be left, in estimates of what is needed and besides
-_MOST_CURSORS = 200_000  # whose endings are kept
+_MOST_CURSORS = 50_000  # whose endings are kept in a table, besides those in the one before
 _MOST_PROFILE_BYTES, _MOST_AFTER_BYTES = 16 << 20, 4 << 20
 _CURSOR_BYTES = 110  # of one in a table
-_PROFILE_BYTES = 600  # without arrays
 _TOLD_BYTES = 1 << 14
-_SAMPLED = 31  # one of so many tokens is looked at to find a cost that many have
-_NO_TOKENS = np.zeros(0, np.int32)
 
 
 class _Places(NamedTuple):
@@ -80,56 +79,6 @@ class _Places(NamedTuple):
     is_whole: bool
 
 
-class Profile:
-    """The tokens that may come at a place, by how many must come after each at least: ``costs``, ascending.
-
-    ``row``: all of them, as a mask row. Where so many may still come, those of the first costs are the mask. ``classes``:
-    int16, of each token the number of its cost, -1 where the mask does not have it.
-    """
-
-    __slots__ = ("_implied", "_rows", "_tokens", "costs", "row")
-
-    def __init__(self, row: np.ndarray, costs: list[int], classes: np.ndarray) -> None:
-        self.row = row
-        self.costs = costs
-        self._rows: dict[int, tuple[np.ndarray, int]] = {}
-        # the tokens of one cost, which many have, are not listed: they are what is left of the row
-        some = classes[::_SAMPLED]
-        self._implied = int(np.bincount(some[some >= 0], minlength=1).argmax())
-        listed = np.flatnonzero((classes >= 0) & (classes != self._implied)).astype(np.int32) if len(costs) > 1 else _NO_TOKENS
-        theirs = classes[listed]
-        self._tokens = [None if i == self._implied else listed[theirs == i] for i in range(len(costs))]
-
-    @property
-    def nbytes(self) -> int:
-        lists = sum(t.nbytes for t in self._tokens if t is not None)
-        return _PROFILE_BYTES + self.row.nbytes * (1 + len(self._rows)) + lists
-
-    def fitting(self, most: int) -> int:
-        """The address of the mask row of the tokens after which ``most`` are enough; 0 if these are all, or none."""
-        number = bisect_right(self.costs, most)
-        if number == 0 or number == len(self.costs):
-            return 0
-        found = self._rows.get(number)
-        if found is None:
-            row = self._first(number)
-            found = self._rows[number] = (row, row.ctypes.data)
-        return found[1]
-
-    def row_of(self, most: int) -> np.ndarray:
-        """The mask row that :meth:`fitting` speaks of; where there are such tokens."""
-        return self._rows[bisect_right(self.costs, most)][0] if self.fitting(most) else self.row
-
-    def _first(self, number: int) -> np.ndarray:
-        """The tokens of the first costs, as a mask row."""
-        whole = self._implied < number
-        bits = bit_flags(self.row if whole else np.zeros_like(self.row))
-        for tokens in self._tokens[number:] if whole else self._tokens[:number]:
-            if tokens is not None:
-                bits[tokens] = not whole
-        return packed_bits(bits)
-
-
 class Budgets:
     """Endings in tokens for one arena and one set of stop tokens. The caller holds the arena's lock.
 
@@ -143,13 +92,13 @@ class Budgets:
         self._stop_list = stops[1:].tolist()
         self.last = 1 if self._stop_list else 0
         """Tokens that come after an ending: the stop token, if there is any."""
-        self._left: dict[int, int] = {}
-        self._after: dict[int, list[int]] = {}  # distinct cursors after one token
+        self.found = FoundEndings()
+        self._left = self.found.left
+        self._after: dict[int, tuple[list[int], list[int]]] = {}  # distinct cursors after one token, and the first for each
         self._after_bytes = 0
         self._told = 0
         self._most_after: dict[tuple[int, int], int] = {}  # :meth:`_left_after` of a cursor and levels
         self._is_tracked = bool(arena.header[layout.HAS_TRACKED])
-        self._next: dict[int, int] = {}  # the next token of an ending, where lexemes keep their text
         self._ways: dict[tuple[tuple[int, int], ...], list[int]] = {}  # endings there, by cursors without texts
         self._tried: dict[int, int] = {}  # the largest length for which a search was given up
         self._bounds: dict[int, int] = {}  # what is left at least
@@ -171,11 +120,16 @@ class Budgets:
     @property
     def nbytes(self) -> int:
         """Bytes of what is known."""
-        tables = _CURSOR_BYTES * (
-            len(self._left) + len(self._next) + len(self._after) + len(self._tried) + len(self._bounds) + len(self._most_after)
-        )
+        tables = _CURSOR_BYTES * (len(self._after) + len(self._tried) + len(self._bounds) + len(self._most_after))
         own = 0 if self.endings.is_shared else self.endings.nbytes
-        return own + tables + self._after_bytes + self._profile_bytes + sum(growth.nbytes for growth in self._bounds_known)
+        return (
+            own
+            + tables
+            + self.found.nbytes
+            + self._after_bytes
+            + self._profile_bytes
+            + sum(growth.nbytes for growth in self._bounds_known)
+        )
 
     # --- far away -------------------------------------------------------------------------------------------------------------
 
@@ -342,8 +296,8 @@ class Budgets:
         """:meth:`profile`, and whether all endings were looked for."""
         arena = self.arena
         if len(self._left) > _MOST_CURSORS:
-            self._left.clear()
-            self._next.clear()
+            self.found = FoundEndings(self.found)
+            self._left = self.found.left
             self._tried.clear()
         if len(self._bounds) > _MOST_CURSORS:
             self._bounds.clear()
@@ -356,7 +310,7 @@ class Budgets:
             ends = {t: self._cost(self._follow(cursor, t)) for t in self._stop_list if row[t >> 5] >> (t & 31) & 1}
             costs = [self._cost(after) for after in places.after]
             is_whole = bool(arena.header[layout.WORK_LEFT] >= 0)
-        others: np.ndarray = _NO_TOKENS
+        others = np.zeros(0, np.int64)
         least = np.zeros(0, np.int64)
         if not places.is_whole:
             others = np.flatnonzero(bit_flags(row) & (numbers < 0))
@@ -402,8 +356,9 @@ class Budgets:
             if found is not None:
                 return *found, True
         tokens = allowed[:LOOKED_AT]
-        if cursor in self._next:
-            tokens.insert(0, self._next[cursor])
+        known = self.found.next_token(cursor)
+        if known >= 0:
+            tokens.insert(0, known)
         numbers = np.full(32 * len(row), -1, np.int32)
         after: dict[int, int] = {}
         head = self.arena.header
@@ -447,6 +402,8 @@ class Budgets:
 
         Cursors that differ in their texts only mostly end alike: what was found from another one is tried first.
         """
+        if self.promise(cursor, self.found.tokens_from(cursor)):
+            return
         alike = tuple(self.arena.pairs(cursor)) if self._is_tracked else ()
         tokens = self._ways.get(alike)
         path = None if tokens is None else self._path(cursor, tokens)
@@ -485,22 +442,17 @@ class Budgets:
             path.append(cursor)
         return path if self._accepts(cursor) else None
 
-    def _note(self, path: list[int], tokens: Sequence[int] = (), beyond: int = 0) -> None:
-        """Note what is left from each cursor of a path, from whose last one an ending of ``beyond`` tokens is known.
+    def promise(self, cursor: int, tokens: list[int] | None) -> bool:
+        """Note an ending that was promised for a cursor, if there is one and it is legal there; whether it is."""
+        path = None if tokens is None else self._path(cursor, tokens)
+        if path is not None and tokens is not None:
+            self._note(path, tokens)
+        return path is not None
 
-        ``tokens``: those that it takes, where they may matter.
-        """
-        left = self._left
-        for place, cursor in enumerate(path):
-            length = len(path) - 1 - place + beyond
-            known = left.get(cursor)
-            if known is None or length < known:
-                if self._is_tracked and place < len(tokens):
-                    self._next[cursor] = tokens[place]  # first: whoever finds the length relies on it
-                left[cursor] = length
-                if known is not None:  # a profile made before would not let this ending through
-                    for before in path[: place + 1]:
-                        self._drop(before)
+    def _note(self, path: list[int], tokens: Sequence[int], beyond: int = 0) -> None:
+        """Note an ending (:meth:`FoundEndings.note`). Profiles made before would not let shorter ones through."""
+        for cursor in path[: self.found.note(path, tokens, beyond)]:
+            self._drop(cursor)
 
     def _accepts(self, cursor: int) -> bool:
         return bool(self.arena.call(kernels.OP_ACCEPTS, cursor))
@@ -530,22 +482,28 @@ class Budgets:
         self._search_left = SEARCH_WORK
         if length >= 0:
             with suppress(LimitExceeded), self.arena.one_budget(GRANT):
-                for after in self._cursors_after(cursor):
+                for after in self._cursors_after(cursor)[0]:
                     left = self._left.get(after, FAR)
                     if length < left <= length + SEARCH_GAP and length > self._tried.get(after, -1):
                         found = self._search(after, length) or found
         return found
 
-    def _cursors_after(self, cursor: int) -> list[int]:
-        """The distinct cursors after one token that does not end the text."""
+    def _cursors_after(self, cursor: int) -> tuple[list[int], list[int]]:
+        """The distinct cursors after one token that does not end the text, and the first token that leads to each."""
         known = self._after.get(cursor)
         if known is None:
             if self._after_bytes > _MOST_AFTER_BYTES:
                 self._after.clear()
                 self._after_bytes = 0
             places = self._places_after(cursor)
-            known = self._after[cursor] = places.after if places.is_whole else []
-            self._after_bytes += 40 * len(known)
+            known = ([], [])
+            if places.is_whole:
+                tokens = np.flatnonzero(places.numbers >= 0)[::-1]
+                first = np.empty(len(places.after), np.int64)
+                first[places.numbers[tokens]] = tokens
+                known = places.after, first.tolist()
+            self._after[cursor] = known
+            self._after_bytes += 80 * len(known[0])
         return known
 
     def _search(self, start: int, length: int) -> bool:
@@ -555,7 +513,7 @@ class Budgets:
         head = self.arena.header
         order = count()
         best = {start: 0}
-        came: dict[int, int] = {}
+        came: dict[int, tuple[int, int]] = {}  # the cursor before, and the token
         try:
             pending = [(self._least(start), next(order), 0, start)]
             while pending:
@@ -566,22 +524,24 @@ class Budgets:
                 if known is None and self._may_stop(cursor):
                     known = self._left[cursor] = 0
                 if known is not None and taken + known <= length:
-                    path = [cursor]
+                    path, tokens = [cursor], list[int]()
                     while path[-1] != start:
-                        path.append(came[path[-1]])
-                    self._note(path[::-1], beyond=known)
+                        before, token = came[path[-1]]
+                        path.append(before)
+                        tokens.append(token)
+                    self._note(path[::-1], tokens[::-1], known)
                     return True
                 if self._search_left < 0:
                     break
-                before = int(head[layout.C_NODES])
+                n_nodes = int(head[layout.C_NODES])
                 following = self._cursors_after(cursor)
-                self._search_left -= _PLACE_NODES * (1 + len(following))
-                for after in following:
+                self._search_left -= _PLACE_NODES * (1 + len(following[0]))
+                for after, token in zip(*following, strict=True):
                     bound = taken + 1 + self._least(after)
                     if bound <= length and taken + 1 < best.get(after, FAR):
-                        best[after], came[after] = taken + 1, cursor
+                        best[after], came[after] = taken + 1, (cursor, token)
                         heappush(pending, (bound, next(order), taken + 1, after))
-                self._search_left -= int(head[layout.C_NODES]) - before
+                self._search_left -= int(head[layout.C_NODES]) - n_nodes
         except (LimitExceeded, EngineError):
             pass
         self._tried[start] = max(length, self._tried.get(start, -1))

@@ -114,7 +114,8 @@ QUERIES = [
     *_of(
         "queries.budgets", ENDING, SEARCH_GAP=(0, 1), SEARCH_WORK=(0, 50), MOST_PLACES=(1, 3), LOOKED_AT=(1, 5), PLACES_WORK=0
     ),
-    *_of("queries.budgets", ENDING, _SOME=(1, 3), _MOST_WAYS=(0, 1), _MOST_CURSORS=(0, 2), _SAMPLED=(1, 2)),
+    *_of("queries.budgets", ENDING, _SOME=(1, 3), _MOST_WAYS=(0, 1), _MOST_CURSORS=(0, 2)),
+    *_of("queries.profiles", ENDING, _SAMPLED=(1, 2)),
     *_of("queries.budgets", ENDING, _MOST_PROFILE_BYTES=(0, 2000), _MOST_AFTER_BYTES=0),
     *_of("queries.completion", ENDING, _MOST_KEPT=(0, 1, 3), _MANY_EDGES=(0, 1), _FIRST_EDGES=(1, 2), _MORE_EDGES=2),
     *_of("queries.completion", ENDING, _MOST_TEXT_BYTES=(0, 10), _SHORT_PART=(1, 1000), _SOUGHT_PART=(1, 1000)),
