@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_tools import ALL_BYTES, cases, seeds
+from engine_tools import ALL_BYTES, cases, ir_of, members, seeds
 
 import cdplugin as cd
+from cdplugin import expr
 from cdplugin.infill import answers, canvases
 from cdplugin.infill import session as session_module
 from cdplugin.infill import steps as steps_module
@@ -456,3 +457,57 @@ def test_where_the_text_may_end_a_known_text_is_not_gone_on_with(python: cd.Infi
     """Without a generator the rest of a canvas is end tokens as soon as may be."""
     session = python.canvas([*b"x\n", *[MASK] * 5], MASK)
     assert session.completable() and session.complete() == "x\n"
+
+
+def test_a_slot_whose_mask_was_asked_for_has_all_its_nodes_in_the_next_question() -> None:
+    """The lattice of a mask has one node for all classes of its own slot, so it is not gone on with behind that slot. (Of the
+    second mask, five tokens were legal in no text.)
+    """
+    x = expr.literal(b"x")
+    some, more = expr.repeat(expr.byte_class(b"xy"), 1, 2), expr.repeat(x, 1)
+    rules = {
+        "s": [[more, x], ["c", "d", more], ["s", some], ["d", "s", more]],
+        "c": [[some], [some, x], [x]],
+        "d": [[some], ["c"]],
+    }
+    tokens = [b"y", b"x", b"yy", b"yyy", b"yxy"]
+    infill = cd.Infill(cd.Compiler(cd.Vocabulary.from_bytes([*tokens, b"</s>"], eos_token_ids=5)).compile_ir(ir_of(rules)))
+    session = infill.canvas([4, 0, 3, -1, 1, -1], -1)
+    legal = [
+        {b for a in range(5) for b in range(5) if infill.accepts(b"".join(tokens[t] for t in (4, 0, 3, a, 1, b)))},
+        {a for a in range(5) for b in range(5) if infill.accepts(b"".join(tokens[t] for t in (4, 0, 3, a, 1, b)))},
+    ]
+    for _ in range(2):
+        assert members(session.mask(3)) == legal[1]
+        assert members(session.mask(5)) == legal[0] == {1, 4}
+    session = infill.canvas([4, 0, 3, -1, 1, -1], -1)
+    assert session.mask(3).any() and not session.set(5, 0)
+
+
+def test_what_a_mask_leaves_out_is_counted_when_it_is_asked_for_again() -> None:
+    """A completion asks for other masks in between."""
+    infill = cd.Infill(cd.Compiler(SMALL).compile(NAMES))
+    session = infill.new([cd.Slots(2)])
+    asked = session._answers.mask
+
+    def mask(parts: Any, hole: int, *others: Any) -> int:
+        return asked(parts, hole, *others) + 7 * (hole == 0)
+
+    session._answers.mask = mask  # type: ignore[method-assign]
+    session.mask(0)
+    left_out = session.undecided
+    assert left_out >= 7
+    session.complete(random.Random(1))
+    assert session.undecided == left_out
+    session.mask(1)
+    assert session.undecided != left_out
+    session.mask(0)
+    session.complete()
+    session.mask(0)
+    assert session.undecided == left_out
+
+
+def test_no_end_token_stands_in_a_text_that_goes_on() -> None:
+    infill = cd.Infill(cd.Compiler(SMALL).compile(NAMES))
+    with pytest.raises(ValueError, match=r"token 9: expected a token with text, found .*</s>"):
+        infill.canvas([0, 9, -1], -1, end=False)

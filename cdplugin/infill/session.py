@@ -109,7 +109,8 @@ class Infill:
     def canvas(self, ids: Iterable[int], mask_token_id: int, end: bool = True) -> InfillSession:
         """A session for a diffusion model's canvas: a slot wherever ``ids`` is ``mask_token_id``; places are positions.
 
-        ``end``: the text ends with the canvas, or before it: then end tokens fill the rest. False: it may go on after it.
+        ``end``: the text ends with the canvas, or before it: then end tokens fill the rest. False: it may go on after it, and
+        no end token may stand in it.
 
         Raises as :meth:`new` does.
         """
@@ -118,7 +119,7 @@ class Infill:
         tokens = [integer("token id", token) for token in ids]
         mask_token_id = integer("mask_token_id", mask_token_id)
         number_of_slots("canvas", tokens.count(mask_token_id))
-        parts = [Part(slot=True) if t == mask_token_id else Part(self._bytes_of(t, True), token=t) for t in tokens]
+        parts = [Part(slot=True) if t == mask_token_id else Part(self._bytes_of(t, end), token=t) for t in tokens]
         if not end:
             parts.append(Part(gap=True))
         return InfillSession(self, parts, list(range(len(tokens))), padded=end)
@@ -173,10 +174,10 @@ class Infill:
         with self._tables, arena.one_budget(QUESTION_STEPS * arena.limits.max_step_work):
             return self._tables.accepts(text)
 
-    def _bytes_of(self, token: int, canvas: bool = False) -> bytes:
+    def _bytes_of(self, token: int, may_end: bool = False) -> bytes:
         if not 0 <= token < self.vocab.size:
             raise ValueError(f"token id: expected 0 to {self.vocab.size - 1}, found {token}")
-        if canvas and token in self.vocab.eos_token_ids:
+        if may_end and token in self.vocab.eos_token_ids:
             return b""
         text = self.vocab.tokens[token]
         if not text:
@@ -204,7 +205,8 @@ class InfillSession:
         self._eos = self._answers.eos
         self._history: list[tuple[int, Part, bool | None, Witness | None]] = []
         self._known: bool | None = None
-        self._row: tuple[int, np.ndarray] | None = None  # the last mask and its place, while nothing has changed
+        # the last mask: its place, its tokens, how many are undecided; while nothing has changed
+        self._row: tuple[int, np.ndarray, int] | None = None
         self._witness: Witness | None = None  # a legal text, where what is found the next time may be none
         self._ended: Witness | None = None  # the same with an end token at the place of the last mask
         self._work_left: int | None = None  # for all questions of the completion under way
@@ -250,7 +252,8 @@ class InfillSession:
         place, part = self._open_part(place)
         vocab = self._infill.vocab
         if self._row is not None and self._row[0] == place:
-            return self._row[1].copy()
+            _, row, self.undecided = self._row
+            return row.copy()
         row = np.zeros((vocab.size + 31) // 32, np.int32)
         self.undecided = 0
         if not self.completable():
@@ -260,7 +263,7 @@ class InfillSession:
             if self._witness is None and self._answers.proofs is not None:  # a lattice alone knew that there is one
                 self._witness = self._answers.proofs.some_witness()
         self._set_ends(place, part, row)
-        self._row = (place, row)
+        self._row = (place, row, self.undecided)
         return row.copy()
 
     def _set_ends(self, place: int, part: Part, row: np.ndarray) -> None:
@@ -335,7 +338,7 @@ class InfillSession:
             raise TypeError(f"rng: expected a random.Random, found {type(rng).__name__}")
         if not self.completable():
             raise ValueError("complete: expected a completable text")
-        began, row = len(self._history), self._row
+        began, row, undecided = len(self._history), self._row, self.undecided
         self._work_left = COMPLETION_STEPS * self._tables.arena.limits.max_step_work
         try:
             text = self._completed(rng, max_tokens, began)
@@ -346,7 +349,7 @@ class InfillSession:
         finally:
             self._work_left = None
             self.undo(len(self._history) - began)
-            self._row = row
+            self._row, self.undecided = row, undecided
         return text.decode("utf-8", "replace")
 
     # --- inside -------------------------------------------------------------------------------------------------------------
@@ -411,7 +414,7 @@ class InfillSession:
         self._parts[at], self._known, self._row, self._witness = before, known, self._row or row, witness
         return False
 
-    def _is_in_mask(self, place: int, before: Part, row: tuple[int, np.ndarray] | None, token: int) -> bool:
+    def _is_in_mask(self, place: int, before: Part, row: tuple[int, np.ndarray, int] | None, token: int) -> bool:
         """Whether the mask has a token with which a text seems not to be completable: on a large canvas whose lexemes compete
         the other slots are planned with some classes only, and what a mask knows of the slot that is asked for may say more.
         """
@@ -422,8 +425,9 @@ class InfillSession:
         with self._answers.tables:
             if not self._answers.is_planned_short(self._parts):
                 return False
-        self._parts[at], self._known, self._row = before, True, row
+        self._parts[at], self._known, self._row, undecided = before, True, row, self.undecided
         found = bool(self.mask(place)[token >> 5] >> (token & 31) & 1)
+        self.undecided = undecided
         self._parts[at], self._known = after, found
         self._row = None if found else self._row  # kept for who asks for it next
         return found
@@ -521,7 +525,7 @@ class InfillSession:
         if not row.any():
             return self.mask(place)
         self._set_ends(place, self._parts[self._places[place]], row)
-        self._row = (place, row)
+        self._row = (place, row, 0)
         return row
 
     def _grow_gaps(self, rng: random.Random | None, budget: int) -> None:

@@ -49,8 +49,9 @@ def take_text(w):
     ``W_GROW``.
 
     Where a text may end inside, lexemes that end there were noted at the end of the text: nothing after it can be reused.
-    Where there is a hole, the pass begins there at the latest, since what is alive there is asked for. Where nodes depend on
-    the text ahead (``W_NARROW``), it begins where none had looked so far ahead.
+    Where there is a hole, the pass begins there at the latest, since what is alive there is asked for; and a slot that was one
+    has one node, so that the next text is another one there. Where nodes depend on the text ahead (``W_NARROW``), it begins
+    where none had looked so far ahead.
     """
     head = whead(w)
     count = head[ws.W_ELEMENTS]
@@ -74,6 +75,8 @@ def take_text(w):
     for i in range(count):
         last_text[2 * i] = elements[i]
         last_text[2 * i + 1] = accepts[i + 1]
+    if head[ws.W_HOLE] >= 0 and elements[head[ws.W_HOLE]] <= ws.SLOT:
+        last_text[2 * head[ws.W_HOLE]] = ws.NO_ELEMENT
     head[ws.W_LAST_ELEMENTS] = count
     head[ws.W_N_CHECKPOINTS] = max(same, 0)
     begin = max(same - 1, np.int64(0))

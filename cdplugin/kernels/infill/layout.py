@@ -280,6 +280,7 @@ _S = 2 * N_WORKSPACE
 W_COUNTERS = W_N_FACTS  # the counters: of facts, ways to facts, edges, places and measures
 
 GAP, SLOT = -1, -2  # in ELEMENTS
+NO_ELEMENT = 256  # in LAST_TEXT, at a hole's slot: no text has it
 
 NODE_WORK = 6  # quarters of a unit of work of a node of the trie that a walk visits, its transition included
 
