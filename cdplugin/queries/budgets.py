@@ -22,7 +22,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from heapq import heappop, heappush
-from itertools import count
+from itertools import count, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -94,7 +94,7 @@ class Budgets:
         """Tokens that come after an ending: the stop token, if there is any."""
         self.found = FoundEndings()
         self._left = self.found.left
-        self._after: dict[int, tuple[list[int], list[int]]] = {}  # distinct cursors after one token, and the first for each
+        self._after: dict[int, list[int]] = {}  # distinct cursors after one token
         self._after_bytes = 0
         self._told = 0
         self._most_after: dict[tuple[int, int], int] = {}  # :meth:`_left_after` of a cursor and levels
@@ -482,29 +482,28 @@ class Budgets:
         self._search_left = SEARCH_WORK
         if length >= 0:
             with suppress(LimitExceeded), self.arena.one_budget(GRANT):
-                for after in self._cursors_after(cursor)[0]:
+                for after in self._cursors_after(cursor):
                     left = self._left.get(after, FAR)
                     if length < left <= length + SEARCH_GAP and length > self._tried.get(after, -1):
                         found = self._search(after, length) or found
         return found
 
-    def _cursors_after(self, cursor: int) -> tuple[list[int], list[int]]:
-        """The distinct cursors after one token that does not end the text, and the first token that leads to each."""
+    def _cursors_after(self, cursor: int) -> list[int]:
+        """The distinct cursors after one token that does not end the text."""
         known = self._after.get(cursor)
         if known is None:
             if self._after_bytes > _MOST_AFTER_BYTES:
                 self._after.clear()
                 self._after_bytes = 0
             places = self._places_after(cursor)
-            known = ([], [])
-            if places.is_whole:
-                tokens = np.flatnonzero(places.numbers >= 0)[::-1]
-                first = np.empty(len(places.after), np.int64)
-                first[places.numbers[tokens]] = tokens
-                known = places.after, first.tolist()
-            self._after[cursor] = known
-            self._after_bytes += 80 * len(known[0])
+            known = self._after[cursor] = places.after if places.is_whole else []
+            self._after_bytes += 40 * len(known)
         return known
+
+    def _token_between(self, cursor: int, after: int) -> int:
+        """A token that leads from a cursor to one of those after it."""
+        places = self._places_after(cursor)
+        return int((places.numbers == places.after.index(after)).argmax())
 
     def _search(self, start: int, length: int) -> bool:
         """Whether an ending of at most ``length`` tokens is found from a cursor: A* over tokens (Hart, Nilsson and Raphael,
@@ -513,7 +512,7 @@ class Budgets:
         head = self.arena.header
         order = count()
         best = {start: 0}
-        came: dict[int, tuple[int, int]] = {}  # the cursor before, and the token
+        came: dict[int, int] = {}
         try:
             pending = [(self._least(start), next(order), 0, start)]
             while pending:
@@ -524,22 +523,21 @@ class Budgets:
                 if known is None and self._may_stop(cursor):
                     known = self._left[cursor] = 0
                 if known is not None and taken + known <= length:
-                    path, tokens = [cursor], list[int]()
+                    path = [cursor]
                     while path[-1] != start:
-                        before, token = came[path[-1]]
-                        path.append(before)
-                        tokens.append(token)
-                    self._note(path[::-1], tokens[::-1], known)
+                        path.append(came[path[-1]])
+                    path.reverse()
+                    self._note(path, [self._token_between(*pair) for pair in pairwise(path)], known)
                     return True
                 if self._search_left < 0:
                     break
                 n_nodes = int(head[layout.C_NODES])
                 following = self._cursors_after(cursor)
-                self._search_left -= _PLACE_NODES * (1 + len(following[0]))
-                for after, token in zip(*following, strict=True):
+                self._search_left -= _PLACE_NODES * (1 + len(following))
+                for after in following:
                     bound = taken + 1 + self._least(after)
                     if bound <= length and taken + 1 < best.get(after, FAR):
-                        best[after], came[after] = taken + 1, (cursor, token)
+                        best[after], came[after] = taken + 1, cursor
                         heappush(pending, (bound, next(order), taken + 1, after))
                 self._search_left -= int(head[layout.C_NODES]) - n_nodes
         except (LimitExceeded, EngineError):
