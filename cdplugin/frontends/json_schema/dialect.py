@@ -98,5 +98,5 @@ _BY_URI = {
 
 
 def dialect_of(uri: str) -> Dialect | None:
-    """The dialect that a ``$schema`` names, if it is one of ours."""
-    return _BY_URI.get(uri.partition("://")[2].rstrip("#").rstrip("/"))
+    """The dialect that a ``$schema`` names, if it is one of ours. What hyper-schemas add to their draft are annotations."""
+    return _BY_URI.get(uri.partition("://")[2].rstrip("#").rstrip("/").replace("/hyper-schema", "/schema"))
