@@ -180,6 +180,8 @@ def fault(database: sqlite3.Connection, text: str) -> str:
         'CREATE TABLE zähler (höhe INT, 名前 TEXT, длина REAL, "x y" INT)',
         "BEGIN TRANSACTION",
         "commit;",
+        "WITH user(user) AS (SELECT 1) SELECT user.user AS user FROM user WHERE user = 1;\n",
+        "SELECT a FROM t; -- the end\n/* of it */ ",
     ],
 )
 def test_statements(text: str, database: sqlite3.Connection) -> None:
