@@ -9,10 +9,12 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.boundaries import end_at, end_inside, end_text, fresh_node
+from cdplugin.kernels.infill.starts import allow
 from cdplugin.kernels.infill.state_sets import add_live, fresh_stamp, swap_live
 from cdplugin.kernels.infill.steps import set_of_class, step_of
 from cdplugin.kernels.infill.workspace import charge, live_row, or_row, room, set_bit, tab, whead
-from cdplugin.kernels.jit.decorators import kernel
+from cdplugin.kernels.jit.decorators import count_bits, kernel
+from cdplugin.kernels.lexer.fields import is_skip
 from cdplugin.kernels.store import statuses
 from cdplugin.kernels.store.arena import sort_range
 
@@ -212,17 +214,58 @@ def _gather(w, marks, key, what, starts, stamp):
 
 @kernel
 def _end_gathered(h, w, first, accepts):
-    """Note where the gathered lexemes end: inside the token, or after it (nodes from ``first`` on); 0 or a status."""
-    for i in range(whead(w)[ws.W_N_GATHERED]):
+    """Note where the gathered lexemes end: inside the token, or after it (nodes from ``first`` on); 0 or a status.
+
+    What may start where a skip ends is what may start where it began, so the nodes inside the token come first.
+    """
+    head = whead(w)
+    for i in range(head[ws.W_N_GATHERED]):
+        what = tab(w, ws.GATHERED)[2 * i]
+        if what & CROSSES:
+            status = end_inside(h, w, tab(w, ws.GATHERED)[2 * i + 1], (what & ~CROSSES) >> 32, _node_inside(w, what))
+            if status < 0:
+                return status
+    if not head[ws.W_SPLIT]:
+        _allow_after_skips(h, w)
+    for i in range(head[ws.W_N_GATHERED]):
         what = tab(w, ws.GATHERED)[2 * i]
         starts = tab(w, ws.GATHERED)[2 * i + 1]
         if what & CROSSES:
-            node = tab(w, ws.CLASS_NODE)[what & 0xFFFFFFFF] & 0xFFFFFFFF
-            status = end_inside(h, w, starts, (what & ~CROSSES) >> 32, node)
-        else:
-            status = end_at(h, w, starts, what, first, np.int64(0))  # nodes of slots are not narrowed
-            if status >= 0 and accepts:
-                status = end_text(h, w, starts, what)
+            continue
+        status = end_at(h, w, starts, what, first, np.int64(0))  # nodes of slots are not narrowed
+        if status >= 0 and accepts:
+            status = end_text(h, w, starts, what)
         if status < 0:
             return status
     return np.int64(0)
+
+
+@kernel
+def _node_inside(w, what):
+    """The node of the class of a gathered pair."""
+    return tab(w, ws.CLASS_NODE)[what & 0xFFFFFFFF] & 0xFFFFFFFF
+
+
+@kernel
+def _allow_after_skips(h, w):
+    """Let start where skips end inside a token what may start where they began, there too: until nothing is new."""
+    words = whead(w)[ws.W_SET]
+    is_new = True
+    while is_new:
+        is_new = False
+        for i in range(whead(w)[ws.W_N_GATHERED]):
+            what = tab(w, ws.GATHERED)[2 * i]
+            lexeme = (what & ~CROSSES) >> 32
+            if what & CROSSES == 0 or not is_skip(h, lexeme):
+                continue
+            node = _node_inside(w, what)
+            allowed = tab(w, ws.ALLOWED)
+            before = np.int64(0)
+            after = np.int64(0)
+            for j in range(node * words, (node + 1) * words):
+                before += count_bits(allowed[j])
+            allow(h, w, tab(w, ws.GATHERED)[2 * i + 1], lexeme, node)
+            for j in range(node * words, (node + 1) * words):
+                after += count_bits(allowed[j])
+            charge(w, 4 + 2 * words)
+            is_new = is_new or after != before
