@@ -458,7 +458,8 @@ class Proofs:
 
     def _is_completed(self, token: int, search: Search) -> bool:
         """Whether a text with a token can be completed; what it is completed with is learned."""
-        after = with_token(self._parts, self._hole, token, self._tables.vocab.tokens[token] or b"")
+        text = self._tables.vocab.tokens[token] or b""
+        after = with_token(self._parts, self._hole, token, text)
         self._found = None
         self._n_asked += 1
         if not self._answers.completable(after, search):
@@ -475,5 +476,6 @@ class Proofs:
         found = self._answers.some_fillings(after) if self._serves else None
         if found is not None:
             self._rests.learn(found)
-            self._found = found
+            self._found = found.copy()
+            self._found[self._at] = text + found[self._at]
         return True
