@@ -70,17 +70,18 @@ def references(part: Any) -> Iterator[str]:
 
 def components(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """``(name, schema)`` of an OpenAPI document's schemas, each with those that it leads to."""
-    pool = document.get("definitions") if "swagger" in document else (document.get("components") or {}).get("schemas")
+    found = document.get("definitions") if "swagger" in document else (document.get("components") or {}).get("schemas")
+    pool: dict[str, Any] = found or {}
     at = "#/definitions/" if "swagger" in document else "#/components/schemas/"
-    for name in pool or {}:
+    for name in pool:
         kept: dict[str, Any] = {}
         pending = [name]
         while pending:
             part = pending.pop()
             if part in pool and part not in kept:
                 kept[part] = pool[part]
-                found = (ref.removeprefix(at) for ref in references(pool[part]) if ref.startswith(at))
-                pending += [ref.split("/")[0].replace("~1", "/").replace("~0", "~") for ref in found]
+                below = (ref.removeprefix(at) for ref in references(pool[part]) if ref.startswith(at))
+                pending += [ref.split("/")[0].replace("~1", "/").replace("~0", "~") for ref in below]
         parts = {"definitions": kept} if "swagger" in document else {"components": {"schemas": kept}}
         yield name, {"$ref": at + name.replace("~", "~0").replace("/", "~1"), **parts}
 

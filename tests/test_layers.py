@@ -266,7 +266,7 @@ def test_the_map_names_what_exists() -> None:
 
 def test_the_drawing_goes_down() -> None:
     """What is drawn above something else does not lie below it."""
-    drawing = (ROOT / "CONTRIBUTING.md").read_text().split("```\n")[1]
+    drawing = (ROOT / "docs/how-it-works.md").read_text().split("```\n")[1]
     floor = {name: number for number, line in enumerate(drawing.split("\n")) for name in re.findall(r"[a-z]+", line[:48])}
     drawn = {part: floor[part.split(".")[0]] for part in ARROWS if part.split(".")[0] in floor}
     assert len({part.split(".")[0] for part in drawn}) >= 15
