@@ -71,7 +71,7 @@ def test_anchors_of_the_summary() -> None:
 
 
 def test_maskbench() -> None:
-    name = "2026-11-27-maskbench-all-quiet"
+    name = "2026-11-28-maskbench-all"
     assert name == max(path.stem for path in RESULTS.glob("*-maskbench-all*.json") if path.stem[:10] == name[:10])
     assert name[:10] == max(path.stem[:10] for path in RESULTS.glob("*-maskbench-all*.json"))
     run = record(name)
@@ -118,18 +118,18 @@ def test_formatron_s_tasks() -> None:
 
 
 def test_infilling() -> None:
-    run = record("2026-11-26-infill-canvases")
+    run = record("2026-11-28-infill-morning")
     for label, grammar in (
         ("JSON Schema", "json"),
+        ("SMILES", "smiles"),
         ("C++", "cpp"),
         ("C++ of HumanEval-X", "humaneval-x"),
         ("`PYTHON`", "python"),
     ):
         cells = row(label, 1 if label in ("JSON Schema", "`PYTHON`") else 0)
-        turns = [run[f"bench_infill after, turn {turn}"][grammar] for turn in (2, 1)]
         for cell, kind in zip(cells, ("check", "mask"), strict=False):
             shown = re.findall(r"[\d.]+", cell)
-            asked = [turn[f"{kind}, {gaps} gaps"]["median_ms"] for turn in turns for gaps in (1, 2, 3)]
+            asked = [run[grammar][f"{kind}, {gaps} gaps"]["median_ms"] for gaps in (1, 2, 3)]
             assert all(shows(*pair) for pair in zip(shown, asked, strict=True)), cell
     many_texts = record("2026-11-28-infill-many-texts")
     for label, (check, update, mask) in {
