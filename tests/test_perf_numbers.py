@@ -148,7 +148,7 @@ def test_infilling() -> None:
 
 
 def test_serving_and_neighbours() -> None:
-    steps = record("2026-11-25-neighbours-ahead")["steps, ms"]
+    steps = record("2026-11-28-neighbours")["steps, ms"]
     for label, name in (
         ("nothing", "alone"),
         ("cdplugin's", "cdplugin"),
@@ -159,7 +159,7 @@ def test_serving_and_neighbours() -> None:
         for cell, quantile in zip(row(label), ("p50", "p90", "p99", "p99.9", "max"), strict=True):
             assert shows(cell, steps[name][quantile]), (label, cell)
     more = steps["cdplugin"]["p99"] - steps["alone"]["p99"]
-    assert f"+{more:.2f} ms" in TEXT
+    assert f"{more:+.2f} ms" in TEXT
     ratio = record("2026-11-25-serving-neighbours")["ratio"]["p99"]
     assert f"+{100 * (ratio - 1):.1f} %" in TEXT
     new, known = (row["of none"] for row in record("2026-11-23-serving-arrays")["summary"] if row["backend"] == "cdplugin")
