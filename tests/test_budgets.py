@@ -404,7 +404,7 @@ def test_a_budget_that_is_far_away_changes_nothing_and_costs_no_search() -> None
         if matcher.is_terminated():
             break
     known = grammar._endings_in(matcher._place()[0]).budgets(matcher._stops)
-    assert not known._profiles and not known._left
+    assert not known._profiles and not known.found.left
 
 
 @pytest.mark.parametrize("name", list(SCHEMAS))

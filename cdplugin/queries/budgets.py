@@ -93,7 +93,6 @@ class Budgets:
         self.last = 1 if self._stop_list else 0
         """Tokens that come after an ending: the stop token, if there is any."""
         self.found = FoundEndings()
-        self._left = self.found.left
         self._after: dict[int, list[int]] = {}  # distinct cursors after one token
         self._after_bytes = 0
         self._told = 0
@@ -274,7 +273,7 @@ class Budgets:
             return False
         with suppress(EngineError, LimitExceeded), self.arena.one_budget(GRANT):
             path, tokens = self._ending(cursor)
-            if len(tokens) < self._left.get(cursor, FAR):
+            if len(tokens) < self.found.left.get(cursor, FAR):
                 self._note(path, tokens)
                 return True
         return False
@@ -295,14 +294,13 @@ class Budgets:
     def _profile(self, cursor: int, text: list[int]) -> tuple[Profile, bool]:
         """:meth:`profile`, and whether all endings were looked for."""
         arena = self.arena
-        if len(self._left) > _MOST_CURSORS:
+        if len(self.found.left) > _MOST_CURSORS:
             self.found = FoundEndings(self.found)
-            self._left = self.found.left
             self._tried.clear()
         if len(self._bounds) > _MOST_CURSORS:
             self._bounds.clear()
         with arena.one_budget(2 * arena.limits.max_step_work):
-            if cursor not in self._left and not self._may_stop(cursor):  # raises what `left` swallows
+            if cursor not in self.found.left and not self._may_stop(cursor):  # raises what `left` swallows
                 self._find_ending(cursor)
             places = self._places_after(cursor)
         row, numbers = places.row, places.numbers
@@ -379,7 +377,7 @@ class Budgets:
 
     def left(self, cursor: int) -> int:
         """Tokens of an ending from a cursor that was found and followed; :data:`FAR` if none was."""
-        known = self._left.get(cursor)
+        known = self.found.left.get(cursor)
         if known is not None:
             return known
         arena = self.arena
@@ -387,7 +385,7 @@ class Budgets:
             return FAR  # not for ever: the next place's tokens have a grant of their own
         try:
             if self._may_stop(cursor):
-                self._left[cursor] = 0
+                self.found.left[cursor] = 0
                 return 0
             self._find_ending(cursor)
         except LimitExceeded:
@@ -395,14 +393,15 @@ class Budgets:
                 return FAR
         except EngineError:
             pass
-        return self._left.setdefault(cursor, FAR)
+        return self.found.left.setdefault(cursor, FAR)
 
     def _find_ending(self, cursor: int) -> None:
         """Find an ending from a cursor, and note it. Raises :class:`EngineError` or :class:`LimitExceeded`.
 
         Cursors that differ in their texts only mostly end alike: what was found from another one is tried first.
         """
-        if self.promise(cursor, self.found.tokens_from(cursor)):
+        promised = self.found.tokens_from(cursor)
+        if promised is not None and self.promise(cursor, promised):
             return
         alike = tuple(self.arena.pairs(cursor)) if self._is_tracked else ()
         tokens = self._ways.get(alike)
@@ -442,12 +441,13 @@ class Budgets:
             path.append(cursor)
         return path if self._accepts(cursor) else None
 
-    def promise(self, cursor: int, tokens: list[int] | None) -> bool:
-        """Note an ending that was promised for a cursor, if there is one and it is legal there; whether it is."""
-        path = None if tokens is None else self._path(cursor, tokens)
-        if path is not None and tokens is not None:
-            self._note(path, tokens)
-        return path is not None
+    def promise(self, cursor: int, tokens: list[int]) -> bool:
+        """Note an ending that was promised for a cursor, if it is legal there; whether it is."""
+        path = self._path(cursor, tokens)
+        if path is None:
+            return False
+        self._note(path, tokens)
+        return True
 
     def _note(self, path: list[int], tokens: Sequence[int], beyond: int = 0) -> None:
         """Note an ending (:meth:`FoundEndings.note`). Profiles made before would not let shorter ones through."""
@@ -483,7 +483,7 @@ class Budgets:
         if length >= 0:
             with suppress(LimitExceeded), self.arena.one_budget(GRANT):
                 for after in self._cursors_after(cursor):
-                    left = self._left.get(after, FAR)
+                    left = self.found.left.get(after, FAR)
                     if length < left <= length + SEARCH_GAP and length > self._tried.get(after, -1):
                         found = self._search(after, length) or found
         return found
@@ -519,9 +519,9 @@ class Budgets:
                 _, _, taken, cursor = heappop(pending)
                 if taken > best[cursor]:
                     continue
-                known = self._left.get(cursor)
+                known = self.found.left.get(cursor)
                 if known is None and self._may_stop(cursor):
-                    known = self._left[cursor] = 0
+                    known = self.found.left[cursor] = 0
                 if known is not None and taken + known <= length:
                     path = [cursor]
                     while path[-1] != start:
