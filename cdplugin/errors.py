@@ -6,11 +6,15 @@ import contextlib
 import copy
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
+from itertools import islice
 from typing import Any
 
 _MOST_SHOWN = 4_000
 """Characters of one part of a message; longer ones are cut."""
+_LONGEST_NAME, _MOST_KNOWN = 64, 2_000
+"""Names that are compared to guess which one was meant."""
 
 
 class CdpluginError(Exception):
@@ -43,6 +47,14 @@ def printable(text: str) -> str:
     if len(text) > _MOST_SHOWN:
         text = text[:_MOST_SHOWN] + "…"
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'x'?)`` if some known name is close, else nothing. Long names are not compared: quadratic time."""
+    if len(name) > _LONGEST_NAME:
+        return ""
+    close = get_close_matches(name, [other for other in islice(known, _MOST_KNOWN) if len(other) <= _LONGEST_NAME], n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 @contextlib.contextmanager

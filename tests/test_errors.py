@@ -9,7 +9,16 @@ from importlib import import_module
 
 import pytest
 
-from cdplugin.errors import CdpluginError, EngineError, GrammarError, LimitExceeded, UnsupportedError, VocabularyError, shown
+from cdplugin.errors import (
+    CdpluginError,
+    EngineError,
+    GrammarError,
+    LimitExceeded,
+    UnsupportedError,
+    VocabularyError,
+    shown,
+    suggestion,
+)
 from cdplugin.frontends.json_schema.multiples import TooManyResiduesError
 from cdplugin.frontends.json_schema.sharing import MultipliesError
 from cdplugin.infill.search import SearchGivenUp
@@ -62,6 +71,11 @@ def test_text_is_unicode_and_bounded() -> None:
     error = GrammarError("x" * 100_000, found="\ud800", location="/\udfff")
     str(error).encode()
     assert len(str(error)) < 5_000 and "\\ud800" in str(error)
+
+
+def test_only_short_names_are_guessed() -> None:
+    assert suggestion("wierd", ["weird", "other"]) == " (did you mean 'weird'?)"
+    assert suggestion("a" * 100_000, ["b" + "a" * 100_000] * 3) == suggestion("x", ["x" * 100_000]) == ""
 
 
 def test_any_value_is_shown() -> None:

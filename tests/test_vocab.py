@@ -435,6 +435,10 @@ def test_not_tokenizers() -> None:
     for make in (Vocabulary.from_huggingface, Vocabulary.from_tiktoken, Vocabulary.from_mistral):
         with pytest.raises(VocabularyError, match="object: "):
             make(object())
+    with pytest.raises(VocabularyError, match=r"load it first: AutoTokenizer.from_pretrained"):
+        Vocabulary.from_huggingface("gpt2")
+    with pytest.raises(VocabularyError, match=r"as tiktoken.get_encoding\(…\) gives it"):
+        Vocabulary.from_tiktoken("cl100k_base")
 
 
 # ---- slow tokenizers -------------------------------------------------------------------------------------------------
@@ -496,6 +500,10 @@ def test_from_bytes_errors() -> None:
         Vocabulary.from_bytes([b"a", b"b"], vocab_size=1)
     with pytest.raises(VocabularyError, match="expected an id from 0 to 1"):
         Vocabulary.from_bytes([b"a", b"b"], special_token_ids=[2])
+    with pytest.raises(VocabularyError, match="end token '</s>': expected an id from 0 to 1"):
+        Vocabulary.from_bytes([b"a", b"b"], eos_token_ids="</s>")
+    with pytest.raises(VocabularyError, match="expected a list of bytes, the token's id being its index, found dict"):
+        Vocabulary.from_bytes({b"a": 1, b"b": 0})  # type: ignore[arg-type]
 
 
 PIECES = [

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Any, NoReturn
 
-from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, caret_context, shown
+from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, caret_context, shown, suggestion
 from cdplugin.limits import Limits, check_length
 
 
@@ -74,9 +73,3 @@ class Source:
         """Raise ``GrammarError`` for a name that is not among those that are ``known``."""
         listed = list(known)
         self.fail(message, at, expected="one of " + ", ".join(listed), found=shown(name) + suggestion(str(name), listed))
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """`` (did you mean 'x'?)`` if some known name is close, else nothing."""
-    close = get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f" (did you mean {close[0]!r}?)" if close else ""

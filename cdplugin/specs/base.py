@@ -192,7 +192,7 @@ class Choice(PlainSpec):
 
     def __init__(self, choices: Sequence[str]) -> None:
         if isinstance(choices, str) or not isinstance(choices, Sequence):
-            raise GrammarError("wrong type of choices", expected="a sequence of str", found=type(choices).__name__)
+            raise GrammarError("wrong type of choices", expected="a list of strings", found=type(choices).__name__)
         self.choices = tuple(choices)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:

@@ -27,7 +27,7 @@ def end_tokens(ids: Any, size: int, label: str) -> tuple[int, ...]:
     """End token ids, an int, a list or None, as a tuple without repeats. Raises VocabularyError for one out of range."""
     if ids is None:
         return ()
-    listed = list(ids) if isinstance(ids, Iterable) else [ids]
+    listed = list(ids) if isinstance(ids, Iterable) and not isinstance(ids, (str, bytes)) else [ids]
     for token in listed:
         if not isinstance(token, (int, np.integer)) or isinstance(token, bool) or not 0 <= token < size:
             raise VocabularyError(f"{label}: end token {token!r}: expected an id from 0 to {size - 1}")
@@ -115,7 +115,9 @@ class _HuggingFace:
         elif hasattr(tokenizer, "get_vocab"):
             vocab, self.added = tokenizer.get_vocab(), getattr(tokenizer, "added_tokens_decoder", {})
         else:
-            raise VocabularyError(f"{self.label}: not a Hugging Face tokenizer: it has neither backend_tokenizer nor get_vocab")
+            remedy = "; load it first: AutoTokenizer.from_pretrained(…)" if isinstance(tokenizer, str) else ""
+            has = "it has neither backend_tokenizer nor get_vocab"
+            raise VocabularyError(f"{self.label}: not a Hugging Face tokenizer: {has}{remedy}")
         self.strings: list[str | None] = [None] * (max([*vocab.values(), *self.added], default=-1) + 1)
         for string, token in vocab.items():
             self.strings[token] = string
@@ -230,7 +232,8 @@ def from_tiktoken(encoding: Any, vocab_size: int | None, eos_token_ids: Any) -> 
             eos_token_ids = getattr(encoding, "stop_tokens", None)
         encoding = encoding.model
     if not hasattr(encoding, "_mergeable_ranks"):
-        raise VocabularyError(f"{type(encoding).__name__}: expected a tiktoken.Encoding")
+        remedy = ", as tiktoken.get_encoding(…) gives it" if isinstance(encoding, str) else ""
+        raise VocabularyError(f"{type(encoding).__name__}: expected a tiktoken.Encoding{remedy}")
     label = f"tiktoken {encoding.name}"
     special = dict(encoding._special_tokens)
     tokens = _by_id(encoding._mergeable_ranks, 0, encoding.max_token_value + 1)
@@ -316,6 +319,10 @@ def from_bytes(
 ) -> TokenSource:
     """Tokens as bytes, None for absent ids. End tokens and ``special_token_ids`` never match as text; their bytes name them."""
     label = "token bytes"
+    if isinstance(tokens, (str, bytes, dict)):
+        raise VocabularyError(
+            f"{label}: expected a list of bytes, the token's id being its index, found {type(tokens).__name__}"
+        )
     listed: list[bytes | None] = []
     for i, token in enumerate(tokens):
         if token is not None and not isinstance(token, (bytes, bytearray, memoryview)):

@@ -17,6 +17,8 @@ from cdplugin.limits import Limits
 GBNF = {
     "expected the name of a rule": ["1:1 ::= 'a'", '1:1 "a"', "1:1 | x", '2:1 root ::= "a"\n]', "2:1 # nothing\n{"],
     "expected ::= after the name of a rule, found '='": ['1:6 root = "a"'],
+    "bad rule: expected ::= after the name of a rule, found ':=": ['1:6 root := "a"'],
+    "bad rule (name: … is written with cdplugin.Lark): expected ::= after the name of a rule, found ':'": ['1:6 root : "a"'],
     "expected ::= after the name of a rule, found ':": ['1:6 root : "a"', '1:6 root :: = "a"'],
     "expected ::= after the name of a rule, found the end": ["1:5 root", "1:5 root\n"],
     "expected ::= after the name of a rule, found 'x'": ["1:6 root x"],
@@ -78,7 +80,7 @@ GBNF = {
     "bad repetition: expected }": ['1:17 root ::= "a"{2,3'],
     "repetition runs backwards: expected the smaller count first, found {3,2}": ['1:13 root ::= "a"{3,2}'],
     'bad element (literals stand in double quotes: "…")': ["1:10 root ::= 'a'"],
-    "bad element (write a class or a literal; there are no /…/ patterns here)": ["1:10 root ::= /a/"],
+    "(write a class or a literal; there are no /…/ patterns here, and comments begin with #)": ["1:10 root ::= /a/"],
     "bad element (a rule always matches whole: anchors are not needed)": ["1:10 root ::= ^a", '1:14 root ::= "a" $'],
     "expected a literal \"…\", a class […], the name of a rule or a group (…), found '&'": ['1:14 root ::= "a" & "b"'],
     "found ':'": ['1:14 root ::= "a" : "b"'],

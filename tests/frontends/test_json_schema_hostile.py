@@ -161,7 +161,28 @@ HOSTILE: dict[str, tuple[Any, type | None, str]] = {
     "remote": ({"$ref": "https://example.com/a.json#/x"}, GrammarError, "network is never used"),
     "meta-schema": ({"$ref": "https://json-schema.org/draft/2020-12/schema"}, UnsupportedError, "meta-schema"),
     "pointer through a list": ({"$ref": "#/anyOf/99999999999999999999", "anyOf": [True]}, GrammarError, "unresolvable"),
-    "dynamic pointer to nothing": ({"$dynamicRef": "#x"}, GrammarError, "unresolvable $dynamicRef '#x' - at /$dynamicRef"),
+    "pointer to a name that is alike": (
+        {"$ref": "#/$defs/adress", "$defs": {"address": True, "street": True}},
+        GrammarError,
+        "unresolvable $ref '#/$defs/adress': found no 'adress' at /$defs (did you mean 'address'?) - at /$ref",
+    ),
+    "pointer to no definitions": (
+        {"$ref": "#/definitions/a", "$defs": {"a": True}},
+        GrammarError,
+        "unresolvable $ref '#/definitions/a': found no 'definitions' at the root - at /$ref",
+    ),
+    "dynamic pointer to nothing": ({"$dynamicRef": "#x"}, GrammarError, "'#x': found no such anchor - at /$dynamicRef"),
+    "no number, deep inside": (
+        {"properties": {"a/b": {"enum": [1, float("nan")]}}},
+        GrammarError,
+        "the schema is not JSON: expected finite numbers, found nan - at /properties/a~1b/enum/1",
+    ),
+    "a set": ({"items": {"enum": {1}}}, GrammarError, "expected JSON values, found set {1} - at /items/enum"),
+    "a name that is no text": (
+        {"items": {"properties": {1: {}}}},
+        GrammarError,
+        "keys of type str, found 1 - at /items/properties",
+    ),
     "recursive reference elsewhere": (
         {"$schema": "https://json-schema.org/draft/2019-09/schema", "items": {"$recursiveRef": "b.json"}},
         GrammarError,
@@ -408,7 +429,15 @@ def test_the_table_is_large() -> None:
 
 
 @pytest.mark.parametrize(
-    "option", [{"whitespace": "("}, {"whitespace": 3}, {"formats": "yes"}, {"on_unsupported": 1}, {"property_order": "x"}]
+    "option",
+    [
+        {"whitespace": "("},
+        {"whitespace": 3},
+        {"whitespace": "loose"},
+        {"formats": "yes"},
+        {"on_unsupported": 1},
+        {"property_order": "x"},
+    ],
 )
 def test_bad_options(option: dict) -> None:
     with pytest.raises(GrammarError, match="option"):

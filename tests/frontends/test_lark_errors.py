@@ -86,7 +86,20 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
         ('= "a"', "line 1, column 1", "a rule, a terminal or a statement"),
     ],
     "a repetition of nothing": [("start: *", "line 1, column 8", "found '*'"), ('start: ("a" | +)', "line 1, column 15", "")],
-    "'(' that is not closed": [('start: ("a" | "b"', "line 1, column 8", "expected ')'")],
+    "a rule of another notation": [
+        (
+            'start ::= "a"',
+            "line 1, column 7",
+            "expected name: … (name ::= … is written with cdplugin.Gbnf or cdplugin.Ebnf), found '::='",
+        ),
+        ('start = "a"', "line 1, column 7", "found '='"),
+        ('start := "a"', "line 1, column 7", "found ':='"),
+        ('A ::= "a"', "line 1, column 3", "found '::='"),
+    ],
+    "'(' that is not closed": [
+        ('start: ("a" | "b"', "line 1, column 8", "expected ')'"),
+        ('start: x ("a" | "b"\n\nx: "c"', "line 1, column 10", "expected ')', found the next definition in line 3"),
+    ],
     "'[' that is not closed": [('start: ["a"', "line 1, column 8", "expected ']'")],
     "%lark that is not closed": [('start: %lark {\nstart: "a"\n', "line 1, column 8", "expected '}'")],
     "%ignore without a terminal": [('%ignore\nstart: "a"', "line 1, column 8", "what to ignore")],

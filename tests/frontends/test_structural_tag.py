@@ -587,8 +587,14 @@ def test_xml_without_properties_takes_any() -> None:
         (whole({"type": "qwen_xml_parameter", "json_schema": {"type": "array"}}), GrammarError, "bad schema of parameters"),
         (whole({"type": "token", "token": "<nope>"}), GrammarError, "the vocabulary has no token '<nope>'"),
         ({"structures": [{"begin": "a"}], "triggers": ["a"]}, GrammarError, "bad structure: expected begin, schema and end"),
+        ({**OLDER, "triggers": ["<x"]}, GrammarError, "found no trigger - at /structures/0/begin"),
+        (
+            {"structures": [{"begin": "a", "schema": {"items": {"type": "x"}}, "end": "b"}], "triggers": ["a"]},
+            GrammarError,
+            "- at /structures/0/schema/items/type",
+        ),
     ],
-    ids=range(29),
+    ids=range(31),
 )
 def test_refusals(given: Any, kind: type[GrammarError], message: str) -> None:
     with pytest.raises(kind, match=re.escape(message)):

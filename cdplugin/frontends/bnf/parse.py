@@ -75,7 +75,8 @@ class _Parser:
         if scanner.peek(3) != "::=":
             ahead = scanner.peek(2)
             if ahead[:1] in ("=", ":"):
-                scanner.fail("bad rule", expected="::= after the name of a rule", found=repr(ahead.strip() or ahead[:1]))
+                hint = " (name: … is written with cdplugin.Lark)" if ahead[:1] == ":" and ahead not in ("::", ":=") else ""
+                scanner.fail(f"bad rule{hint}", expected="::= after the name of a rule", found=repr(ahead.strip()))
             scanner.fail("bad rule" + (f" ({_LONG_REACH})" if self.gbnf else ""), expected="::= after the name of a rule")
         earlier = self.grammar.rules.get(name)
         if earlier is not None:
@@ -196,7 +197,7 @@ class _Parser:
             return Node(REF, (name,), at)
         hints = {
             "'": ' (literals stand in double quotes: "…")',
-            "/": " (write a class or a literal; there are no /…/ patterns here)",
+            "/": " (write a class or a literal; there are no /…/ patterns here, and comments begin with #)",
         }
         if char in "$^":
             hints[char] = " (a rule always matches whole: anchors are not needed)"

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from cdplugin.errors import suggestion
 from cdplugin.expr import ALL_BYTES, ANY_CHAR, EMPTY, Expr, both, byte_mask, cat, complement, repeat
 from cdplugin.frontends.bnf.scan import Scanner
 from cdplugin.frontends.free_text import without
-from cdplugin.frontends.source import suggestion
 from cdplugin.limits import BEYOND_TEXT
 
 _COUNTS = ("max_tokens", "max_chars", "capture_hidden_suffix_bytes", "capture_hidden_stop_bytes")

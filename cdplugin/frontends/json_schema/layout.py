@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cdplugin.errors import GrammarError
+from cdplugin.errors import GrammarError, shown
 from cdplugin.expr import EPSILON, Expr, both, byte_class, cat, led, literal, literals, repeat
+from cdplugin.frontends.json_schema.matching import Search
 from cdplugin.frontends.json_schema.options import Gaps
 from cdplugin.frontends.json_schema.strings import QUOTE, spellings
 from cdplugin.memory import Node, bounded_cache
@@ -102,6 +103,9 @@ def layout_of(
         except GrammarError as error:
             raise GrammarError(f"option whitespace: {error.message}", location=error.location, context=error.context) from None
         space = both(space, repeat(_SPACE))
+        if Search().matches_nothing(space)[0]:
+            expected = "'flexible', 'compact' or a regular expression that matches spaces, tabs or line breaks, or nothing"
+            raise GrammarError("option whitespace", expected=expected, found=shown(whitespace))
     return Layout(space, cat(space, literal(b",")), cat(space, literal(b":")))
 
 

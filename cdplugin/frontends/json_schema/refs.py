@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin
 
-from cdplugin.errors import GrammarError, UnsupportedError
+from cdplugin.errors import GrammarError, UnsupportedError, suggestion
 from cdplugin.frontends.json_schema.dialect import LENIENT, Dialect, dialect_of
 from cdplugin.frontends.json_schema.source import check_value, escape_token
 from cdplugin.limits import Limits
@@ -160,8 +160,8 @@ class Documents:
         if not fragment:
             return Target(resource.root, resource.pointer, resource)
         target = self._walk(fragment, resource) if fragment.startswith("/") else self._anchor(fragment, resource)
-        if target is None:
-            raise GrammarError(f"unresolvable {keyword} {reference!r}", location=location, keyword=keyword)
+        if not isinstance(target, Target):
+            raise GrammarError(f"unresolvable {keyword} {reference!r}", location=location, keyword=keyword, found=target)
         if not isinstance(target.schema, (dict, bool)):
             raise GrammarError(
                 f"{keyword} {reference!r}",
@@ -223,7 +223,8 @@ class Documents:
                 check_value(contents, self._limits)
         return _meta_schemas()[uri] if contents is None and uri in _META_SCHEMAS else contents
 
-    def _walk(self, fragment: str, resource: Resource) -> Target | None:
+    def _walk(self, fragment: str, resource: Resource) -> Target | str:
+        """Where a JSON Pointer leads, or what is missing on its way."""
         value, pointer = resource.root, resource.pointer
         for token in fragment.split("/")[1:]:
             name = token.replace("~1", "/").replace("~0", "~") if "~" in token else token
@@ -233,15 +234,15 @@ class Documents:
             elif isinstance(value, list) and is_index and int(name) < len(value):
                 value = value[int(name)]
             else:
-                return None
+                return f"no {name!r} at {pointer or 'the root'}" + suggestion(name, value if isinstance(value, dict) else ())
             pointer += "/" + token
             if isinstance(value, dict) and isinstance(value.get(resource.dialect.id_keyword), str):
                 resource = self.enter(resource, value, pointer)
         return Target(value, pointer, resource)
 
-    def _anchor(self, name: str, resource: Resource) -> Target | None:
+    def _anchor(self, name: str, resource: Resource) -> Target | str:
         self._index_all()
-        return self._anchors.get((resource.number, name))
+        return self._anchors.get((resource.number, name)) or "no such anchor"
 
     def _index_all(self) -> None:
         """Find identifiers and anchors of all documents, at the places where the drafts put schemas."""

@@ -171,10 +171,16 @@ def check_value(root: Any, limits: Limits, names: set[str] | None = None) -> int
         keys, members, others = _opened(level)
         converted: list[Any] = []
         for value in others:
-            _check_scalar(value, converted)
+            try:
+                _check_scalar(value, converted)
+            except GrammarError as error:
+                raise error.amended(location=_pointer_to(root, value)) from None
         if not _ONLY_STR.issuperset(map(type, keys)) and not all(isinstance(key, str) for key in keys):
-            found = next(key for key in keys if not isinstance(key, str))
-            raise GrammarError("the schema is not JSON", expected="keys of type str", found=shown(found))
+            found, owner = next(
+                (key, value) for value in level if type(value) is dict for key in value if not isinstance(key, str)
+            )
+            where = _pointer_to(root, owner)
+            raise GrammarError("the schema is not JSON", location=where, expected="keys of type str", found=shown(found))
         met.update(keys)
         budget -= _text_size(level, keys, members, others)
         if budget < 0:
@@ -185,6 +191,24 @@ def check_value(root: Any, limits: Limits, names: set[str] | None = None) -> int
             # the same object met twice on one level is walked once: shared parts may be exponentially many
             level = [*{id(member): member for member in level}.values()]
     return limits.max_spec_bytes - budget
+
+
+def _pointer_to(root: Any, part: Any) -> str:
+    """The JSON Pointer of a part of ``root``, the first one where the object stands at several places; empty for the root."""
+    places: list[tuple[int, str, Any]] = [(0, "", root)]  # the place that it is in, its name there, the value
+    opened: set[int] = set()
+    for at, (_, _, value) in enumerate(places):
+        if value is part:
+            names = []
+            while at:
+                at, name, _ = places[at]
+                names.append("/" + escape_token(name))
+            return "".join(reversed(names))
+        if id(value) not in opened and isinstance(value, (dict, list)):
+            opened.add(id(value))
+            members = value.items() if isinstance(value, dict) else enumerate(value)
+            places += [(at, name if isinstance(name, str) else shown(name), member) for name, member in members]
+    return ""
 
 
 def _check_scalar(value: Any, below: list[Any]) -> None:

@@ -8,12 +8,13 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from operator import is_
 
+from cdplugin.errors import suggestion
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.options import Indentation
 from cdplugin.frontends.lark.parameters import needs_parameter
 from cdplugin.frontends.lark.parse import parse
 from cdplugin.frontends.lark.tree import Definition, Grammar, Node, children, walk
-from cdplugin.frontends.source import Source, suggestion
+from cdplugin.frontends.source import Source
 from cdplugin.limits import Limits
 from cdplugin.walks import fold
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import NoReturn
 
@@ -163,7 +164,7 @@ class _Parser:
         out = Definition(symbol.value, symbol.at, Node(tree.SEQ, (), symbol.at), symbol.kind == "TERMINAL")
         if self.accept("{"):
             out.parameters = self.template_parameters()
-        if self.now.kind == "::":
+        if self.now.kind == "::" and self.peek().kind != "=":
             if out.is_terminal:
                 self.source.fail("a terminal with a parameter", self.now.at, expected="parameters of rules only")
             self.pos += 1
@@ -173,12 +174,21 @@ class _Parser:
             out.priority_at = self.take("NUMBER", "a number after '.'").at
         if self.now.kind == "[":
             out.attributes = self.attributes(out)
-        self.take(":", "':'" if out.attributes.at or out.is_terminal else "':', or attributes in '[' ']'")
+        if self.now.kind != ":" or self.peek().kind == "=":
+            self.no_colon(out)
+        self.pos += 1
         before, self.uses_templates = self.uses_templates, False
         out.body = self.expansions()
         out.uses_templates = self.uses_templates
         self.uses_templates |= before
         return out
+
+    def no_colon(self, out: Definition) -> NoReturn:
+        sign = re.compile(r":{0,2}=").match(self.source.text, self.now.at)
+        if sign is not None:
+            expected = "name: … (name ::= … is written with cdplugin.Gbnf or cdplugin.Ebnf)"
+            self.source.fail("a rule of another notation", self.now.at, expected=expected, found=repr(sign.group()))
+        self.unexpected("':'" if out.attributes.at or out.is_terminal else "':', or attributes in '[' ']'")
 
     def template_parameters(self) -> tuple[tuple[str, int], ...]:
         out: list[tuple[str, int]] = []
@@ -439,8 +449,13 @@ class _Parser:
             self.unexpected(_VALUES, "a repetition of nothing")
         if frame is not None and frame.opening is not None:
             closing = _CLOSING[frame.opening.kind]
-            if kind == "END":
-                self.source.fail(f"{frame.opening.value!r} that is not closed", frame.opening.at, expected=repr(closing))
+            begins_rule = kind == ":" and self.symbols[self.pos - 2].kind == "NEWLINE"
+            if kind == "END" or begins_rule:
+                found = f"the next definition in line {self.source.line(self.now.at)}" if begins_rule else ""
+                expected = repr(closing)
+                self.source.fail(
+                    f"{frame.opening.value!r} that is not closed", frame.opening.at, expected=expected, found=found
+                )
             self.unexpected(f"{_VALUES}, or {closing!r}")
         self.unexpected(_VALUES)
 

@@ -6,6 +6,7 @@ ends at the tag's end: the strings (or the token) that end the nearest tag aroun
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -26,6 +27,7 @@ from cdplugin.ir import GrammarIR, Symbol, TokenSet
 from cdplugin.limits import Limits
 
 _COUNTS = {"optional": (0, 1), "plus": (1, None), "star": (0, None)}
+_OLDER = re.compile(r"/tags/(\d+)(/content/json_schema)?")
 _OUTSIDE_STRINGS = frozenset("{}[],: \t\r\n+-.0123456789Etruefalsn")
 
 Ends = tuple["str | Format", ...]
@@ -33,12 +35,20 @@ Ends = tuple["str | Format", ...]
 
 def compile_tag(tag: Any, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
     """Compile a structural tag, into ``ir`` if one is given. Raises ``GrammarError`` and its kin with a JSON Pointer."""
-    root = read_tag(tag, limits)
     ir = ir or GrammarIR()
-    symbols = TagWriter(ir, limits).write(root, ())
+    with relocated(_as_written):
+        symbols = TagWriter(ir, limits).write(read_tag(tag, limits), ())
     ir.start = ir.nonterminal("structural tag")
     ir.rule(ir.start, symbols)
     return ir
+
+
+def _as_written(where: str) -> str:
+    """A location as it is in a tag of the older shape, which is read as the newer one; any other begins with ``/format``."""
+    found = _OLDER.match(where)
+    if found is None:
+        return where
+    return f"/structures/{found[1]}" + ("/schema" if found[2] else "") + where[found.end() :]
 
 
 class TagWriter:
