@@ -19,7 +19,7 @@ import lark_cases
 import numpy as np
 import pytest
 from engine_tools import ALL_BYTES, SLOW, describe, mask_bits, members
-from fuzz.thresholds import ENGINE, FRONT, INFILL, LIMIT, QUERIES, Threshold, patched, some_of
+from fuzz.thresholds import AHEAD, ENGINE, FRONT, INFILL, LIMIT, QUERIES, Threshold, patched, some_of
 from fuzz.turns import seeds
 
 import cdplugin as cd
@@ -390,7 +390,7 @@ def test_other_numbers_give_the_same_answers(seed: int) -> None:
 
 
 def test_each_number_is_there_once_and_is_made_small() -> None:
-    every = [*FRONT, *ENGINE, *QUERIES, *INFILL]
+    every = [*FRONT, *ENGINE, *QUERIES, *AHEAD, *INFILL]
     assert len({str(threshold) for threshold in every}) == len(every)
     for threshold in every:
         assert getattr(import_module(threshold.module), threshold.name) not in threshold.values, threshold

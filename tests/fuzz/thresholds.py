@@ -125,6 +125,15 @@ QUERIES = [
     *_of("queries.words", ENDING, _LONGEST_WORD=(0, 2), _MOST_WORD_BYTES=(0, 10), _SPELT_AT_ONCE=1),
     *_of("queries.successors", SPEED, _FIRST_SLOTS=1),
 ]
+AHEAD = [
+    *_of(
+        "ahead", SPEED, GRANT=(1, 500), FIRST_WORK=(1, 3_000), PLACE_WORK=(0, 1_000), MOST_WORK=(1, 10_000), FURTHER=(0, 1, 200)
+    ),
+    *_of("ahead", SPEED, FIRST_BYTES=(0, 1 << 12), PLACE_BYTES=0, _PART=(0, 1 << 40), _LARGE_TABLE=(0, 1 << 12)),
+    *_of("ahead", SPEED, _TRIES=((1,), (2, 1, 1)), _NEAR=1, _FURTHER=(0, 1), _QUEUED=(0, 1)),
+    *_of("queries.likely", SPEED, _LOOKED_AT=1, _WORDS=(0, 1), _NODES=(0, 1), _WORD_LENGTHS=((1,), (2, 1))),
+    *_of("matcher.batch", SPEED, _FEW=(0, 1)),
+]
 INFILL = [
     *_of(
         "infill.parts",
