@@ -70,6 +70,12 @@ def test_anchors_of_the_summary() -> None:
         assert not line.startswith("|") or len(cells) >= 4, line
 
 
+def test_what_is_said_in_short_stands_in_the_summary() -> None:
+    short, _, rest = TEXT.partition("## In short")[2].partition("## Summary")
+    numbers = re.findall(r"\d[\d.,]*\d", short)
+    assert len(numbers) > 8 and not [number for number in numbers if number not in rest.partition("\n## ")[0]]
+
+
 def test_maskbench() -> None:
     name = "2026-11-28-maskbench-all"
     assert name == max(path.stem for path in RESULTS.glob("*-maskbench-all*.json") if path.stem[:10] == name[:10])
