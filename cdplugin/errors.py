@@ -42,6 +42,11 @@ def shown(value: Any) -> str:
         return f"a value of type {type(value).__name__}"
 
 
+def told(error: BaseException) -> str:
+    """An error as part of a message: ours say all themselves, of others the type is told, too."""
+    return str(error) if isinstance(error, CdpluginError) else f"{type(error).__name__}: {error}"
+
+
 def printable(text: str) -> str:
     """``text`` as part of a message: Unicode (lone surrogates as escapes), at most 4,000 characters."""
     if len(text) > _MOST_SHOWN:

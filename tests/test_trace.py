@@ -242,7 +242,9 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "text").write_text('{"name": "<b>"}')
     assert cli.main(["trace", str(schema), f"@{tmp_path / 'text'}", "--html", str(page)]) == 0
     assert "16 steps" in capsys.readouterr().out and "&lt;" in page.read_text()
-    assert cli.main(["trace", str(schema), "{", "--limit", "0"]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["trace", str(schema), "{", "--limit", "0"])
+    assert "argument --limit: expected at least 1, found 0" in capsys.readouterr().err
     assert cli.main(["trace", str(schema), "{", "--html", str(tmp_path / "no" / "x.html")]) == 2
     assert cli.main(["trace", str(schema), f"@{tmp_path / 'none'}"]) == 2
 

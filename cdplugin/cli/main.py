@@ -114,9 +114,8 @@ def place(data: bytes, offset: int) -> tuple[int, int, str]:
 def follow(matcher: Matcher, vocab: Vocabulary, data: bytes) -> tuple[int, int | None] | None:
     """Follow ``data``, as canonical tokens where there is a tokenizer. None, or the first byte refused and its token if any."""
     if vocab.encode is None:
-        by_byte = {token: i for i, token in enumerate(vocab.tokens) if token is not None and len(token) == 1}
         for offset in range(len(data)):
-            token = by_byte.get(data[offset : offset + 1])
+            token = vocab.token_of[0].get(data[offset : offset + 1])
             if token is None or not matcher.accept_token(token):
                 return offset, token
         return None
@@ -256,7 +255,7 @@ def parser() -> argparse.ArgumentParser:
     )
     command.add_argument("text", metavar="TEXT", help="the text; @FILE reads a file, - the standard input")
     command.add_argument("--html", metavar="FILE", help="write a page (one file that loads nothing) instead of a table")
-    command.add_argument("--limit", type=int, default=1_000, metavar="N", help="steps to show at most")
+    command.add_argument("--limit", type=at_least(1), default=1_000, metavar="N", help="steps to show at most")
     command = add("playground", later("playground"), "A local page: what a schema or grammar allows, as you type.", spec=False)
     command.add_argument("--port", type=int, default=8765, metavar="N", help="port on 127.0.0.1; 0: any that is free")
     command.add_argument("--model", metavar="NAME", help="a model folder or hub name whose constrained answers a button shows")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 def trace(args: argparse.Namespace) -> bool:
     """Show the trace of ``args.text``; whether all of it was accepted. Raises CommandError, GrammarError."""
     vocab, grammar = cli.compile_for(args)
-    if args.limit < 1:
-        raise cli.CommandError(f"--limit: expected a positive number of steps, found {args.limit}")
     found = grammar.matcher().trace(tokens_of(vocab, read_text(args.text)), limit=args.limit)
     if args.html is not None:
         page = found.html(title=f"{Path(args.spec).name}: trace")

@@ -253,11 +253,11 @@ class Arena(OwnedTables):
         result = kernels.run(self.address, op, a, b, c)
         return result if result >= 0 else self.finish(result, op, a, b, c)
 
-    def call_known(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int | None:
+    def call_known(self, op: int, a: int, b: int) -> int | None:
         """:meth:`call`; None where rules of families' members would have to be made first, which are not."""
-        result = kernels.run(self.address, op, a, b, c)
+        result = kernels.run(self.address, op, a, b, 0)
         if result < 0:
-            result = self.finish(result, op, a, b, c, statuses.NEED_RULES)
+            result = self.finish(result, op, a, b, 0, statuses.NEED_RULES)
         return None if result < 0 else result
 
     def derivatives(self, expression: int, first: int = 0, end: int = 256) -> list[tuple[int, int]]:

@@ -72,13 +72,6 @@ class Lexemes:
         """What stands for a lexeme in the rules, where that is not the lexeme itself (it was split, or is nullable)."""
         return {~t: (lead, ~t) for t, lead in enumerate(self.leads) if lead >= 0}
 
-    def barren_flags(self, n_lexemes: int) -> list[int]:
-        """By number, 1 for each of the ``barren``."""
-        flags = [0] * n_lexemes
-        for symbol in self.barren:
-            flags[~symbol] = 1
-        return flags
-
     def rewritten(self, right: Sequence[Any]) -> tuple[Any, ...]:
         """A right side with every lexeme replaced by what stands for it."""
         rewrite = self.rewrite
@@ -326,7 +319,8 @@ def _productive(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Which nonterminals derive a string (1), and which rules (of :func:`_flat`) do (0)."""
     lefts, _, symbols = rules
-    barren = np.array(lexemes.barren_flags(len(ir.lexemes)), np.int64)
+    barren = np.zeros(len(ir.lexemes), np.int64)
+    barren[[~symbol for symbol in lexemes.barren]] = 1
     known = np.zeros(len(ir.names), np.int64)
     work = np.empty(len(lefts) + 2 * len(symbols) + 2 * len(known), np.int64)
     pending = dict(ir.instances)

@@ -62,7 +62,9 @@ class ValueTracker:
         self._value_lexeme: dict[tuple[int, Hashable], int] = {}
         self._value: dict[int, Hashable] = {}
         self._last: dict[int, tuple[Expr, int]] = {}
-        self._reader = {self._ends_as(lexeme_number[s]): ir.tracked[s] for s in ir.twins if s in lexeme_number}
+        self._reader = {
+            int(self._record(lexeme_number[s])[layout.X_TRACKED]): ir.tracked[s] for s in ir.twins if s in lexeme_number
+        }
 
     @property
     def nbytes(self) -> int:
@@ -134,9 +136,6 @@ class ValueTracker:
         assert go_on is not None
         dot = 0 if parts is None else go_on(place.nonterminal, lexeme, parts)
         self._arena.call(kernels.OP_NOTE, layout.M_REST, lexeme << _ID_SHIFT | value, dot)
-
-    def _ends_as(self, number: int) -> int:
-        return int(self._record(number)[layout.X_TRACKED])
 
     def _record(self, number: int) -> np.ndarray:
         """A copy of a lexeme's record."""

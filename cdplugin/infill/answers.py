@@ -77,17 +77,15 @@ class Answers:
         last = next((i for i, p in enumerate(parts) if p.token in self.eos and not p.gap), len(parts))
         return None if any(p.token is not None and p.token not in self.eos for p in parts[last:]) else last
 
-    def build(
-        self, parts: Sequence[Part], keep: bool = True, loose: bool = False, work: Workspace | None = None, hole: int = -1
-    ) -> int:
+    def build(self, parts: Sequence[Part], keep: bool = True, loose: bool = False, work: Workspace | None = None) -> int:
         """Lay the text out as elements and find the facts; 1 if it can be completed.
 
         ``keep``: keep the facts for the next text; nodes are not numbered from 0. ``work``: in this workspace.
         """
         work = work or (self.tables.loose if loose else self.tables.workspace)
-        return work.call(kernels.OP_FACTS) if self._lay(parts, hole, keep, work) else 0
+        return work.call(kernels.OP_FACTS) if self._lay(parts, work, keep=keep) else 0
 
-    def _lay(self, parts: Sequence[Part], hole: int, keep: bool, work: Workspace) -> bool:
+    def _lay(self, parts: Sequence[Part], work: Workspace, hole: int = -1, keep: bool = True) -> bool:
         """Make the lattice of a text in a workspace; not where there is text behind an end token, or the hole is."""
         last = self.length(parts)
         if last is None or hole >= last:
@@ -301,7 +299,7 @@ class Answers:
             self._add_mask(parts, hole, row, True)
             return tokens[row[tokens >> 5] >> (tokens & 31) & 1 != 0]
         work = self.tables.loose
-        if not self._lay(parts, hole, True, work) or not work.call(kernels.OP_MAY_BEGIN, address_of(row)):
+        if not self._lay(parts, work, hole) or not work.call(kernels.OP_MAY_BEGIN, address_of(row)):
             return tokens[:0]
         may_begin = bit_flags(work.tables[ws.DOUBT_FIRSTS], 256)
         return tokens[may_begin[self.tables.first_bytes[tokens]]]
@@ -316,7 +314,7 @@ class Answers:
             work = self.tables.loose
             flags = np.zeros(256, bool)
             parts = [Part(gap=True), Part(before), Part(gap=True)]
-            if self._lay(parts, 2, True, work) and work.call(kernels.OP_MAY_BEGIN, address_of(row)):
+            if self._lay(parts, work, 2) and work.call(kernels.OP_MAY_BEGIN, address_of(row)):
                 flags = bit_flags(work.tables[ws.DOUBT_FIRSTS], 256)
             of_tokens = np.zeros(32 * len(row), bool)
             of_tokens[: self.tables.vocab.size] = flags[self.tables.first_bytes]
@@ -328,7 +326,7 @@ class Answers:
         work = self.tables.loose if loose else self.tables.workspace
         if self.tables.is_exact:  # then masks are made of what is left of tokens; else only slots are
             self.tables.classify(work)
-        if self._lay(parts, hole, True, work) and work.call(kernels.OP_MAY_BEGIN, address_of(row)):
+        if self._lay(parts, work, hole) and work.call(kernels.OP_MAY_BEGIN, address_of(row)):
             work.call(kernels.OP_FACTS)
             work.call(kernels.OP_ITEMS)
             work.call(kernels.OP_MASK, address_of(row))

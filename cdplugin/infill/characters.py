@@ -154,18 +154,14 @@ def _is_text(arena: Arena, root: int, known: dict[int, bool]) -> bool:
             return True
         if kind == layout.K_BYTES and arena.sequence(e)[2:] == [0, 0]:
             return True
-        if kind == layout.K_LITERALS and _are_ascii(arena, *arena.sequence(e)):
-            return True
+        if kind == layout.K_LITERALS:
+            text, starts, ends = arena.literals(e)
+            if not (text[starts[0] : ends[-1]] & 0x80).any():
+                return True
         is_made_so = any(found) if kind == layout.K_AND else bool(found) and all(found)
         return is_made_so or (kind != layout.K_NOT and _is_followed(arena, e))
 
     return fold(root, parts, joined, known)
-
-
-def _are_ascii(arena: Arena, first: int, end: int, _depth: int) -> bool:
-    """Whether some literals are of ASCII alone."""
-    offsets = arena.tables[layout.LITERAL_OFFSETS]
-    return not (arena.tables[layout.LITERAL_BYTES][offsets[first] : offsets[end]] & 0x80).any()
 
 
 def _is_followed(arena: Arena, root: int) -> bool:

@@ -184,15 +184,10 @@ class _Room:
                 record = self._work.call(kernels.OP_CLOSURE, state)
                 pool = self._work.tables[ws.POOL]
                 reached = pool[record + ws.C_FIRST : record + ws.C_FIRST + pool[record + ws.C_STATES]].tolist()
-                if not any(self._row(other).tobytes() in apart and self._matched_in(other) == matched for other in reached):
+                longest = self._arena.tables[layout.LEXER_STATES][lexer_layout.L_LONGEST :: lexer_layout.LEXER_WORDS]
+                if not any(self._row(s).tobytes() in apart and self._set_of(int(longest[s])) == matched for s in reached):
                     return False
         return True
-
-    def _matched_in(self, state: int) -> int:
-        """The lexemes that match in a lexer state."""
-        return self._set_of(
-            int(self._arena.tables[layout.LEXER_STATES][state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
-        )
 
     def crowded(self) -> int:
         """The lexemes that cannot be kept apart from some that may follow."""

@@ -288,9 +288,7 @@ class InfillSession:
 
     def set(self, place: int, token_id: int) -> bool:
         """Fill a slot. False, and nothing changes, if no legal text would be left."""
-        place, part = self._open_part(place)
-        if not part.slot:
-            raise ValueError(f"place {place}: expected a slot, found a gap")
+        place, part = self._open_part(place, "slot")
         token = integer("token id", token_id)
         if token in self._eos and self._padded:
             return self._replace(place, Part(slot=True, token=token), token)
@@ -299,9 +297,7 @@ class InfillSession:
 
     def insert(self, place: int, token_id: int) -> bool:
         """Append a token at the left edge of a gap. False, and nothing changes, if no legal text would be left."""
-        place, part = self._open_part(place)
-        if not part.gap:
-            raise ValueError(f"place {place}: expected a gap, found a slot")
+        place, part = self._open_part(place, "gap")
         token = integer("token id", token_id)
         text = self._text_of(token)
         if not text:
@@ -310,9 +306,7 @@ class InfillSession:
 
     def close(self, place: int) -> bool:
         """End a gap: nothing more comes in it. False, and nothing changes, if no legal text would be left."""
-        place, part = self._open_part(place)
-        if not part.gap:
-            raise ValueError(f"place {place}: expected a gap, found a slot")
+        place, part = self._open_part(place, "gap")
         return self._replace(place, Part(part.text, gap=True, written=part.written, closed=True))
 
     def undo(self, n: int = 1) -> None:
@@ -370,7 +364,8 @@ class InfillSession:
                     if self._work_left is not None:
                         self._work_left -= work - int(arena.header[layout.WORK_LEFT])
 
-    def _open_part(self, place: int) -> tuple[int, Part]:
+    def _open_part(self, place: int, kind: str = "") -> tuple[int, Part]:
+        """A place's number and its part. Raises ``ValueError`` unless it is open, and of the ``kind`` that is wanted."""
         place = integer("place", place)
         if not self._places:
             raise ValueError(f"place: expected a text with gaps or slots, found place {place} of one without")
@@ -379,6 +374,9 @@ class InfillSession:
         part = self._parts[self._places[place]]
         if not part.is_open:
             raise ValueError(f"place {place}: expected an open one, found {part.text!r}")
+        found = "slot" if part.slot else "gap"
+        if kind not in ("", found):
+            raise ValueError(f"place {place}: expected a {kind}, found a {found}")
         return place, part
 
     def _text_of(self, token: int) -> bytes:

@@ -557,7 +557,8 @@ class Matcher:
             return None
         if arena is not None and 0 <= token_id < self._size:
             with contextlib.suppress(LimitExceeded, EngineError):
-                return found.tokens_behind(token_id, self._step(arena, self._cursors[-1], token_id))
+                rest = found.tokens_from(self._step(arena, self._cursors[-1], token_id))
+                return None if rest is None else [token_id, *rest]
         return found.tokens_from(self._cursors[-1])
 
     def _replay(self, arena: Arena, promised: list[int] | None) -> None:

@@ -66,8 +66,3 @@ class FoundEndings:
             tokens.append(found[0])
             here = found[1]
         return tokens
-
-    def tokens_behind(self, token: int, cursor: int) -> list[int] | None:
-        """:meth:`tokens_from` the cursor that a token leads to, and the token before them."""
-        rest = self.tokens_from(cursor)
-        return None if rest is None else [token, *rest]

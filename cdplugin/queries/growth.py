@@ -319,7 +319,10 @@ class Growth(Costs):
     def leave_deep(self, cursor: int, row: np.ndarray, levels: int) -> None:
         """Leave the tokens in a mask row (int32) that have more than so many levels."""
         if levels >= 0:
-            self._levels_of(self._worst_at(cursor).first).leave_more(row, levels)
+            deep = self._levels_of(self._worst_at(cursor).first)
+            left = np.zeros(32 * len(row), bool)
+            left[deep.tokens[: int(np.count_nonzero(deep.counts > levels))]] = True
+            row &= packed_bits(left)
 
     def _room(self, budget: int) -> int:
         """What may be left after the next one of so many tokens."""
@@ -505,12 +508,6 @@ class _Levels:
         self.tokens = self.tokens[np.argsort(-counts[self.tokens], kind="stable")].astype(np.int32)
         self.counts = counts[self.tokens]
         self.most = int(self.counts.max(initial=0))
-
-    def leave_more(self, row: np.ndarray, levels: int) -> None:
-        """Leave those in a mask row (int32) that have more than so many."""
-        deep = np.zeros(32 * len(row), bool)
-        deep[self.tokens[: int(np.count_nonzero(self.counts > levels))]] = True
-        row &= packed_bits(deep)
 
     def add_to(self, costs: np.ndarray, each: int) -> None:
         """Add ``each`` for every level to the costs (int64) of tokens."""

@@ -18,7 +18,7 @@ import torch
 from transformers.generation.continuous_batching.cb_logits_processors import ContinuousBatchingLogitsProcessor
 
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
-from cdplugin.errors import CdpluginError
+from cdplugin.errors import CdpluginError, told
 from cdplugin.matcher.batch import fill_each
 
 logger = logging.getLogger("transformers.cdplugin")
@@ -168,9 +168,9 @@ def _end(state: Any, error: Exception | None = None) -> None:
     them, and the token between is taken back.
     """
     if state.error is None:
-        is_ours = isinstance(error, CdpluginError)
-        state.error = str(error) if is_ours else f"{type(error).__name__}: {error}"
-        if not is_ours:
+        assert error is not None
+        state.error = told(error)
+        if not isinstance(error, CdpluginError):
             logger.error("cdplugin: a request that cannot go on; please report this", exc_info=error)
         if state.num_children:
             return

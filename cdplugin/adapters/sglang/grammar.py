@@ -20,6 +20,7 @@ import cdplugin
 from cdplugin.ahead import Ahead
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace, bitmask_view
 from cdplugin.bits import allow_only
+from cdplugin.errors import told
 from cdplugin.matcher import Matcher
 from cdplugin.matcher.batch import fill_each
 
@@ -81,7 +82,7 @@ class CdpluginGrammar(BaseGrammarObject):
         except Exception as error:
             if not self._is_drafting:
                 self._fail("token", error)
-            return f"token {token}: {_text(error)}"
+            return f"token {token}: {told(error)}"
         return f"token {token} is not allowed after {len(self.matcher.tokens)} tokens: {reason}"
 
     def rollback(self, k: int) -> None:
@@ -190,7 +191,7 @@ class CdpluginGrammar(BaseGrammarObject):
         try:
             forced = [] if self._present_fault() is not None else self.matcher.forced_tokens(canonical=True)
         except Exception as error:
-            logger.warning("cdplugin: no jump forward: %s", _text(error))
+            logger.warning("cdplugin: no jump forward: %s", told(error))
             return None
         vocab = self.matcher.grammar.vocab
         special = next((place for place, token in enumerate(forced) if not vocab.tokens[token]), len(forced))
@@ -216,7 +217,7 @@ class CdpluginGrammar(BaseGrammarObject):
                 return
             refusal = f"token {new[shared + count]} at position {shared + count} is not allowed after retokenization"
         except Exception as error:
-            refusal = _text(error)
+            refusal = told(error)
         self.matcher.rollback(len(self.matcher.tokens) - len(known) + back)
         self.matcher.accept_tokens(old[shared:])
         raise ValueError(f"jump forward: {refusal}")
@@ -238,10 +239,10 @@ class CdpluginGrammar(BaseGrammarObject):
         return None
 
     def _fail(self, what: str, error: Exception) -> None:
-        self._fault = (self.matcher.tokens, _text(error))
+        self._fault = (self.matcher.tokens, told(error))
         is_ours = isinstance(error, cdplugin.CdpluginError)
         level = logging.WARNING if is_ours else logging.ERROR
-        logger.log(level, "cdplugin: %s after %d tokens: %s", what, len(self._fault[0]), _text(error), exc_info=not is_ours)
+        logger.log(level, "cdplugin: %s after %d tokens: %s", what, len(self._fault[0]), told(error), exc_info=not is_ours)
 
     def __repr__(self) -> str:
         return f"CdpluginGrammar({len(self.matcher.tokens)} tokens of {self.key_string[:80]!r})"
@@ -274,7 +275,3 @@ def _whole_characters(text: bytes) -> str:
         return text.decode()
     except UnicodeDecodeError as error:
         return text[: error.start].decode()
-
-
-def _text(error: Exception) -> str:
-    return str(error) if isinstance(error, cdplugin.CdpluginError) else f"{type(error).__name__}: {error}"

@@ -31,7 +31,7 @@ from cdplugin.ahead import Ahead
 from cdplugin.bitmask import bitmask_view, bitmask_words
 from cdplugin.bits import allow_only
 from cdplugin.collector import gc_paused
-from cdplugin.errors import BudgetError, EngineError, GrammarError, LimitExceeded
+from cdplugin.errors import BudgetError, EngineError, GrammarError, LimitExceeded, told
 from cdplugin.matcher import Grammar, Matcher
 from cdplugin.memory import ByteLru, short_key, size_of
 from cdplugin.vocab.vocabulary import Vocabulary
@@ -335,7 +335,7 @@ class GrammarState:
             known = list(takewhile(lambda token: 0 <= token < size, listed))  # drafts may be padded by -1
             return [] if self._is_stuck() else known[: self._count_fitting(known)]
         except Exception as error:
-            logger.warning("cdplugin: drafts are refused: %s", _text(error))
+            logger.warning("cdplugin: drafts are refused: %s", told(error))
             return []
 
     def _count_fitting(self, tokens: list[int]) -> int:
@@ -353,14 +353,14 @@ class GrammarState:
             self._surplus -= surplus
             self._undo(num_tokens - surplus)
         except Exception as error:  # not a number
-            logger.error("cdplugin: a rollback that cannot be done: %s", _text(error), exc_info=True)
+            logger.error("cdplugin: a rollback that cannot be done: %s", told(error), exc_info=True)
 
     def is_terminated(self) -> bool:
         """Whether a stop token was followed. True where the matcher cannot tell, so that the request ends."""
         try:
             return self._matcher.is_terminated()
         except Exception as error:
-            logger.error("cdplugin: a state that cannot be read; the request ends: %s", _text(error), exc_info=True)
+            logger.error("cdplugin: a state that cannot be read; the request ends: %s", told(error), exc_info=True)
             return True
 
     def reset(self) -> None:
@@ -395,8 +395,4 @@ class GrammarState:
             self._crossed = f"after {self._count} tokens of the answer: {error}"
             self._count_once("cdplugin_budgets_crossed", "decode")
         level = logging.WARNING if is_ours else logging.ERROR
-        logger.log(level, "cdplugin: %s after %d tokens: %s", what, self._count, _text(error), exc_info=not is_ours)
-
-
-def _text(error: Exception) -> str:
-    return str(error) if isinstance(error, GrammarError) else f"{type(error).__name__}: {error}"
+        logger.log(level, "cdplugin: %s after %d tokens: %s", what, self._count, told(error), exc_info=not is_ours)

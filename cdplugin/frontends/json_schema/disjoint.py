@@ -5,9 +5,7 @@ A "no" means only that it is not plain. The work is counted, and the search over
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable
-from functools import reduce
 from typing import Any
 
 from cdplugin.frontends.json_schema.dialect import ALL_TYPES, ARRAY_BIT, NUMBER_BITS, OBJECT_BIT, STRING_BIT
@@ -65,7 +63,11 @@ class Apart:
         if shared & ~OBJECT_BIT:
             return False  # `required` says nothing about what is no object
         names = [name for name in facts[0].conjunction.required if all(name in f.conjunction.required for f in facts)]
-        return any(_all_differ([shortest_values(self._basics_of(f.children(name))) for f in facts]) for name in names)
+        for name in names:
+            basics = ([basic for child in f.children(name) for basic in self._facts_of(child).basics] for f in facts)
+            if _all_differ([*map(shortest_values, basics)]):
+                return True
+        return False
 
     def free_in_two(self, schemas: Iterable[Subschema]) -> int:
         """Bits of the types of which any value is plainly valid under two of ``schemas`` at least."""
@@ -79,9 +81,6 @@ class Apart:
     def allowed(self, sub: Subschema) -> int:
         """Bits of the types that ``sub`` may allow."""
         return self._facts_of(sub).types
-
-    def _basics_of(self, children: list[Subschema]) -> list[Subschema]:
-        return [basic for child in children for basic in self._facts_of(child).basics]
 
     def _facts_of(self, sub: Subschema) -> _Facts:
         found = self._facts.get(sub)
@@ -187,7 +186,7 @@ class _Facts:
         self.members = members
         self.free = 0 if self.choices or any(part.logic for part in members) else self.types
         for part in self.basics:
-            self.free &= ~_limited(part)
+            self.free &= ~part.limited()
         self.values = shortest_values(self.basics)
         self._conjunction: Conjunction | None = None
 
@@ -206,22 +205,6 @@ class _Facts:
         """The schemas for item ``i``."""
         found = [s.array.item(i) for s in self.basics if s.array is not None]
         return [child for child in found if child is not None]
-
-
-def _limited(sub: Subschema) -> int:
-    """Bits of the types that ``sub`` may refuse some values of, by more than ``type``."""
-    if sub.values is not None or sub.excluded:
-        return ALL_TYPES
-    bits = reduce(operator.or_, (refused.types for refused in sub.refused), 0)
-    if sub.low or sub.high or sub.multiples or sub.no_multiples:
-        bits |= NUMBER_BITS
-    if sub.text or sub.formats or sub.unlike:
-        bits |= STRING_BIT
-    if sub.object is not None or sub.unevaluated[0] is not None:
-        bits |= OBJECT_BIT
-    if sub.array is not None or sub.unevaluated[1] is not None:
-        bits |= ARRAY_BIT
-    return bits
 
 
 def _all_differ(lists: list[list[Any] | None]) -> bool:

@@ -50,7 +50,7 @@ class Layout(Node):
         self.bare_bracket = literal(b"[")
         self.empty_brace = self.close_brace if indent is None else literal(b"}")
         self.empty_bracket = self.close_bracket if indent is None else literal(b"]")
-        self.any_key = self.text_key(JSON_STRING.any_text)
+        self.any_key = self.quoted_key(cat(QUOTE, JSON_STRING.any_text, QUOTE))
         self._deeper: Layout | None = None
 
     def deeper(self) -> Layout:
@@ -73,10 +73,6 @@ class Layout(Node):
         """Bytes of the layout itself, with those for further levels, and its expressions."""
         nbytes = _LAYOUT_BYTES if self.indent is None else MOST_LEVELS * _LAYOUT_BYTES
         return nbytes, (self.open_brace, self.close_brace, self.open_bracket, self.close_bracket, self.comma, self.any_key)
-
-    def text_key(self, text: Expr) -> Expr:
-        """A key whose text (without quotes) matches ``text``."""
-        return self.quoted_key(cat(QUOTE, text, QUOTE))
 
     def quoted_key(self, key: Expr) -> Expr:
         """A key that, with its quotes, matches ``key``, which is neither ``EMPTY`` nor ``EPSILON``."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from cdplugin.errors import GrammarError, LimitExceeded, shown
 from cdplugin.frontends.json_schema import strings
-from cdplugin.frontends.json_schema.dialect import ALL_TYPES
+from cdplugin.frontends.json_schema.dialect import ALL_TYPES, ARRAY_BIT, NUMBER_BITS, OBJECT_BIT, STRING_BIT
 from cdplugin.frontends.json_schema.numbers import Bound
 from cdplugin.frontends.json_schema.refs import Resource
 from cdplugin.limits import BEYOND_TEXT, Limits, at_most
@@ -137,22 +137,28 @@ class Subschema:
 
     def constrains_itself(self) -> bool:
         """Whether this schema says anything besides what ``before``, ``after``, ``choices`` and ``logic`` say."""
-        return bool(
-            self.types != ALL_TYPES
-            or self.values is not None
-            or self.low
-            or self.high
-            or self.text
-            or self.formats
-            or self.multiples
-            or self.no_multiples
-            or self.array
-            or self.object
-            or self.excluded
-            or self.unlike
-            or self.unevaluated != (None, None)
-            or self.refused
-        )
+        return self.types != ALL_TYPES or self.limited() != 0
+
+    def limited(self) -> int:
+        """Bits of the types of which this schema itself may refuse some values, by more than ``type``."""
+        return self.limited_unlisted() if self.values is None else ALL_TYPES
+
+    def limited_unlisted(self) -> int:
+        """:meth:`limited` but for what ``values`` say."""
+        if self.excluded:
+            return ALL_TYPES
+        bits = 0
+        for refused in self.refused:
+            bits |= refused.types
+        if self.low or self.high or self.multiples or self.no_multiples:
+            bits |= NUMBER_BITS
+        if self.text or self.formats or self.unlike:
+            bits |= STRING_BIT
+        if self.object or self.unevaluated[0]:
+            bits |= OBJECT_BIT
+        if self.array or self.unevaluated[1]:
+            bits |= ARRAY_BIT
+        return bits
 
     def is_alone(self) -> bool:
         """Whether all that this schema says, it says by itself."""

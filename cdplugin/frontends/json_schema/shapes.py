@@ -304,13 +304,7 @@ class Shaper:
             place.objects.append(tuple(s for s in alternative if s.object is not None))
 
     def _split_values(self, place: Place, alternative: Alternative, values: list[Any], scalars: _Scalars) -> None:
-        only_types = all(
-            not (s.refused or s.low or s.high or s.multiples or s.no_multiples or s.text or s.formats or s.array or s.object)
-            and not (s.unlike or s.excluded)
-            and (s.values is None or s.values is values)
-            and s.unevaluated == (None, None)
-            for s in alternative
-        )
+        only_types = all((s.values is None or s.values is values) and not s.limited_unlisted() for s in alternative)
         types = types_of(alternative)
         if only_types and types & STRING_BIT and all(type(v) is str for v in values):
             scalars.texts.update(spelling for value in values for spelling in spellings(value))

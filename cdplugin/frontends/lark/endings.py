@@ -52,7 +52,7 @@ def check_endings(draft: Draft, ignored: Expr | None) -> None:
     known = draft.deriving(lambda part: True, blocked)
     for number, rule in enumerate(draft.rules):
         if not known[number] and not rule.is_helper:
-            below = reached([number], lambda rule: _unproductive_below(draft, rule, known))
+            below = reached([number], lambda rule: [below for below in _mentioned(draft, rule) if not known[below]])
             _refuse(draft, next(s for key, s in blocked.items() if key[0] in below))
     only = _alone(draft, stuck, firsts.first(ignored) if ignored is not None else 0)
     if only is not None:
@@ -82,11 +82,6 @@ def _alone(draft: Draft, stuck: list[Stuck], ignored: int) -> Stuck | None:
     for expression in +counts:
         others |= generous.first(expression)
     return next((s for s in stuck if not counts[e := s.part.value.expression] and surely.first(e) & ~others), None)
-
-
-def _unproductive_below(draft: Draft, number: int, known: list[bool]) -> list[int]:
-    """The rules that a rule mentions and that derive nothing."""
-    return [below for below in _mentioned(draft, number) if not known[below]]
 
 
 def _mentioned(draft: Draft, number: int) -> list[int]:
@@ -218,14 +213,10 @@ def check_productive(draft: Draft) -> None:
         draft.scope.source.fail(f"the rule {owner.name!r} derives no text: it {what}", owner.at, found=shown)
 
 
-def _matches_nothing(part: Part) -> bool:
-    return part.kind == "lexeme" and part.value.expression.op == EMPTY_OP
-
-
 def _first_blocked(draft: Draft, number: int, known: list[bool]) -> Part | None:
     """What keeps a rule's last alternative from deriving anything (the last is most often the one meant to end)."""
     productions: list[Production] = draft.rules[number].productions
     for part in productions[-1].parts if productions else ():
-        if _matches_nothing(part) or (part.kind == "rule" and not known[part.value]):
+        if not known[part.value] if part.kind == "rule" else part.kind == "lexeme" and part.value.expression.op == EMPTY_OP:
             return part
     return None

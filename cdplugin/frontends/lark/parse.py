@@ -300,7 +300,7 @@ class _Parser:
             elif kind == "~":
                 frame.tildes.append(symbol.at)
                 self.pos += 1
-            elif kind in _NAMES and symbols[self.pos + 1].kind == "{" and self.is_template_use():
+            elif kind in _NAMES and symbols[self.pos + 1].kind == "{" and self.peek(2).kind not in ("NUMBER", ","):
                 self.pos += 1
                 self.open(stack, self.now)
                 stack[-1].name = symbol
@@ -327,10 +327,6 @@ class _Parser:
                 return True
             pos += 1
         return False
-
-    def is_template_use(self) -> bool:
-        """Whether the brace behind a name opens arguments."""
-        return self.peek(2).kind not in ("NUMBER", ",")
 
     def open(self, stack: list[_Frame], symbol: Symbol) -> None:
         if len(stack) > self.limits.max_spec_depth:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, shown
 from cdplugin.expr import ANY_CHAR, Expr, alt, both, literals, repeat
-from cdplugin.frontends.json_schema.schema import count_bounds
+from cdplugin.frontends.json_schema.schema import count_bounds, type_name
 from cdplugin.frontends.spelling import utf8
 from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import UTF8
@@ -139,7 +139,7 @@ class Values:
         others: dict[str, list[Any]] = {}
         for value in values:
             if not isinstance(value, str):
-                others.setdefault(_kind_of_value(value), [{**schema, "enum": []}])[0]["enum"].append(value)
+                others.setdefault(type_name(value), [{**schema, "enum": []}])[0]["enum"].append(value)
         return Kinds(both(literals(map(utf8, texts)), self._free) if texts else None, others)
 
     def _strings(self, schema: dict[str, Any], at: str, more: bool) -> Expr:
@@ -270,11 +270,3 @@ def only(schema: dict[str, Any], known: frozenset[str], at: str) -> None:
     for keyword in schema:
         if keyword not in known and keyword not in ANNOTATIONS:
             raise unsupported(f"{keyword} is", at, keyword, " here")
-
-
-def _kind_of_value(value: Any) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    return "number" if isinstance(value, (int, float)) else "array" if isinstance(value, list) else "object"
