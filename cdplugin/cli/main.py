@@ -8,7 +8,6 @@ the argument parser is imported at the start; each command imports what it needs
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -120,12 +119,12 @@ def follow(matcher: Matcher, vocab: Vocabulary, data: bytes) -> tuple[int, int |
                 return offset, token
         return None
     from cdplugin.cli.trace import tokens_of
+    from cdplugin.queries.explain import refused_byte
 
     offset = 0
     for token in tokens_of(vocab, data):
         if not matcher.accept_token(token):
-            inside = re.search(r"byte (\d+) of token", matcher.explain(token))
-            return offset + (int(inside.group(1)) if inside else 0), token
+            return offset + refused_byte(matcher.explain(token)), token
         offset += len(vocab.tokens[token] or b"")
     return None
 

@@ -6,7 +6,6 @@ elsewhere (:data:`LIMITS`), and the work of all steps of one request is counted.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -19,6 +18,7 @@ from cdplugin.compiler import Compiler
 from cdplugin.errors import EngineError, GrammarError
 from cdplugin.limits import Limits
 from cdplugin.matcher import Grammar, Matcher
+from cdplugin.queries.explain import refused_byte
 from cdplugin.queries.trace import token_label
 from cdplugin.specs.kinds import KINDS, spec_of
 from cdplugin.vocab.groups import TokenGroups
@@ -215,13 +215,7 @@ class Playground:
         if not 0 <= token < self.vocab.size:
             return {"token": token, "label": "", "reason": "a byte that no token of the vocabulary spells", "byte": 0}
         reason = matcher.explain(token)
-        inside = re.search(r"byte (\d+) of token", reason)
-        return {
-            "token": token,
-            "label": token_label(self.vocab, token),
-            "reason": reason,
-            "byte": int(inside.group(1)) if inside else 0,
-        }
+        return {"token": token, "label": token_label(self.vocab, token), "reason": reason, "byte": refused_byte(reason)}
 
     def _labels(self, tokens: Iterable[int]) -> list[str]:
         texts = self.vocab.tokens

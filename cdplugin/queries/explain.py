@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -48,6 +49,12 @@ def explain_token(arena: Arena, tables: StaticTables, cursor: int, token_id: int
             return f"not allowed: {where}: expected {expected(arena, tables, cursor)}"
         cursor = after
     return f"token {token_id} ({show(text)}) is allowed"
+
+
+def refused_byte(reason: str) -> int:
+    """The byte of the token that :func:`explain_token` says is not allowed; 0 where it names none."""
+    found = re.search(r"byte (\d+) of token", reason)
+    return int(found[1]) if found else 0
 
 
 def expected(arena: Arena, tables: StaticTables, cursor: int) -> str:

@@ -304,24 +304,37 @@ def test_too_many_patterns(patterns: list[str], expected: str, location: str) ->
 
 
 @pytest.mark.parametrize(
-    ("schema", "location"),
+    ("schema", "location", "found"),
     [
-        (False, ""),
-        ({"type": "string", "const": 1}, ""),
-        ({"type": "object", "properties": {"a": {"enum": []}}, "required": ["a"]}, "/properties/a"),
-        ({"type": "integer", "minimum": 3, "maximum": 2}, ""),
-        ({"type": "integer", "exclusiveMinimum": 3, "exclusiveMaximum": 4}, ""),
-        ({"type": "array", "items": False, "minItems": 1}, ""),
-        ({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}, ""),
-        ({"type": "object", "required": ["a"], "additionalProperties": False}, "/additionalProperties"),
-        ({"allOf": [{"type": "string"}, {"type": "null"}]}, ""),
-        ({"type": "string", "minLength": 3, "maxLength": 2}, ""),
+        (False, "", "false"),
+        ({"type": "string", "const": 1}, "", ""),
+        ({"type": "object", "properties": {"a": {"enum": []}}, "required": ["a"]}, "/properties/a", "an empty enum"),
+        ({"type": "integer", "minimum": 3, "maximum": 2}, "", "minimum 3 and maximum 2"),
+        (
+            {"items": {"exclusiveMinimum": 3, "maximum": 2, "type": "number"}, "minItems": 1, "type": "array"},
+            "/items",
+            "exclusiveMinimum 3 and maximum 2",
+        ),
+        ({"type": "integer", "exclusiveMinimum": 3, "exclusiveMaximum": 4}, "", ""),
+        ({"type": "array", "items": False, "minItems": 1}, "/items", "false"),
+        ({"type": "array", "minItems": 3, "maxItems": 2}, "", "minItems 3 and maxItems 2"),
+        ({"type": "object", "minProperties": 3, "maxProperties": 2}, "", "minProperties 3 and maxProperties 2"),
+        ({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}, "", ""),
+        ({"type": "object", "required": ["a"], "additionalProperties": False}, "/additionalProperties", "false"),
+        ({"allOf": [{"type": "string"}, {"type": "null"}]}, "", ""),
+        ({"type": "string", "minLength": 3, "maxLength": 2}, "", "minLength 3 and maxLength 2"),
     ],
 )
-def test_unsatisfiable(schema: Any, location: str) -> None:
+def test_unsatisfiable(schema: Any, location: str, found: str) -> None:
     with pytest.raises(GrammarError, match="unsatisfiable schema") as caught:
         compile_schema(schema)
-    assert caught.value.location == location
+    assert (caught.value.location, caught.value.found) == (location, found)
+
+
+@pytest.mark.parametrize(("wrong", "right"), [("strin", "string"), ("str", "string"), ("float", "number"), ("dict", "object")])
+def test_names_of_types_that_are_nearly_right(wrong: str, right: str) -> None:
+    with pytest.raises(GrammarError, match=rf"found string '{wrong}' \(did you mean '{right}'\?\) - at /items/type"):
+        compile_schema({"items": {"type": wrong}})
 
 
 def test_unsatisfiable_parts_are_left_out() -> None:

@@ -15,7 +15,7 @@ from cdplugin.frontends.json_schema.distinct_items import DistinctItems
 from cdplugin.frontends.json_schema.distinct_values import VALUE, frozen
 from cdplugin.frontends.json_schema.members import Distinct, Items
 from cdplugin.frontends.json_schema.schema import ArrayPart, Subschema, bounds_of
-from cdplugin.frontends.json_schema.shapes import Alternative
+from cdplugin.frontends.json_schema.shapes import Alternative, Place
 from cdplugin.frontends.json_schema.writing import Writing
 from cdplugin.ir import Symbol
 
@@ -47,19 +47,24 @@ class Arrays(Writing):
             if special is not None:
                 return special
         low, high = bounds_of(parts)
+        barred: Place | None = None  # of the first item that may have no value
         fixed: list[Symbol] = []
         for i in range(max((len(part.prefix) for part in parts), default=0)):
             if high is not None and i >= high:
                 break
-            item = self._symbol(place(_items_at(i, parts)))
+            there = place(_items_at(i, parts))
+            item = self._symbol(there)
             if item is None:
-                high = i
+                high, barred = i, there
                 break
             fixed.append(item)
-        further = self._symbol(place([part.rest for part in parts if part.rest is not None]))
+        rest = place([part.rest for part in parts if part.rest is not None])
+        further = self._symbol(rest)
         if further is None and (high is None or high > len(fixed)):
-            high = len(fixed)
+            high, barred = len(fixed), rest
         if high is not None and low > high:
+            if barred is not None:
+                self._culprit.setdefault(pointer, barred.pointer)
             return None
         body = self._nonterminal(pointer)
         if low == 0:

@@ -18,7 +18,7 @@ from cdplugin.frontends.json_schema.layout import layout_of
 from cdplugin.frontends.json_schema.objects import Objects
 from cdplugin.frontends.json_schema.options import USUAL, Options
 from cdplugin.frontends.json_schema.reader import Reader, check_loops
-from cdplugin.frontends.json_schema.schema import Subschema
+from cdplugin.frontends.json_schema.schema import Subschema, contradiction
 from cdplugin.frontends.json_schema.shapes import Alternative, Place
 from cdplugin.frontends.json_schema.sharing import Effort, MultipliesError, located, share_equal_parts
 from cdplugin.frontends.json_schema.source import Survey, load_schema
@@ -222,4 +222,5 @@ class _Writer(Objects, Arrays):
         return pointer
 
     def _unsatisfiable(self, pointer: str) -> GrammarError:
-        return GrammarError("unsatisfiable schema: no JSON value is valid here", location=pointer)
+        why = next((why for sub in self._reader.subschemas if sub.pointer == pointer and (why := contradiction(sub))), "")
+        return GrammarError("unsatisfiable schema: no JSON value is valid here", location=pointer, found=why)

@@ -13,7 +13,7 @@ from itertools import chain
 from operator import or_
 from typing import Any
 
-from cdplugin.errors import GrammarError, LimitExceeded, shown
+from cdplugin.errors import GrammarError, LimitExceeded, shown, suggestion
 from cdplugin.frontends.json_schema import strings
 from cdplugin.frontends.json_schema.dialect import (
     ALL_TYPES,
@@ -160,7 +160,10 @@ class Reader:
             return TYPE_BITS[value]
         if isinstance(value, list) and value and all(isinstance(name, str) and name in TYPE_BITS for name in value):
             return reduce(or_, (TYPE_BITS[name] for name in value))
-        raise self.wrong(sub, "type", "one of " + ", ".join(TYPE_BITS) + ", or a non-empty array of them", value)
+        error = self.wrong(sub, "type", "one of " + ", ".join(TYPE_BITS) + ", or a non-empty array of them", value)
+        if isinstance(value, str):
+            error = error.amended(found=error.found + suggestion(_PYTHON_TYPES.get(value, value), TYPE_BITS))
+        raise error
 
     def _counts(self, sub: Subschema, schema: dict, low: str, high: str) -> tuple[int, int | None]:
         return count_bounds(schema, low, high, sub.pointer, self.limits)
@@ -453,6 +456,7 @@ class Reader:
 
 
 _DYNAMIC_COST = 8  # so many times what a subschema takes, where each is read for the ways to it
+_PYTHON_TYPES = {"float": "number", "str": "string", "int": "integer", "dict": "object", "list": "array", "None": "null"}
 _COMBINATORS: dict[str, Callable[[Reader, Subschema, str, Any], None]] = {
     "anyOf": Reader._read_any_of,
     "oneOf": Reader._read_one_of,

@@ -184,6 +184,25 @@ def shortest_values(subschemas: Iterable[Subschema]) -> list[Any] | None:
     return shortest
 
 
+def contradiction(sub: Subschema) -> str:
+    """What a schema's own keywords say that no value meets, for messages; empty where that is not plain."""
+    if sub.types == 0:
+        return "false"
+    if sub.values == []:
+        return "an empty enum"
+    text, array, members = sub.text or (0, None, ()), sub.array or ArrayPart(), sub.object or ObjectPart()
+    above, below = ("exclusiveM" if bound and bound[1] else "m" for bound in (sub.low, sub.high))
+    for least, low, most, high in (
+        ("minLength", text[0], "maxLength", text[1]),
+        ("minItems", array.low, "maxItems", array.high),
+        ("minProperties", members.low, "maxProperties", members.high),
+        (f"{above}inimum", sub.low and sub.low[0], f"{below}aximum", sub.high and sub.high[0]),
+    ):
+        if low is not None and high is not None and low > high:
+            return f"{least} {shown(low)} and {most} {shown(high)}"
+    return ""
+
+
 def type_name(value: Any) -> str:
     """The JSON type of a Python value, for messages."""
     if value is None:
