@@ -28,7 +28,7 @@ GBNF = {
     "the grammar has no rules: expected root ::= …, found none": ["- # a comment", "- \n\n"],
     "no rule is named 'root': did you mean 'Root'?": ['- Root ::= "a"'],
     "no rule is named 'root': did you mean 'roots'?": ['- roots ::= "a"'],
-    "no rule is named 'root': expected a rule 'root', or root=…": ['- start ::= "a"'],
+    "no rule is named 'root': expected a rule 'root', or root=…, found start": ['- start ::= "a"'],
     "rule 'b' is not defined - at": ["1:10 root ::= b", "1:14 root ::= ( x b )\nx ::= [x]"],
     "rule 'vlaue' is not defined: did you mean 'value', which no rule uses?": ['1:10 root ::= vlaue\nvalue ::= "x"'],
     "rule 'my_rule' is not defined: did you mean 'my-rule', which no rule uses?": ['1:10 root ::= my_rule\nmy-rule ::= "x"'],

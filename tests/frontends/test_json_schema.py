@@ -283,6 +283,8 @@ def test_refusals_name_keyword_and_pointer() -> None:
         compile_schema({"type": "integer", "multipleOf": 86401})
     with pytest.raises(UnsupportedError, match="'format' is not supported for 'my-own': no such format"):
         compile_schema({"type": "string", "format": "my-own"}, Options(unknown_formats="error"))
+    with pytest.raises(UnsupportedError, match=r"for 'datetime': no such format is known \(did you mean 'date-time'\?\)"):
+        compile_schema({"type": "string", "format": "datetime"}, Options(unknown_formats="error"))
     compile_schema({"type": "string", "format": "my-own"})
     with pytest.raises(GrammarError, match="option property_order: expected 'schema' or 'any', found 'alphabetical'"):
         Options(property_order="alphabetical")

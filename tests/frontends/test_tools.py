@@ -198,6 +198,10 @@ def test_unsupported_is_broken_too() -> None:
             lambda: cd.Tools([{"type": "function", "function": {}}]),
             "bad tool: expected a name, found None - at /0/function/name",
         ),
+        (
+            lambda: cd.Tools([{"name": "f", "input_schema": {"type": "object"}}]),
+            "bad tool: expected the schema of its arguments as 'parameters', found 'input_schema' - at /0/input_schema",
+        ),
         (lambda: cd.Tools([TOOLS[0], TOOLS[0]]), "two tools have the same name: found 'weather' - at /1/function/name"),
         (
             lambda: cd.Tools(TOOLS, tool_choice="sub"),
@@ -217,7 +221,7 @@ def test_unsupported_is_broken_too() -> None:
         (lambda: COMPILER.compile(cd.After("x", cd.Choice(["a"]), max_chars=-1)), "bad max_chars: expected a number from 0"),
         (lambda: COMPILER.compile(cd.After("x", cd.Regex("("))), "position 0"),
     ],
-    ids=range(16),
+    ids=range(17),
 )
 def test_refusals(make: Any, message: str) -> None:
     with pytest.raises(GrammarError, match=re.escape(message)):

@@ -223,7 +223,10 @@ def check_references(grammar: Grammar, root: str) -> dict[str, set[str]]:
             "the grammar has no rules", expected=f"{root} ::= …", found="no text" if not grammar.source.text else "none"
         )
     if root not in rules:
-        raise GrammarError(f"no rule is named {root!r}{_similar(grammar, root)}", expected=f"a rule {root!r}, or root=…")
+        found = ", ".join(list(rules)[:5])
+        raise GrammarError(
+            f"no rule is named {root!r}{_similar(grammar, root)}", expected=f"a rule {root!r}, or root=…", found=found
+        )
     mentioned: dict[str, set[str]] = {}
     undefined: dict[str, int] = {}
     for rule in rules.values():

@@ -255,7 +255,9 @@ class Reader:
             if name in SINCE:
                 formats += (strings.Format("format", name, portable),)
             elif self.options.unknown_formats == "error":
-                sub.refused += (Refused("format", STRING_BIT, f"for {shown(name)}: no such format is known"),)
+                sub.refused += (
+                    Refused("format", STRING_BIT, f"for {shown(name)}: no such format is known{suggestion(name, SINCE)}"),
+                )
         if "contentEncoding" in schema and "contentEncoding" in sub.resource.dialect.groups:
             name = self._of(str, "a string", sub, "contentEncoding", schema["contentEncoding"])
             if content_encoding_expr(name, UTF8) is not None:

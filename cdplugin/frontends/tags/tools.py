@@ -57,6 +57,9 @@ TOOL_FORMATS: dict[str, ToolFormat] = {
 """``hermes`` (Hermes 2 and 3, Qwen 2.5 and 3), ``llama3`` (Llama 3.1 to 3.3, JSON), ``mistral`` (up to tokenizer version 7),
 ``json`` (a list of calls, or one object where only one call is allowed), ``qwen_xml`` (Qwen 3 Coder)."""
 
+_SCHEMA_ELSEWHERE = ("input_schema", "inputSchema", "schema", "arguments", "params")
+"""Where the APIs of others, and mistakes, have a tool's schema."""
+
 
 @dataclass(frozen=True)
 class Tool:
@@ -88,6 +91,9 @@ def read_tools(tools: Any) -> list[Tool]:
         if any(name == other.name for other in out):
             fail(f"{at}/name", "two tools have the same name", found=shown(name))
         parameters = function.get("parameters")
+        elsewhere = next((key for key in _SCHEMA_ELSEWHERE if parameters is None and key in function), None)
+        if elsewhere is not None:  # with no schema any arguments would be allowed
+            fail(f"{at}/{elsewhere}", "bad tool", expected="the schema of its arguments as 'parameters'", found=repr(elsewhere))
         out.append(Tool(name, {"type": "object"} if parameters is None else parameters, f"{at}/parameters"))
     return out
 
