@@ -11,6 +11,7 @@ import itertools
 import operator
 import re
 from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -47,6 +48,26 @@ WORK_OF_A_NODE = 600  # units of work of spelling that count as a node of a latt
 _WORDS = re.compile(rb"\s?\w+")
 
 
+Found = TypeVar("Found")
+
+
+class Last(Generic[Found]):
+    """What was found last, and for which parts."""
+
+    def __init__(self, found: Found | None = None) -> None:
+        self.parts: list[Part] = []
+        self.found = found
+
+    def note(self, parts: Sequence[Part], found: Found | None) -> None:
+        """Note what was found for some parts."""
+        self.parts, self.found = list(parts), found
+
+    def of(self, parts: Sequence[Part]) -> Found | None:
+        """What was found, if it was for these very parts, which do not change; else None."""
+        is_same = len(self.parts) == len(parts) and all(map(operator.is_, self.parts, parts))
+        return self.found if is_same else None
+
+
 class Answers:
     """What is asked about the texts of one session. The caller holds the lock of ``tables``.
 
@@ -58,12 +79,13 @@ class Answers:
         self.padded = padded
         self.eos = frozenset(tables.vocab.eos_token_ids)
         self._nodes = 0  # of the last lattice
-        self._filled: tuple[list[Part], list[bytes] | None] = ([], None)  # what a search found last, and for what
-        self._witness: tuple[list[Part], list[bytes]] = ([], [])  # a completion, perhaps not of the fewest bytes, and of what
-        self._kept: tuple[list[Part], list[bytes]] = ([], [])  # the same, of the text that masks are asked of
+        self._filled: Last[list[bytes]] = Last()  # by a search
+        self._witness: Last[list[bytes]] = Last([])  # a completion, perhaps not of the fewest bytes
+        self._kept: Last[list[bytes]] = Last([])  # the same, of the text that masks are asked of
+        self.proof: Last[Witness] = Last()
+        """Of parts with slots: a text that they can become, by which they were found completable."""
         self.proofs: Proofs | None = None
         """Of the last mask, where texts with its tokens are kept."""
-        self._proof: tuple[list[Part], Witness | None] = ([], None)  # a text with slots that the matcher accepted, and of what
         self.guides: list[dict[int, bytes]] = []
         """Of the last mask of a canvas: legal texts, what open parts are filled with (:meth:`Canvas.recall`)."""
         self._few: FewTokens | None = None
@@ -173,7 +195,7 @@ class Answers:
         search = search or Search(self)
         answer = search.finds(parts)
         if search.filled is not None:
-            self._filled = list(parts), search.filled
+            self._filled.note(parts, search.filled)
         return answer
 
     def _is_known_before_lattices(self, parts: Sequence[Part], is_one_of_many: bool) -> bool | None:
@@ -212,7 +234,7 @@ class Answers:
         is_brief = is_one_of_many or (not is_long and self.tables.has_families)  # then lattices may soon tell
         most = FEW_STATES if is_brief else MOST_STATES
         canvas.grant(FEW_WORK)
-        if (is_long or self._proof[1]) and self._is_filled(parts, canvas, most):  # most canvases can be filled
+        if (is_long or self.proof.found) and self._is_filled(parts, canvas, most):  # most canvases can be filled
             return True
         if self._is_witnessed(parts):
             return True
@@ -269,7 +291,7 @@ class Answers:
             return 0
         found = self.kept_fillings(parts)
         if found is not None:
-            self._kept = list(parts), found
+            self._kept.note(parts, found)
         self.proofs = proofs = Proofs(self, parts, hole, row, is_followed, witness)
         undecided = proofs.decide()
         if is_followed and parts[hole].slot and not is_only_slot and witness is None and not row.any():
@@ -335,10 +357,10 @@ class Answers:
         """What to fill the open gaps of completable parts without open slots with; None if nothing was found."""
         if self.tables.is_exact:
             return self.spelled(parts)
-        found = self.known_fillings(parts)
+        found = self._filled.of(parts)
         if found is None and self.tables.has_families and self._is_completed_briefly(parts):
-            found = self.known_fillings(parts)
-        found = found or self._witness_of(parts)
+            found = self._filled.of(parts)
+        found = found or self._witness.of(parts)
         return Search(self).fillings(parts) if found is None else found
 
     def some_fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
@@ -347,27 +369,16 @@ class Answers:
         """
         found = self.kept_fillings(parts)
         if found is None and self.tables.has_families:
-            found = self.known_fillings(parts) if self._is_completed_briefly(parts) else None
+            found = self._filled.of(parts) if self._is_completed_briefly(parts) else None
         elif found is None:
             found = self.spelled(parts)
         return found
-
-    def _witness_of(self, parts: Sequence[Part]) -> list[bytes] | None:
-        """The fillings of these very parts, if they were those that the matcher accepted last."""
-        known, found = self._witness
-        return found if _are_same(known, parts) else None
 
     def kept_fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
         """Fillings of these very parts without open slots that the matcher accepted, if they were found last or are of the text
         that masks are asked of.
         """
-        kept, found = self._kept
-        return self.known_fillings(parts) or self._witness_of(parts) or (found if _are_same(kept, parts) else None)
-
-    def known_fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
-        """The fillings of these very parts, if they were what was found last."""
-        known, found = self._filled
-        return found if _are_same(known, parts) else None
+        return self._filled.of(parts) or self._witness.of(parts) or self._kept.of(parts)
 
     def _is_witnessed(self, parts: Sequence[Part]) -> bool:
         """Whether texts that ended other gaps end those of some parts (:class:`cdplugin.infill.rests.Rests`): the matcher
@@ -387,9 +398,9 @@ class Answers:
                 found = rests.find(cursor, tail, False)
         if found is not None:
             if has_slots:
-                self._proof = list(parts), by_part(self.tables, parts, elements, tail.fillings(cursor))
+                self.proof.note(parts, by_part(self.tables, parts, elements, tail.fillings(cursor)))
             else:
-                self._witness = list(parts), tail.fillings(cursor)
+                self._witness.note(parts, tail.fillings(cursor))
         return found is not None
 
     def _is_filled_before_lattices(self, parts: Sequence[Part]) -> bool:
@@ -411,7 +422,7 @@ class Answers:
         if found is None:
             return False
         ends = self.tables.vocab.eos_token_ids
-        self._proof = list(parts), [*found, *(ends[0] if part.is_open else None for part in parts[len(found) :])]
+        self.proof.note(parts, [*found, *(ends[0] if part.is_open else None for part in parts[len(found) :])])
         return True
 
     def few_tokens(self, parts: Sequence[Part]) -> FewTokens:
@@ -426,16 +437,11 @@ class Answers:
         that was found is of use.
         """
         canvas = Canvas(self.tables, parts, self.padded)
-        known, found = (parts, witness) if witness else self._proof
+        known, found = (parts, witness) if witness else (self.proof.parts, self.proof.found)
         if found:
             canvas.remember(known, found)
         canvas.recall(self.guides)
         return canvas
-
-    def proof_of(self, parts: Sequence[Part]) -> Witness | None:
-        """A text that these very parts can become, if they have slots and were found completable by it last."""
-        known, found = self._proof
-        return found if _are_same(known, parts) else None
 
     def _is_completed_briefly(self, parts: Sequence[Part]) -> bool:
         """Whether a completion is found without a search: one whose lexemes in gaps are hardly longer than what the text
@@ -458,7 +464,7 @@ class Answers:
         if found is None:
             found = self.spelled(parts, tables.brief(most, True) if tables.least_bytes.max() > most else tables.loose)
         if found is not None:
-            self._filled = list(whole), found
+            self._filled.note(whole, found)
             tables.rests.learn(found)
         return found is not None
 
@@ -476,8 +482,3 @@ class Answers:
             return completions.spelled(lambda found: -1 if tables.is_exact else tables.right_until(filled(parts, found)))
         finally:
             self.work += (left - tables.work_left) // WORK_OF_A_NODE
-
-
-def _are_same(known: Sequence[Part], parts: Sequence[Part]) -> bool:
-    """Whether these are the same parts, which do not change."""
-    return len(known) == len(parts) and all(map(operator.is_, known, parts))

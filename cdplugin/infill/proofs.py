@@ -465,7 +465,7 @@ class Proofs:
         if not self._answers.completable(after, search):
             return False
         if self._serves and self._has_slots:
-            if self._is_brief and (proof := self._answers.proof_of(after)) is not None:
+            if self._is_brief and (proof := self._answers.proof.of(after)) is not None:
                 self._texts.append((np.array([token]), proof))
             before, elements, _ = laid_out(after, self._answers.padded)
             if elements:

@@ -218,7 +218,7 @@ class InfillSession:
         if self._known is None:
             with self._asking():
                 self._known = self._answers.completable(self._parts)
-                self._witness = self._answers.proof_of(self._parts)
+                self._witness = self._answers.proof.of(self._parts)
         return self._known
 
     def open_places(self) -> list[int]:
@@ -455,7 +455,7 @@ class InfillSession:
         parts[at] = Part(slot=True, token=next(iter(self._eos)))
         with self._asking():
             can_pad = self._answers.completable(parts)
-        self._ended = self._answers.proof_of(parts) if can_pad else None
+        self._ended = self._answers.proof.of(parts) if can_pad else None
         return can_pad
 
     # --- completions --------------------------------------------------------------------------------------------------------
