@@ -79,11 +79,10 @@ class Compiler:
 
     def compile_or_find(self, spec: Spec) -> tuple[Grammar, bool]:
         """:meth:`compile` for a spec, and whether its grammar was there already."""
-        key, rules = spec._prepared()
-        key = short_key(key)
+        key = short_key(spec.key())
         if key is None:
             with gc_paused():
-                return self.compile_ir(rules(self.limits)), False
+                return self.compile_ir(spec.rules(self.limits)), False
         grammar: Grammar | None = self._cache.get(key)
         is_known = grammar is not None
         if grammar is None:
@@ -91,7 +90,7 @@ class Compiler:
             is_known = grammar is not None
             if grammar is None:
                 with gc_paused():
-                    grammar = self.compile_ir(rules(self.limits))
+                    grammar = self.compile_ir(spec.rules(self.limits))
                 grammar.account.note("key", size_of(key))
             nbytes = grammar.nbytes
             grammar, serial = self._cache.put(key, grammar, nbytes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +10,7 @@ from cdplugin.errors import GrammarError, LimitExceeded
 from cdplugin.expr import Expr
 from cdplugin.frontends import json_schema, literals
 from cdplugin.frontends.json_schema.options import Options
-from cdplugin.frontends.json_schema.source import content_key, survey, written
+from cdplugin.frontends.json_schema.source import content_key
 from cdplugin.ir import GrammarIR
 from cdplugin.limits import Limits
 from cdplugin.tally import counting
@@ -48,10 +48,6 @@ class Spec:
         """:meth:`to_ir` for a grammar of its own, within ``Limits.max_expr_nodes``: else a few bytes may take a minute."""
         with counting(limits.max_expr_nodes):
             return self.to_ir(limits)
-
-    def _prepared(self) -> tuple[Hashable | None, Callable[[Limits], GrammarIR]]:
-        """:meth:`key`, and what gives the :meth:`rules`, for who asks for both at once."""
-        return self.key(), self.rules
 
 
 def key_of(*parts: Any) -> Hashable | None:
@@ -140,20 +136,6 @@ class JsonSchema(Spec):
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         return json_schema.compile_schema(self.schema, self.options, limits, ir)
-
-    def _prepared(self) -> tuple[Hashable | None, Callable[[Limits], GrammarIR]]:
-        schema = self.schema
-        if type(schema) is not dict or self.options is not _DEFAULT or type(self) is not JsonSchema:
-            return super()._prepared()
-        surveyed = survey(schema)
-        if surveyed is None:
-            return super()._prepared()
-
-        def rules(limits: Limits) -> GrammarIR:
-            with counting(limits.max_expr_nodes):
-                return json_schema.compile_schema(schema, _DEFAULT, limits, None, surveyed)
-
-        return written(schema), rules
 
 
 class JsonObject(PlainSpec):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections import OrderedDict
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from cdplugin.errors import GrammarError
 from cdplugin.expr import Automaton, Expr, Names
 from cdplugin.frontends.json_schema import USUAL, compile_schema
 from cdplugin.frontends.json_schema import compile as compiling
-from cdplugin.frontends.json_schema.source import Survey, check_value, survey
 from cdplugin.frontends.json_schema.usual import write_usual
 from cdplugin.ir import GrammarIR
 from cdplugin.limits import Limits
@@ -225,39 +223,3 @@ def test_the_shortcut_crosses_the_same_limits() -> None:
                     except GrammarError as error:
                         found.append(str(error))
             assert found[0] == found[1]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_a_survey_finds_what_the_check_finds(seed: int) -> None:
-    rng = random.Random(seed)
-    for _ in range(cases(200, 20, 60)):
-        schema = {"items": document(rng, 0.3)}
-        names: set[str] = set()
-        found = survey(schema)
-        assert found is not None and (check_value(schema, Limits(), names), names) == (found.size, found.names)
-        for depth in (found.levels - 2, found.levels - 1):
-            shallow = Limits(max_spec_depth=max(depth, 1))
-            assert outcome(schema, shallow, found) == outcome(schema, shallow, None)
-        small = Limits(max_spec_bytes=found.size - 1)
-        assert outcome(schema, small, found) == outcome(schema, small, None)
-
-
-def outcome(schema: Any, limits: Limits, surveyed: Survey | None) -> str:
-    try:
-        return str(compile_schema(schema, USUAL, limits, surveyed=surveyed).rules)
-    except GrammarError as error:
-        return f"{type(error).__name__}: {error}"
-
-
-def test_a_survey_is_of_plain_values_that_are_not_large() -> None:
-    cyclic: list[Any] = []
-    cyclic.append(cyclic)
-    deep: list[Any] = []
-    for _ in range(2_000):
-        deep = [deep]
-    many: list[Any] = []
-    for _ in range(64):
-        many = [many, many]
-    for odd in (cyclic, deep, many, {1: 2}, (1,), {"a": (1,)}, float("nan"), 1 << 10_000, b"a", {"a": OrderedDict(a=1)}):
-        assert survey(odd) is None
-    assert survey([None, True, "a", 1, -1.5, {"a": []}]) is not None

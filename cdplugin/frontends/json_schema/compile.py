@@ -21,7 +21,7 @@ from cdplugin.frontends.json_schema.reader import Reader, check_loops
 from cdplugin.frontends.json_schema.schema import Subschema, contradiction
 from cdplugin.frontends.json_schema.shapes import Alternative, Place
 from cdplugin.frontends.json_schema.sharing import Effort, MultipliesError, located, share_equal_parts
-from cdplugin.frontends.json_schema.source import Survey, load_schema
+from cdplugin.frontends.json_schema.source import load_schema
 from cdplugin.frontends.json_schema.usual import write_usual
 from cdplugin.frontends.json_schema.usual_reader import UNUSUAL
 from cdplugin.frontends.json_schema.writing import Level
@@ -43,14 +43,9 @@ _USUAL_LAYOUT = (USUAL.whitespace, USUAL.separators, USUAL.indent, USUAL.gaps)
 
 
 def compile_schema(
-    schema: Any,
-    options: Options | None = None,
-    limits: Limits | None = None,
-    ir: GrammarIR | None = None,
-    surveyed: Survey | None = None,
+    schema: Any, options: Options | None = None, limits: Limits | None = None, ir: GrammarIR | None = None
 ) -> GrammarIR:
-    """Compile a JSON Schema (dict, bool, JSON text or pydantic model class), into ``ir`` if one is given. ``surveyed``: what
-    :func:`survey` has just given for it.
+    """Compile a JSON Schema (dict, bool, JSON text or pydantic model class), into ``ir`` if one is given.
 
     Raises ``GrammarError`` for a schema that is wrong or that nothing satisfies, ``UnsupportedError`` for a keyword that is not
     enforced, ``LimitExceeded`` for one that is too large or too deep; each with a JSON Pointer.
@@ -58,10 +53,7 @@ def compile_schema(
     options = options or USUAL
     limits = limits or Limits()
     names: set[str] = set()
-    if surveyed is not None and surveyed.size <= limits.max_spec_bytes and surveyed.levels - 1 <= limits.max_spec_depth:
-        document, size, names = schema, surveyed.size, surveyed.names
-    else:
-        document, size = load_schema(schema, limits, names)
+    document, size = load_schema(schema, limits, names)
     into = ir or GrammarIR()
     spent, n_rules = into.spent, len(into.rules)
     into.count_text(size, limits)

@@ -10,7 +10,7 @@ import json
 import marshal
 import math
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from cdplugin.errors import GrammarError, LimitExceeded, not_json, shown
 from cdplugin.limits import Limits, at_most, check_length
@@ -22,41 +22,9 @@ _SCALARS = (str, bool, int, type(None))
 _MOST_WRITTEN = 1_000_000
 """Values that a schema may have, written out, to be remembered: one that has parts in common may have exponentially many."""
 _WITHOUT_REFERENCES = 2  # the last version of `marshal` in which equal values of the same types are written alike
-_MOST_ON_A_LEVEL = _MOST_LEVELS = 1_000
-_FAR = 1 << MAX_INTEGER_BITS - 1
+_MOST_ON_A_LEVEL = 1_000
 _ONLY_STR = frozenset((str,))
 _SMALL, _CONTAINERS = frozenset((str, bool)), frozenset((dict, list))
-
-
-class Survey(NamedTuple):
-    """Of a JSON value: about how many bytes it has as text, how many levels, and the names of all members."""
-
-    size: int
-    levels: int
-    names: set[str]
-
-
-def survey(root: Any) -> Survey | None:
-    """What :func:`check_value` finds of a value that is not large and has nothing but JSON's own types; None for any other."""
-    size = n_values = levels = 0
-    names: set[str] = set()
-    level: list[Any] = [root]
-    while level:
-        levels += 1
-        keys, members, others = _opened(level)
-        for value in others:
-            kind = type(value)
-            if not (value is None or (kind is int and -_FAR < value < _FAR) or (kind is float and math.isfinite(value))):
-                return None
-        n_values += len(members)
-        if len(level) > _MOST_ON_A_LEVEL or n_values > _MOST_WRITTEN or levels > _MOST_LEVELS:
-            return None
-        if not _ONLY_STR.issuperset(map(type, keys)):
-            return None
-        names.update(keys)
-        size += _text_size(level, keys, members, others)
-        level = [member for member in members if type(member) not in _SMALL]
-    return Survey(size, levels, names)
 
 
 def _opened(level: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
@@ -233,8 +201,6 @@ def content_key(value: Any) -> bytes | None:
 
     ``marshal`` tells all types apart, and writes what is not shared once: what would be long is found without writing it.
     """
-    if survey(value) is not None:
-        return written(value)
     met = 0
     level = [value] if type(value) in _CONTAINERS else []
     while level:
@@ -245,11 +211,6 @@ def content_key(value: Any) -> bytes | None:
         for item in level:
             below += item.values() if type(item) is dict else item
         level = [item for item in below if type(item) in _CONTAINERS]
-    return written(value)
-
-
-def written(value: Any) -> bytes | None:
-    """:func:`content_key` of what is known to be neither large nor too deep."""
     try:
         return marshal.dumps(value, _WITHOUT_REFERENCES)
     except ValueError:
