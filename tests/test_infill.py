@@ -144,6 +144,16 @@ def test_complete_is_deterministic(person: cd.Infill) -> None:
         person.new(["x", cd.GAP]).complete()
 
 
+def test_what_a_rule_repeats_is_counted_before_it_is_written(vocab: cd.Vocabulary) -> None:
+    """A repetition has few rules; the derivation written out may have more places than there is time for."""
+    compiler = cd.Compiler(vocab)
+    empty = compiler.compile(cd.Lark('start: "b" a{1000000000000}\na:'))
+    assert cd.Infill(empty).new([cd.GAP]).complete() == "b"
+    long = compiler.compile(cd.Lark('start: a{1000000000000}\na: "x"'))
+    with pytest.raises(cd.LimitExceeded, match="takes too much work"):
+        cd.Infill(long).new([cd.GAP]).complete()
+
+
 def test_longest_match(vocab: cd.Vocabulary) -> None:
     """Keywords, names and what is ignored between them: `int x` needs its space, which a gap has room for."""
     lark = 'start: ("int" NAME "=" NUMBER ";")+\nNAME: /[a-z]+/\nNUMBER: /[0-9]+/\n%ignore / +/\n'

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _TEXT_END = -1  # in the place of an element
 _MEASURE_WORK = 30  # units of work of an end of a lexeme
-_FACT_WORK = 300  # units of work of an edge, or a place that a lexeme is spelt through
+_FACT_WORK = 300  # units of work of an edge, of a place that a lexeme is spelt through, of a lexeme of a derivation
 _NODE = (1 << ws.NODE_BITS) - 1
 MOST_DERIVATIONS = 32  # that are put to the matcher
 
@@ -48,13 +48,14 @@ class Completions:
     """What the facts of a workspace, those of a completable text without open slots, say to fill its gaps with."""
 
     def __init__(self, grammar: InfillGrammar, work: Workspace) -> None:
+        self._arena = grammar.arena
         self._work = work
         self._speller = speller = _Speller(grammar, work)
         self._separators = [(speller.byte_apart, False), (speller.byte_apart, True)]
         self._separators += [(speller.text_apart, True)] * bool(grammar.separators)
         work.call(kernels.OP_COLLECT)
         edges = self._edges()
-        grammar.arena.spend(_FACT_WORK * len(edges))
+        self._arena.spend(_FACT_WORK * len(edges))
         edges[:, 1] = [speller.cost(*_edge(key)) for key in edges[:, 0].tolist()]
 
     def spelled(self, accept: Callable[[list[bytes]], int]) -> list[bytes] | None:
@@ -91,11 +92,21 @@ class Completions:
         return self._work.tables[ws.EDGES][: ws.EDGE_WORDS * int(self._work.header[ws.W_N_EDGES])].reshape(-1, ws.EDGE_WORDS)
 
     def _leaves(self) -> list[int]:
-        """The edges of the derivation that was chosen, from left to right."""
-        facts = self._work.tables[ws.FACTS]
-        ways = self._work.tables[ws.FACT_WAYS]
-        end = int(64 * self._work.header[ws.W_WIDTH] - 2)
-        keys = self._edges()[:, 0]
+        """The edges of the derivation that was chosen, from left to right.
+
+        A derivation names parts that repeat once (``a{1000000}`` has twenty), so it is no larger than the facts; its leaves may
+        be exponentially many. They are counted first, and what derives the empty text is not followed.
+        """
+        lengths: dict[int, int] = {}
+        stack = [0]
+        while stack:  # a fact's needs come before it
+            edge, needs = self._way_of(stack[-1])
+            missing = [fact for fact in needs if fact not in lengths]
+            if missing:
+                stack += missing
+            else:
+                lengths[stack.pop()] = (edge is not None) + sum(lengths[fact] for fact in needs)
+        self._arena.spend(_FACT_WORK * (len(lengths) + lengths[0]))
         out: list[int] = []
         stack = [0]  # facts, and edges as ``-1 - edge``
         while stack:
@@ -103,12 +114,20 @@ class Completions:
             if item < 0:
                 out.append(-1 - item)
                 continue
-            at = int(facts[ws.FACT_WORDS * item + ws.F_WAY]) * ws.FACT_WAY_WORDS
-            need, other, edge = ways[at + ws.FW_NEED : at + ws.FW_EDGE + 1].tolist()
-            stack += [fact for fact in (other, need) if fact >= 0]
-            if edge >= 0 and _edge(int(keys[edge]))[0] != end:
+            edge, needs = self._way_of(item)
+            stack += [fact for fact in needs if lengths[fact]]
+            if edge is not None:
                 stack.append(-1 - edge)
         return out
+
+    def _way_of(self, fact: int) -> tuple[int | None, list[int]]:
+        """The way to a fact that was chosen: its edge, unless that is the end of the text, and the facts that it needs, the
+        last one first.
+        """
+        at = int(self._work.tables[ws.FACTS][ws.FACT_WORDS * fact + ws.F_WAY]) * ws.FACT_WAY_WORDS
+        need, other, edge = self._work.tables[ws.FACT_WAYS][at + ws.FW_NEED : at + ws.FW_EDGE + 1].tolist()
+        is_text = edge >= 0 and _edge(int(self._edges()[edge, 0]))[0] != self._speller.end
+        return edge if is_text else None, [part for part in (other, need) if part >= 0]
 
 
 def _edge(key: int) -> Edge:
@@ -124,13 +143,13 @@ class _Speller:
         self._arena = grammar.arena
         self._work = work
         head = work.header
-        self._end = int(64 * head[ws.W_WIDTH] - 2)
+        self.end = int(64 * head[ws.W_WIDTH] - 2)
         count = int(head[ws.W_ELEMENTS])
         self._elements = self._work.tables[ws.ELEMENTS][:count].tolist()
         self._accepts = self._work.tables[ws.ACCEPTS][: count + 1].tolist()
         self._nodes = self._work.tables[ws.NODE_BEFORE][: count + 1].tolist()
         self._last = self._work.tables[ws.NODE_LAST][: count + 1].tolist()
-        self._text_end = (grammar.n_lexemes - 1, self._end + 1)  # the end symbol
+        self._text_end = (grammar.n_lexemes - 1, self.end + 1)  # the end symbol
         self._place: dict[int, int] = {}
         for k, first in enumerate(self._nodes):
             for node in range(first, self._last[k]):
@@ -167,7 +186,7 @@ class _Speller:
 
     def _measured(self, start: int) -> dict[tuple[int, int], int]:
         """The lexemes that begin at a node, and where they end, each with its bytes in gaps."""
-        if start == self._end:
+        if start == self.end:
             return {self._text_end: 0}
         self._work.call(kernels.OP_MEASURE, start, self._place[start])
         measures = self._work.tables[ws.MEASURES][: ws.MEASURE_WORDS * int(self._work.header[ws.W_N_MEASURES])]
@@ -183,7 +202,7 @@ class _Speller:
         """The skips that begin at a node, and where they end, further right (nodes are numbered from left to right)."""
         if start == 0:
             return []
-        return [key for key in self._bare[start] if key[0] in self._skips and start < key[1] <= self._end]
+        return [key for key in self._bare[start] if key[0] in self._skips and start < key[1] <= self.end]
 
     def _with_skips(self, start: int) -> dict[tuple[int, int], _Way]:
         """What begins at a node, and what a skip from there stands before: lexemes, and the end of the text."""
@@ -212,7 +231,7 @@ class _Speller:
 
     def _search(self, start: int, lexeme: int, end: int) -> _Spelling:
         """:meth:`_spelled` without skips: a cheapest way through the elements."""
-        if end == self._end + 1:
+        if end == self.end + 1:
             return [], 0
         known = self._spellings.get((start, lexeme, end))
         if known is not None:
@@ -324,7 +343,7 @@ class _Speller:
         skips = [lexeme for lexeme in lexemes if records[lexeme, layout.X_IS_SKIP]]
         lexemes = skips or list(lexemes)
         if k == _TEXT_END:
-            return [(lexeme, self._end) for lexeme in lexemes]
+            return [(lexeme, self.end) for lexeme in lexemes]
         if k <= -2:
             return [(lexeme, self._nodes[-1 - k]) for lexeme in lexemes]
         behind_gap = k > 0 and self._elements[k - 1] == ws.GAP
@@ -397,6 +416,7 @@ class _Speller:
 
         ``always_apart``: with a separator after each that ends in a gap.
         """
+        self._arena.spend(_FACT_WORK * len(leaves))
         texts = {k: bytearray() for k, element in enumerate(self._elements) if element == ws.GAP}
         ends = []
         clash = None
