@@ -253,6 +253,12 @@ def test_bad_requests_are_refused_at_the_door(engines: Any, name: str) -> None:
         chat(engines("plain"), [("x", params(**kind))])
 
 
+def test_integers_beyond_64_bits(engines: Any) -> None:
+    """vLLM sends requests to its engine in a format that has none, and waits for those that it could not send."""
+    (done,) = chat(engines("plain"), [("x", params(json={"const": 10**30}))])
+    assert json.loads(done.text) == 10**30
+
+
 def test_a_budget_that_is_crossed_ends_that_request_only(engines: Any) -> None:
     """Its mask holds stop tokens, the token is refused, vLLM ends it with an error; the others do not notice."""
     hard, good = params(300, regex="((a|b)(a|b))*a(a|b){2000}"), params(**KINDS["json"][0])

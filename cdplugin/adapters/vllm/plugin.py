@@ -138,18 +138,21 @@ def _patch_params(module: ModuleType) -> None:
 
 
 def validate_request(params: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
-    """Check ``SamplingParams`` with structured outputs, and that an answer has room to end. Raises vLLM's validation error."""
-    kind, text = compat.checked_request(params.structured_outputs, model_config, tokenizer)
-    with _refusals():
-        engine = _engine(tokenizer, model_config, config)
-        engine.check(kind, text, _budget_of(params, engine))
-
-
-async def _validate_off_loop(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
-    """The same while the event loop goes on.
+    """Check ``SamplingParams`` with structured outputs, and that an answer has room to end. Raises vLLM's validation error.
 
     A JSON schema goes on as text: vLLM sends it to the engine in a format that has no integers beyond 64 bits.
     """
+    structured = params.structured_outputs
+    kind, text = compat.checked_request(structured, model_config, tokenizer)
+    with _refusals():
+        engine = _engine(tokenizer, model_config, config)
+        engine.check(kind, text, _budget_of(params, engine))
+    if kind == "JSON":
+        structured.json = text
+
+
+async def _validate_off_loop(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
+    """The same while the event loop goes on."""
     structured = params.structured_outputs
     kind, text = compat.checked_request(copy.copy(structured), model_config, tokenizer)
     with _refusals():
