@@ -54,12 +54,18 @@ def printable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """`` (did you mean 'x'?)`` if some known name is close, else nothing. Long names are not compared: quadratic time."""
+def closest(name: str, known: Iterable[str]) -> str:
+    """The known name that ``name`` is probably meant for, empty if none is close. Only short ones are compared (quadratic)."""
     if len(name) > _LONGEST_NAME:
         return ""
-    close = get_close_matches(name, [other for other in islice(known, _MOST_KNOWN) if len(other) <= _LONGEST_NAME], n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+    folded = {other.lower(): other for other in islice(known, _MOST_KNOWN) if len(other) <= _LONGEST_NAME}
+    return next((folded[close] for close in get_close_matches(name.lower(), folded, n=1)), "")
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'x'?)`` if some known name is close, else nothing."""
+    close = closest(name, known)
+    return f" (did you mean {close!r}?)" if close else ""
 
 
 @contextlib.contextmanager

@@ -7,9 +7,8 @@ the regular alternatives of a choice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 
-from cdplugin.errors import GrammarError, LimitExceeded
+from cdplugin.errors import GrammarError, LimitExceeded, closest
 from cdplugin.expr import ALL_BYTES, EPSILON, Expr, byte_mask, repeat
 from cdplugin.frontends.bnf.fold import Folded, combine, join_alternatives, join_sequence, regular
 from cdplugin.frontends.bnf.rule_options import RuleOptions
@@ -208,9 +207,6 @@ class Writer:
         return dispatch_tokens(self.ir, by_token, free, loop=dispatch.loop)
 
 
-_MOST_NAMES = 2_000
-
-
 def check_references(grammar: Grammar, root: str) -> dict[str, set[str]]:
     """The rules within reach of ``root``, it first, each with the rules that it mentions.
 
@@ -246,14 +242,9 @@ def check_references(grammar: Grammar, root: str) -> dict[str, set[str]]:
 
 def _similar(grammar: Grammar, name: str, used: set[str] | None = None) -> str:
     """``: did you mean 'x'?``, rules that nothing uses first."""
-    names = [n for n in grammar.rules if abs(len(n) - len(name)) <= 3][:_MOST_NAMES]
-    folded = {n.lower().replace("_", "-"): n for n in names}
-    match = get_close_matches(name.lower().replace("_", "-"), folded, 3, 0.6)
-    if not match:
-        return ""
-    unused = [m for m in match if used is not None and folded[m] not in used]
-    best = folded[(unused or match)[0]]
-    return f": did you mean {best!r}{', which no rule uses' if unused else ''}?"
+    unused = "" if used is None else closest(name, (n for n in grammar.rules if n not in used))
+    best = unused or closest(name, grammar.rules)
+    return f": did you mean {best!r}{', which no rule uses' if unused else ''}?" if best else ""
 
 
 def fail_unproductive(grammar: Grammar, mentioned: dict[str, set[str]], dead: set[str]) -> None:

@@ -80,16 +80,6 @@ class Options:
             )
         self._check_layout()
 
-    def __hash__(self) -> int:
-        found = self.__dict__.get("_hash")
-        if found is None:  # of ten values, and a key is hashed again and again
-            values = (getattr(self, name) for name in self.__dataclass_fields__)
-            found = self.__dict__["_hash"] = hash(tuple(values))
-        return found
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}  # a hash is of one process
-
     def _check_layout(self) -> None:
         if self.separators is None and self.indent is None:
             return

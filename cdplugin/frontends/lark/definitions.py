@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from operator import is_
 
-from cdplugin.errors import suggestion
+from cdplugin.errors import closest, suggestion
 from cdplugin.frontends.lark import tree
 from cdplugin.frontends.lark.options import Indentation
 from cdplugin.frontends.lark.parameters import needs_parameter
@@ -249,13 +249,10 @@ class Scope:
                 self.source.fail(f"{name!r} is declared but stands for nothing", at, expected=expected)
             return
         kind = "terminal" if name.lstrip("_")[:1].isupper() else "rule"
-        unused = self._unused()
-        hint = suggestion(name, unused)
-        if hint:
-            close = hint[len(" (did you mean ") : -2]
-            hint = f" (did you mean {close}, which line {self._lines[close[1:-1]]} defines and nothing uses?)"
-        else:
-            hint = suggestion(name, chain(*known))
+        unused = closest(name, self._unused())
+        hint = suggestion(name, chain(*known))
+        if unused:
+            hint = f" (did you mean {unused!r}, which line {self._lines[unused]} defines and nothing uses?)"
         from_common = " (%import common." + name + "?)" if name in library() and name not in PRIVATE else ""
         self.source.fail(f"no {kind} {name!r}", at, expected=f"a {kind} that is defined" + (from_common or hint))
 
