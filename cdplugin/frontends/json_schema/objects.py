@@ -24,7 +24,7 @@ from cdplugin.frontends.json_schema.names import allowed_by_names, children_of, 
 from cdplugin.frontends.json_schema.repetition import sequence
 from cdplugin.frontends.json_schema.schema import ObjectPart, Subschema, bounds_of
 from cdplugin.frontends.json_schema.shapes import Alternative, Place
-from cdplugin.frontends.json_schema.strings import QUOTE, STRING, other_text
+from cdplugin.frontends.json_schema.strings import QUOTE, STRING
 from cdplugin.frontends.json_schema.writing import Writing
 from cdplugin.ir import MOST_COUNTED, Symbol, ValueReader
 from cdplugin.languages import FUEL
@@ -35,9 +35,6 @@ _MOST_MET, _MOST_LOOSE = 12, 6
 them than the second, a member stands for one subset only."""
 _MOST_LISTED = 64
 """Names that are declared by a complement or a pattern, if these allow few, where it matters which ones there are."""
-
-_ANY = ObjectPart()
-"""What says nothing."""
 
 Condition = tuple[Subschema, Subschema]
 """Some member's name is valid under the one, and its value under the other."""
@@ -62,9 +59,6 @@ class Objects(Writing):
 
     def _object(self, alternative: Alternative, pointer: str) -> Symbol | None:
         """The members and the closing brace, or None if no object fits."""
-        only = _ANY if not alternative else alternative[0].object if len(alternative) == 1 else None
-        if only is not None and only.is_usual() and not (self._any_order or self._unique_names):
-            return self._usual_object(only, pointer)
         parts = [sub.object for sub in alternative if sub.object is not None]
         conditions = list(dict.fromkeys(some for part in parts for some in part.some))
         names, open_ = self._names_of(parts, conditions)
@@ -126,27 +120,6 @@ class Objects(Writing):
                 self._signs.note_tracked(lexeme, twin, is_key=True)
             return many.start()
         return Members(frame, entries, further, ordered=not self._any_order, n_conditions=n_conditions).start()
-
-    def _usual_object(self, part: ObjectPart, pointer: str) -> Symbol | None:
-        """:meth:`_object` in a layout where members have an order, for one subschema that says what most do."""
-        names = dict.fromkeys(part.properties, False)
-        for name in part.required:
-            names[name] = True
-        entries = self._plain_entries(names, part, pointer)
-        if entries is None:
-            return None
-        further: list[Further] = []
-        child = part.additional
-        if child is None or child.types:
-            layout = self._inner.layout
-            value = self._symbol(self._shaper.place(() if child is None else (child,)), self._bare_members)
-            if value is not None:
-                quoted = cat(QUOTE, other_text(names), QUOTE) if names else STRING
-                key = self.ir.lexeme(layout.quoted_key(quoted) if names else layout.any_key, "key")
-                self._quoted[key] = quoted
-                self._signs.note_key(key, quoted, layout)
-                further.append(Further(key, value, 0, 0))
-        return self._sequence(entries, further, pointer)
 
     def _sequence(self, entries: list[Entry], further: list[Further], pointer: str) -> Symbol:
         """Members in their order, without a memory."""

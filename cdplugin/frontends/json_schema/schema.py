@@ -54,10 +54,6 @@ class ObjectPart:
     low: int = 0
     high: int | None = None
 
-    def is_usual(self) -> bool:
-        """Whether nothing is said but ``properties``, ``required`` and ``additionalProperties``."""
-        return not (self.patterns or self.some or self.names or self.low) and self.high is None
-
 
 class Refused(NamedTuple):
     """A keyword that is not enforced; ``types``: the bits of the types that it constrains; ``why``: where or for what."""
