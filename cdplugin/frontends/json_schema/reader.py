@@ -95,7 +95,7 @@ class Reader:
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = Subschema(schema, pointer, resource, scope)
-            self._add([found])
+            self._add(found)
         return found
 
     # One schema
@@ -175,29 +175,10 @@ class Reader:
             return self.anything
         return self.subschema(value, f"{sub.pointer}/{keyword}", sub.resource, sub.scope)
 
-    def _named(self, sub: Subschema, keyword: str, members: dict[str, Any]) -> dict[str, Subschema]:
-        """:meth:`_child` for each of the members of a keyword, of which there may be many."""
-        out: dict[str, Subschema] = {}
-        known, resource, scope, prefix = self._known, sub.resource, sub.scope, f"{sub.pointer}/{keyword}/"
-        number, fresh = resource.number, list[Subschema]()
-        for name, member in members.items():
-            if type(member) is not dict or not member:
-                out[name] = self._child(sub, f"{keyword}/{escape_token(name)}", member)
-                continue
-            key = (id(member), number, scope)
-            found = known.get(key)
-            if found is None:
-                pointer = prefix + (name if "~" not in name and "/" not in name else escape_token(name))
-                found = known[key] = Subschema(member, pointer, resource, scope)
-                fresh.append(found)
-            out[name] = found
-        self._add(fresh)
-        return out
-
-    def _add(self, fresh: list[Subschema]) -> None:
-        """Note subschemas that are to be read."""
-        self.subschemas += fresh
-        self._pending += fresh
+    def _add(self, fresh: Subschema) -> None:
+        """Note a subschema that is to be read."""
+        self.subschemas.append(fresh)
+        self._pending.append(fresh)
         most = self.limits.max_rules // (_DYNAMIC_COST if self._dynamic else 1)
         if len(self.subschemas) > most:
             location = self.subschemas[most].pointer
@@ -214,8 +195,8 @@ class Reader:
     def _read_object(self, sub: Subschema, schema: dict) -> None:
         part = sub.object = ObjectPart()
         if "properties" in schema:
-            properties = self._of(dict, "an object", sub, "properties", schema["properties"])
-            part.properties = self._named(sub, "properties", properties)
+            members = self._of(dict, "an object", sub, "properties", schema["properties"]).items()
+            part.properties = {name: self._child(sub, f"properties/{escape_token(name)}", value) for name, value in members}
         if "required" in schema:
             required = schema["required"]
             if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
