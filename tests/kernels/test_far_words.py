@@ -103,6 +103,29 @@ def test_masks_and_cursors_are_what_bytes_say(seed: int) -> None:
     assert compared > at_least(300, 5)
 
 
+LETTER, QUOTE = expr.byte_range(97, 122), expr.literal(b'"')
+NOT_ID = expr.both(expr.repeat(LETTER), expr.complement(expr.literals([b"id"])))
+
+
+@pytest.mark.parametrize(
+    ("text", "alternatives"),
+    [
+        (b"i", [[expr.literal(b"id"), expr.literal(b"1")], [expr.cat(expr.repeat(LETTER), QUOTE)]]),
+        (b"", [[expr.cat(NOT_ID, QUOTE)]]),
+        (b"", [[expr.cat(QUOTE, NOT_ID, QUOTE)]]),
+        (b"", [[expr.cat(expr.both(expr.repeat(LETTER, 0, 3), expr.complement(expr.literals([b"nam"]))), QUOTE)]]),
+    ],
+    ids=["a word beside a text", "an exception of a text", "an exception behind a quote", "an exception of a short text"],
+)
+def test_a_token_that_reads_it_to_its_end(text: bytes, alternatives: list[list[str | expr.Expr]]) -> None:
+    """The word, or the exception, is all that allows or forbids the token."""
+    grammars = [cd.Compiler(VOCAB).compile_ir(ir_of({"S": alternatives})) for _ in range(2)]
+    whole, bytewise = (grammar.matcher() for grammar in grammars)
+    assert whole.accept_tokens(text) == bytewise.accept_tokens(text) == len(text)
+    allowed, expected = mask(whole), stepped(bytewise)
+    assert allowed == expected, describe(VOCAB, text, allowed, expected)
+
+
 @pytest.mark.parametrize("text", [b"ids2", b"idss2", b"names2", b"namess2", b"id", b"names", b"description2", b"names3"])
 def test_a_name_that_another_begins_with(text: bytes) -> None:
     """A token reads the longer name, or the shorter one and what may follow it: both ways are kept."""
