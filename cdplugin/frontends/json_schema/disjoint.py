@@ -64,7 +64,7 @@ class Apart:
             return False  # `required` says nothing about what is no object
         names = [name for name in facts[0].conjunction.required if all(name in f.conjunction.required for f in facts)]
         for name in names:
-            basics = ([basic for child in f.children(name) for basic in self._facts_of(child).basics] for f in facts)
+            basics = (self._basics_of(f.children(name)) for f in facts)
             if _all_differ([*map(shortest_values, basics)]):
                 return True
         return False
@@ -150,7 +150,20 @@ class Apart:
                 return True
             if depth and any(self.disjoint(x, y, depth - 1) for x in left for y in right):
                 return True
+            if depth and left and right and not self._share_listed(left + right):
+                return True
         return False
+
+    def _basics_of(self, schemas: Iterable[Subschema]) -> list[Subschema]:
+        return [basic for sub in schemas for basic in self._facts_of(sub).basics]
+
+    def _share_listed(self, schemas: list[Subschema]) -> bool:
+        """Whether one of the values that some of ``schemas`` list may be valid under all; True where none lists any."""
+        values = shortest_values(self._basics_of(schemas))
+        if values is None:
+            return True
+        self._count(len(values) // 16)
+        return any(all(self._maybe(sub, value) for sub in schemas) for value in values)
 
 
 class _Facts:
@@ -179,6 +192,9 @@ class _Facts:
             for item in part.logic:
                 if item.kind == "not":
                     self.denied.update(item.members)
+                    for denied in item.members:
+                        if denied.is_alone():
+                            self.types &= ~(denied.types & ~denied.limited())
                 elif item.kind == "oneOf":
                     self.choices.append(item.members)
             if part.constrains_itself():

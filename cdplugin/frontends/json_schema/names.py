@@ -8,14 +8,16 @@ that they match; each class is one lexeme, with the schemas that hold for its me
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from itertools import combinations
 
 from cdplugin.errors import LimitExceeded
 from cdplugin.expr import Expr, both, cat, complement
-from cdplugin.frontends.json_schema.dialect import ALL_TYPES
+from cdplugin.frontends.json_schema.dialect import ALL_TYPES, OBJECT_BIT
 from cdplugin.frontends.json_schema.matching import finds
 from cdplugin.frontends.json_schema.schema import ObjectPart, Subschema
 from cdplugin.frontends.json_schema.strings import QUOTE, other_text, pattern_text
+from cdplugin.limits import BEYOND_TEXT
 from cdplugin.memory import bounded_cache
 from cdplugin.regex.alphabet import JSON_STRING
 
@@ -49,24 +51,34 @@ def children_of(name: str, parts: Sequence[ObjectPart]) -> list[Subschema]:
 class Conjunction:
     """Schemas that apply at once: which types are left, how many schemas there are, and what they say of members.
 
-    ``objects``: what they say of objects; ``required``: the names that one of them requires; ``declared``: the names of which
-    they say something else, None for all or for those that match a pattern.
+    ``objects``: what they say of objects; ``required``: the names that one of them requires; ``high``: how many members there
+    may be; ``declared``: the names of which they say something else, None for all or for those that match a pattern.
     """
 
-    __slots__ = ("_children", "_declared", "objects", "required", "size", "types")
+    __slots__ = ("_children", "_declared", "high", "objects", "required", "size", "types")
 
     def __init__(self, schemas: Iterable[Subschema]) -> None:
         self.types = ALL_TYPES
         self.size = 0
+        self.high = BEYOND_TEXT
         self.objects: list[ObjectPart] = []
         for sub in schemas:
             self.size += 1
             self.types &= sub.types
             if sub.object is not None:
                 self.objects.append(sub.object)
+                if sub.object.high is not None and sub.object.high < self.high:
+                    self.high = sub.object.high
         self.required = dict.fromkeys([name for part in self.objects for name in part.required])
         self._children: dict[str, list[Subschema]] = {}
         self._declared: tuple[frozenset[str] | None] | None = None
+
+    def requiring(self, name: str) -> Conjunction:
+        """The same, and that there is a member called ``name``."""
+        out = copy(self)
+        out.types = self.types & OBJECT_BIT
+        out.required = self.required | {name: None}
+        return out
 
     @property
     def declared(self) -> frozenset[str] | None:

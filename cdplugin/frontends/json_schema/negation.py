@@ -377,12 +377,14 @@ class Logician:
             if name not in held.required:
                 return False
         for name, child in part.properties.items():
-            for other in held.children(name):
-                if self._includes(child, other):
-                    break
-            else:
+            others = held.children(name)
+            if not any(self._includes(child, other) for other in others) and not self._clash(others):
                 return False
         return True
+
+    def _clash(self, subs: list[Subschema]) -> bool:
+        """Whether two of the schemas are plainly disjoint."""
+        return any(self.disjoint(a, b) for a, b in combinations(subs, 2))
 
     def _includes(self, outer: Subschema, inner: Subschema) -> bool:
         if inner is outer or outer is self._anything or inner.types == 0:

@@ -40,12 +40,17 @@ Condition = tuple[Subschema, Subschema]
 """Some member's name is valid under the one, and its value under the other."""
 
 
-def _subsets(conditions: Sequence[Condition], among: int) -> Iterable[tuple[int, list[Condition]]]:
-    """The subsets, each with its bit set, of the conditions in the bit set ``among``."""
-    numbers = members(among)
+def _subsets(conditions: Sequence[Condition], among: int, sure: int) -> Iterable[tuple[int, list[Condition]]]:
+    """The subsets, each with its bit set, of the conditions in the bit set ``among``: those with all that are ``sure``."""
+    numbers = members(among & ~sure)
     for chosen in range(1 << len(numbers)):
-        some = [k for i, k in enumerate(numbers) if chosen >> i & 1]
-        yield sum(1 << k for k in some), [conditions[k] for k in some]
+        marks = sum(1 << k for i, k in enumerate(numbers) if chosen >> i & 1) | among & sure
+        yield marks, [conditions[k] for k in members(marks)]
+
+
+def _by_name(conditions: Sequence[Condition]) -> int:
+    """The conditions, as a bit set, that any value meets: a member's name alone tells whether it does."""
+    return sum(wanted.is_anything() << k for k, (_, wanted) in enumerate(conditions))
 
 
 def _is_about_all(named: Subschema, declared: Iterable[str]) -> bool:
@@ -165,10 +170,10 @@ class Objects(Writing):
         """The values of a member, by the conditions that it meets."""
         place, holds = self._shaper.place, self._shaper.holds
         values: list[tuple[Symbol, int]] = []
-        may_meet = [holds(named, name) for named, _ in conditions]
-        self._count_subsets(sum(may_meet), len(conditions), pointer)
-        among = sum(may << k for k, may in enumerate(may_meet))
-        for marks, met in _subsets(conditions, among):
+        among = sum(holds(named, name) << k for k, (named, _) in enumerate(conditions))
+        sure = _by_name(conditions)
+        self._count_subsets(among & ~sure, len(conditions), pointer)
+        for marks, met in _subsets(conditions, among, sure):
             unmet = self._not_met(conditions, among & ~marks)
             value = self._symbol(place([*children, *(wanted for _, wanted in met), *unmet]), self._bare_members)
             if value is not None:
@@ -221,8 +226,9 @@ class Objects(Writing):
             return []
         return [self._shaper.complement(wanted) for k, (_, wanted) in enumerate(conditions) if among >> k & 1]
 
-    def _count_subsets(self, n_met: int, n_conditions: int, pointer: str) -> None:
-        """Count the work for the subsets of ``n_met`` conditions out of ``n_conditions``."""
+    def _count_subsets(self, among: int, n_conditions: int, pointer: str) -> None:
+        """Count the work for the subsets of the conditions in the bit set ``among``, out of ``n_conditions``."""
+        n_met = among.bit_count()
         if n_met > _MOST_MET:
             most = f"at most {_MOST_MET} that one member may meet"
             raise LimitExceeded("too many complements apply to one object", location=pointer, expected=most)
@@ -235,12 +241,12 @@ class Objects(Writing):
         place, bare = self._shaper.place, self._bare_members
         further: list[Further] = []
         every = sum(_is_about_all(named, names) << k for k, (named, _) in enumerate(conditions))
-        by_name = sum(wanted.is_anything() << k for k, (_, wanted) in enumerate(conditions))
+        by_name = _by_name(conditions)
         apart = self._apart(conditions, open_)
         for group, (text, children) in enumerate(classes_of(names, parts, self._shaper.strings, self._shaper.share_no_text)):
             if open_:
-                self._count_subsets(open_.bit_count(), len(conditions), "")
-            for marks, met in _subsets(conditions, open_):
+                self._count_subsets(open_ & ~(every & by_name), len(conditions), "")
+            for marks, met in _subsets(conditions, open_, every & by_name):
                 if any(pair & marks == pair for pair in apart):
                     continue
                 unmet = self._not_met(conditions, open_ & ~marks & every)

@@ -383,7 +383,7 @@ class Shaper:
             for branch in choices[0]:
                 state_after = self._joined(basics, held, [branch, *denied], choices[1:])
                 following += state_after
-                if state_after and not self._is_first and len(choices) > 2 and _says_one_thing(branch):
+                if state_after and not self._is_first and len(choices) > 1 and _says_one_thing(branch):
                     denied.append(self._logician.complement(branch))
             pending += reversed(following)  # popped in the order of the branches
         if self._unevaluated is not None:
@@ -409,11 +409,13 @@ class Shaper:
         denies = self._logician.denies
         for branches in choices:
             kept = []
+            name = None if self._is_first else _left_out(branches[0])
+            others = held if name is None else held.requiring(name)  # what holds where the first branch does not
             for branch in branches:
                 if denies(branch) in members:
                     continue
                 more, more_choices = self._flat(branch)
-                if not more_choices and self._hold_anyway(more, held, members):
+                if not more_choices and self._hold_anyway(more, held if branch is branches[0] else others, members):
                     break
                 if self._compatible(held, branch):
                     kept.append(branch)
@@ -440,8 +442,11 @@ class Shaper:
         return bool(types) and (types != OBJECT_BIT or not more.objects or not self._objects_clash(held, more))
 
     def _objects_clash(self, held: Conjunction, more: Conjunction) -> bool:
-        """Whether a property that one of both requires has no value that is valid under both."""
+        """Whether a property that one of both requires has no value that is valid under both, or they require too many."""
         disjoint, declared = self._logician.disjoint, more.declared
+        most = min(held.high, more.high)
+        if len(held.required) + len(more.required) > most and len(held.required | more.required) > most:
+            return True
         names: Iterable[str] = more.required
         if held.required:
             others = held.required if declared is None else [name for name in held.required if name in declared]
@@ -554,6 +559,15 @@ def _says_one_thing(sub: Subschema) -> bool:
         return sub.is_alone() and sub.array is None
     others = part.patterns or part.some or part.names or part.additional or part.low or part.high is not None
     return len(part.properties) < 2 and not others
+
+
+def _left_out(sub: Subschema) -> str | None:
+    """The name of the property that a schema forbids, if that is all it says."""
+    part = sub.object
+    if part is None or len(part.properties) != 1 or part.required or sub.types != ALL_TYPES or not _says_one_thing(sub):
+        return None
+    ((name, child),) = part.properties.items()
+    return None if child.types else name
 
 
 class _UnknownError(Exception):

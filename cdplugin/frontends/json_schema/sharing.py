@@ -17,7 +17,9 @@ from cdplugin.frontends.json_schema.refs import SCHEMA_MAPS
 from cdplugin.ir import Spent
 from cdplugin.limits import Limits
 
-_ANNOTATIONS = frozenset(("title", "description", "examples", "default", "$comment", "readOnly", "writeOnly", "deprecated"))
+_ANNOTATIONS = frozenset(
+    ("title", "description", "example", "examples", "default", "$comment", "readOnly", "writeOnly", "deprecated")
+)
 _INTO_ANNOTATIONS = re.compile("/(?:" + "|".join(map(re.escape, sorted(_ANNOTATIONS))) + ")/")
 _DATA = frozenset(("enum", "const"))
 _SCHEMA, _MAP, _VALUE = range(3)

@@ -1,0 +1,162 @@
+"""``oneOf`` over many objects that may overlap, as published schemas write it: what it compiles to, against ``jsonschema``."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import jsonschema
+import pytest
+from engine_tools import cases
+from json_schema_tools import dumps, grammar
+
+from cdplugin.frontends.json_schema import sharing
+
+KINDS = [f"kind{i}" for i in range(14)]
+SHARED = ["path", "line", "end", "column", "last", "sha", "commit", "url"]
+
+
+def locations(n: int) -> dict[str, Any]:
+    """As GitHub's API says where a secret was found: open objects, most of which share a member with others."""
+    said = {"type": "string", "description": "where", "example": "…"}
+    branches: list[dict[str, Any]] = []
+    for own in ("blob_url", "page_url"):
+        part = {name: {**said, "example": f"{name} of {own}"} for name in [*SHARED, own]}
+        branches.append({"type": "object", "properties": part, "required": list(part)})
+    for i, name in enumerate(KINDS[:n]):
+        part = {name: {**said}, **({"html": {**said, "example": name}} if i % 3 else {})}
+        branches.append({"type": "object", "properties": part, "required": [name]})
+    return {"oneOf": branches}
+
+
+def states(n: int) -> dict[str, Any]:
+    """As XState tells its nodes apart: by a pattern for a member whose values another schema lists."""
+    base = {"type": "object", "properties": {"type": {"enum": KINDS[:n]}, "id": {"type": "string"}}, "required": ["type"]}
+    more = {name: {"type": "array", "items": {"type": "object"}} for name in ("entry", "exit", "invoke", "transitions")}
+    own = [
+        {
+            "properties": {"type": {"pattern": f"{name}$"}, "on": {"type": "object"}, "own": {}, **more},
+            "required": ["on", "own"],
+        }
+        for name in KINDS[:n]
+    ]
+    return {"oneOf": [{"allOf": [{"$ref": "#/$defs/base"}, more]} for more in own], "$defs": {"base": base}}
+
+
+def middleware(n: int) -> dict[str, Any]:
+    """As Traefik lists its middleware: closed objects of one member, which may be absent."""
+    return {
+        "type": "object",
+        "oneOf": [{"properties": {name: {"type": "integer"}}, "additionalProperties": False} for name in KINDS[:n]],
+    }
+
+
+def queues(n: int) -> dict[str, Any]:
+    """As RoadRunner describes a queue: open objects, of which no member is required, and one member at most."""
+    own = [[f"{name}{i}" for i in range(n)] for name in KINDS[:5]]
+    others = [[name for name in KINDS[:5] if name != kind] for kind in KINDS[:5]]
+    parts = [{name: {"type": "integer"} for name in [*some, *more]} for some, more in zip(own, others, strict=True)]
+    return {"type": "object", "maxProperties": 1, "oneOf": [{"properties": part} for part in parts]}
+
+
+def fields(n: int) -> dict[str, Any]:
+    """As Atlas describes a field: members that may be there if another one has one of some values, or is absent."""
+    groups = [KINDS[i : i + 2] for i in range(0, n, 2)]
+    names = {"kind": {"enum": [*KINDS[:n]]}, **{f"p{name}": {"type": "integer"} for name in KINDS[:n]}}
+    needs = {f"p{name}": {"properties": {"kind": {"enum": list(group)}}} for group in groups for name in group}
+    closed = {"type": "object", "properties": names, "additionalProperties": False, "dependencies": needs}
+    return {**closed, "$schema": "http://json-schema.org/draft-07/schema#"}
+
+
+def agree(schema: dict[str, Any], values: Iterable[Any]) -> int:
+    """Compare the grammar with ``jsonschema``; how many of the values are valid."""
+    matcher, validator = grammar(schema, property_order="any"), jsonschema.validators.validator_for(schema)(schema)
+    valid = 0
+    for value in values:
+        expected = validator.is_valid(value)
+        assert matcher.accepts(dumps(value)) == expected, (schema, value)
+        valid += expected
+    return valid
+
+
+@pytest.mark.parametrize("n", [3, 11])
+def test_objects_that_share_members(n: int) -> None:
+    commit = dict.fromkeys(SHARED, "x")
+    values: list[Any] = [commit, {**commit, "blob_url": "u"}, {**commit, "blob_url": "u", "page_url": "v"}, {}, "x"]
+    values += [{**commit, "blob_url": 1, "page_url": "v"}, {**commit, "line": 1, "blob_url": "u", "page_url": "v"}]
+    for a, b in itertools.combinations(KINDS[:n], 2):
+        values += [{a: "x"}, {a: "x", b: "y"}, {a: "x", b: 1}, {a: "x", "html": 1}, {a: "x", "html": "h"}]
+        values += [{a: "x", **commit, "page_url": "v"}, {a: "x", **commit}]
+    assert agree(locations(n), values) > n
+
+
+@pytest.mark.parametrize("n", [3, 14])
+def test_a_member_that_one_schema_lists_and_another_describes(n: int) -> None:
+    values = [
+        {"type": kind, **more}
+        for kind in KINDS
+        for more in ({}, {"on": {}, "own": 1}, {"on": 1, "own": 1}, {"id": 1, "on": {}, "own": 1})
+    ]
+    assert agree(states(n), values) == n
+
+
+@pytest.mark.parametrize("n", [3, 14])
+def test_closed_objects_of_one_member(n: int) -> None:
+    values: list[Any] = [{}, 1, {"other": 1}, *({name: value} for name in KINDS for value in (1, "x"))]
+    values += [{a: 1, b: 2} for a, b in itertools.combinations(KINDS[:n], 2)]
+    assert agree(middleware(n), values) == n
+
+
+@pytest.mark.parametrize("n", [3, 14])
+def test_one_member_at_most(n: int) -> None:
+    values = [{}, *({name: value} for name in KINDS for value in (1, "x")), {KINDS[0]: "x", KINDS[1]: 1}, {"kind11": "x"}]
+    assert agree(queues(n), values) == 5
+
+
+@pytest.mark.parametrize("n", [4, 14])
+def test_members_that_depend_on_the_value_of_another(n: int) -> None:
+    values: list[Any] = [{}, {"kind": "other"}, 1]
+    for a, b in itertools.combinations(KINDS[:n], 2):
+        for more in ({}, {"kind": a}, {"kind": b}):
+            values += [{f"p{a}": 1, **more}, {f"p{a}": 1, f"p{b}": 2, **more}]
+    assert agree(fields(n), values) > n
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_random_objects(seed: int, is_shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small objects of all kinds, at the first attempt and at the second."""
+    if is_shared:
+        monkeypatch.setattr(sharing, "_FIRST_ATTEMPT", 10**9)
+        monkeypatch.setattr(sharing, "_WORK_PER_BYTE", 0)
+    rng = random.Random(seed)
+    members = [
+        {"type": "integer"},
+        {"enum": [1, "x"]},
+        {"const": 2},
+        {"not": {"type": "string"}},
+        {"pattern": "x"},
+        False,
+        True,
+    ]
+    values = [dict(zip(names, held, strict=True)) for n in range(3) for names in itertools.permutations("abc", n)
+              for held in itertools.product([1, 2, "x", "y"], repeat=n)]  # fmt: skip
+    for _ in range(cases(30, 6, 10)):
+        branches = []
+        for _ in range(rng.randrange(2, 5)):
+            branch: dict[str, Any] = {"properties": {name: rng.choice(members) for name in "abc" if rng.random() < 0.5}}
+            for more, share in (
+                ({"required": rng.sample("abc", rng.choice((1, 1, 2)))}, 0.4),
+                ({"additionalProperties": rng.choice([False, {"type": "string"}])}, 0.4),
+                ({"maxProperties": rng.choice((1, 2))}, 0.2),
+                ({"dependentSchemas": {rng.choice("abc"): {"properties": {rng.choice("abc"): rng.choice(members)}}}}, 0.3),
+                ({"allOf": [{"properties": {rng.choice("abc"): {"enum": [1, 2, "x"]}}}]}, 0.3),
+            ):
+                branch |= more if rng.random() < share else {}
+            branches.append(branch)
+        schema = {"type": "object", rng.choice(["oneOf", "oneOf", "allOf"]): branches}
+        if not any(jsonschema.Draft202012Validator(schema).is_valid(value) for value in values):
+            continue  # perhaps none is valid, and it is refused
+        agree(schema, values)
