@@ -34,7 +34,7 @@ from cdplugin.infill.proofs import Proofs
 from cdplugin.infill.rests import MOST_ELEMENTS
 from cdplugin.infill.search import Search, unknown
 from cdplugin.infill.tables import InfillGrammar
-from cdplugin.infill.together import FewTokens
+from cdplugin.infill.together import FewTokens, filled_together
 from cdplugin.infill.witness import Witness, by_part
 from cdplugin.infill.workspace import Workspace
 from cdplugin.kernels.infill import entry as kernels
@@ -44,6 +44,8 @@ BRIEF = 16  # bytes
 MOST_TRIES, MOST_TRIES_OF_SLOTS = 500, 5000  # texts that are tried before a lattice is asked
 MOST_STATES, FEW_STATES = 20_000, 60
 """States that are followed from slot to slot (:mod:`cdplugin.infill.canvases`): for a text, and for one of a mask's tokens."""
+_STATES_TOGETHER, _WORK_TOGETHER = 256, 1 << 25
+"""States that are followed by few tokens (:mod:`cdplugin.infill.together`), and units of work, before others are."""
 WORK_OF_A_NODE = 600  # units of work of spelling that count as a node of a lattice
 _WORDS = re.compile(rb"\s?\w+")
 
@@ -233,6 +235,8 @@ class Answers:
         canvas = self.canvas(parts[:last])
         is_brief = is_one_of_many or (not is_long and self.tables.has_families)  # then lattices may soon tell
         most = FEW_STATES if is_brief else MOST_STATES
+        if self.tables.workspace.classified and self._is_filled_together(parts, canvas):  # else it was tried
+            return True
         canvas.grant(FEW_WORK)
         if (is_long or self.proof.found) and self._is_filled(parts, canvas, most):  # most canvases can be filled
             return True
@@ -413,12 +417,24 @@ class Answers:
         if not any(part.slot and part.is_open for part in parts):
             return False
         canvas = self.canvas(parts[:last])
+        if self._is_filled_together(parts, canvas):
+            return True
         canvas.grant(FEW_WORK)
         return self._is_filled(parts, canvas, FEW_STATES)
 
     def _is_filled(self, parts: Sequence[Part], canvas: Canvas, most: int) -> bool:
         """Whether the matcher finds its way through the slots of some parts, by following so many states on their canvas."""
-        found = canvas.witness(most)
+        return self._is_proven(parts, canvas.witness(most))
+
+    def _is_filled_together(self, parts: Sequence[Part], canvas: Canvas) -> bool:
+        """Whether it does by few tokens, after a change of a text that could be filled."""
+        if self.tables.has_families or not canvas.guides:
+            return False
+        canvas.grant(_WORK_TOGETHER)
+        return self._is_proven(parts, filled_together(canvas, self.few_tokens(parts), _STATES_TOGETHER))
+
+    def _is_proven(self, parts: Sequence[Part], found: Witness | None) -> bool:
+        """Whether a text was found that parts can become; it is kept."""
         if found is None:
             return False
         ends = self.tables.vocab.eos_token_ids

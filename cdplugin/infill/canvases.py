@@ -170,6 +170,11 @@ class Canvas:
         """The guides, for :meth:`recall`."""
         return [dict(zip(self._open, guide, strict=True)) for guide in self.guides]
 
+    def beginnings(self) -> list[tuple[list[bytes], int]]:
+        """Texts of the first places and the cursor behind them: what is kept on the left of a change, if anything; and none."""
+        start: tuple[list[bytes], int] = [], self.tables.step(self.tables.start, laid_out(self._parts)[0])
+        return [self._begun, start] if self._begun[0] else [start]
+
     def witness(self, most: int) -> Witness | None:
         """A text that the parts can become; None if none was found when ``most`` states had been followed."""
         left, cursor = self._begun
@@ -185,10 +190,11 @@ class Canvas:
         self.is_exhausted = rest is None and self._is_followed and all(place.is_slot for place in self.places)
         if rest is None:
             return None
-        return self.as_witness(left + rest, self._parts)
+        return self.as_witness(left + rest)
 
-    def as_witness(self, texts: list[bytes], parts: Sequence[Part]) -> Witness | None:
+    def as_witness(self, texts: list[bytes], parts: Sequence[Part] | None = None) -> Witness | None:
         """Texts of the places by part, of which there may be more, behind the first end token; None if one is that of one."""
+        parts = parts or self._parts
         ids, _ = self.tables.vocab.token_of
         ends = self.tables.vocab.eos_token_ids
         is_behind = [False] * len(self._parts) + [part.is_open for part in parts[len(self._parts) :]]
@@ -205,9 +211,11 @@ class Canvas:
         """
         return self.behind_all(part, [cursor], most)[0]
 
-    def behind_all(self, part: int, cursors: Sequence[int], most: int) -> list[list[bytes] | None]:
+    def behind_all(
+        self, part: int, cursors: Sequence[int], most: int, n_searched: int | None = None
+    ) -> list[list[bytes] | None]:
         """:meth:`behind` from each of some cursors. What one search finds is tried at the next cursors before they are searched
-        from.
+        from; with ``n_searched``, only so many are, the first ones.
         """
         at = self._open.index(part)
         ends = self.tables.step_all(np.array(cursors, np.int64), [self.places[at].text])[:, 0].tolist()
@@ -219,7 +227,8 @@ class Canvas:
             if self._n_guides == n_guides:
                 break
             found.update(self._guided(at + 1, [end for end in left if found[end] is None], False))
-        for end in [end for end, rest in found.items() if rest is None] if most else ():
+        searched = dict.fromkeys(end for end in ends[:n_searched] if end and found[end] is None)
+        for end in searched if most else ():
             known = self._guided(at + 1, [end], False) or self._guided(at + 1, [end], True)
             found[end] = known.get(end) or self._search(at + 1, end, most)
         return [found.get(end) for end in ends]
@@ -353,6 +362,10 @@ class Canvas:
     def grant(self, work: int) -> None:
         """Let searches take so much work from now on."""
         self._until = self.tables.work_left - work
+
+    def limit(self, work: int) -> None:
+        """Let searches take no more than so much work from now on."""
+        self._until = max(self._until, self.tables.work_left - work)
 
     @property
     def may_search(self) -> bool:

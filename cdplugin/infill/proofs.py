@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cdplugin.bits import bit_flags, bit_members, set_bits
+from cdplugin.bits import bit_flags, bit_members, packed_bits, set_bits
 from cdplugin.errors import LimitExceeded
 from cdplugin.infill.parts import FEW_PLACES, Part, laid_out, with_gaps, with_token
 from cdplugin.infill.rests import MOST_ELEMENTS
@@ -114,7 +114,7 @@ class Proofs:
         try:
             with self._rests.trying(MOST_TRIES):
                 cursor = self._tables.step(self._tables.start, self._before)
-                if self._at == 0:
+                if self._at == 0 and (self._canvas is None or self._tables.has_families):
                     return self._decide_classes(cursor, search)
                 with self._rests.apart():
                     return self._decide_one_by_one(cursor, search)
@@ -202,13 +202,14 @@ class Proofs:
         return self._answers.work >= search.until or self._n_asked >= self._most_asked
 
     def _decide_one_by_one(self, start: int, search: Search) -> int:
-        """Decide tokens at a place before which something is open. What is filled in there leads to a cursor, and a class that
-        is proven at one is legal; what is not may be legal after other fillings.
+        """Decide tokens at a place before which something is open, or, where canvases are searched from many cursors at once,
+        at the first one. What is filled in there leads to a cursor, and a class that is proven at one is legal; what is not may
+        be legal after other fillings.
 
         A string or a comment that is opened before the place, and ended in it, takes nearly all tokens: such fillings are tried
         first. Of what they leave, few tokens may begin there at all; then a lattice is asked.
         """
-        possible = self._in_characters()
+        possible = self._in_characters() if self._at else self._that_fit(start)
         if not self._has_slots or self._canvas is not None:
             last = self._elements[self._at - 1][1][-1:] if not self._has_slots else b""  # a slot may end in a token
             possible = possible & self._answers.may_begin(last)
@@ -270,6 +271,12 @@ class Proofs:
         except LimitExceeded:
             doubtful = doubtful[~bit_flags(self._row)[doubtful]]
         return undecided + len(doubtful)
+
+    def _that_fit(self, cursor: int) -> np.ndarray:
+        """The mask row of the tokens that may come at a cursor before a slot, and be followed by the text behind it."""
+        classes = self._tables.classes.at(cursor)
+        after = self._tables.step_all(classes.cursors, [self._elements[self._at][1]])[:, 0]
+        return packed_bits(np.append(after != 0, False)[classes.numbers])  # the last one: of tokens without a class
 
     def _in_characters(self) -> np.ndarray:
         """The mask row of the text tokens that cut no character in two beside what is given."""

@@ -3,9 +3,10 @@
 The slots before one may become much, and what they become decides what may come in it: most of it where one of them opens a
 string or a comment. So tokens are looked at by cursors before the slot, those first to which known legal texts lead: what the
 last mask was proven by mostly proves this one, too. A token is proven at one by what comes behind it in such a text. What these
-leave in doubt is looked for where one of the places before the slot opens a string or a comment, and one behind it ends it;
-then, by so much work as there are tokens in doubt, by a search from all their cursors at once
-(:mod:`cdplugin.infill.together`); and at last, class by class, with that of :mod:`cdplugin.infill.canvases`.
+leave in doubt is looked for where one of the places before the slot opens a string or a comment, and one behind it ends it, and
+where few tokens before it lead; then, by so much work as there are tokens in doubt, by a search from all their cursors at once
+(:mod:`cdplugin.infill.together`), which ends when few are left; and at last, large classes one by one, with that of
+:mod:`cdplugin.infill.canvases`.
 
 ``x□ = f(□, 1)``: with ``=`` and ``)`` known, ``"`` in the first slot lets nearly all tokens come in the second, which ``"``
 behind none of them ends; but ``#`` does not, as no new line follows.
@@ -21,7 +22,7 @@ import numpy as np
 
 from cdplugin.bits import bit_flags
 from cdplugin.infill.openings import OPENING_TOKENS
-from cdplugin.infill.together import FewTokens, Together
+from cdplugin.infill.together import FEW_TOGETHER, FewTokens, Together, work_for
 from cdplugin.infill.token_classes import Doubt, OneClass
 from cdplugin.infill.witness import Witness
 
@@ -33,10 +34,8 @@ MOST_WORK = 1 << 25
 """Units, of going from slot to slot, for one mask: half a second or so."""
 STATES_OF_A_CLASS = 8
 """States that are followed behind a slot, for one class."""
-_WORK, _WORK_OF_A_TOKEN = 1 << 18, 1600  # of searches for a mask, and for each token that known texts leave in doubt
 _FEW_TOKENS = 48  # in doubt: their classes are not searched for
 _FEW_STEPS = 512  # in doubt: where they lead is found one by one, in less time than where all tokens do
-_FEW_TOGETHER = 64  # in doubt: they are not searched for together
 _STATES_BEFORE = 16  # that are followed before the slot, by all tokens
 _NEAR, _NEAR_STATES = 3, 24  # places before the slot in which few tokens open something, and states that are followed there
 _STATES_TOGETHER = 64  # that are followed behind the slot, from all classes at a cursor
@@ -45,8 +44,8 @@ _MOST_BEFORE, _MOST_SPREADS_BEFORE = 128, 8  # cursors before a slot that are co
 _SAMPLE, _MOST_ALIKE = 16, 2  # tokens by which they are compared, and those at which the same ones may come
 _MOST_SPREADS = 4  # at one cursor
 
-Class = tuple[int, "OneClass | list[int]"]
-"""A cursor, and the tokens that lead to it."""
+Class = tuple[int, "OneClass | list[int]", int]
+"""A cursor, the tokens that lead to it, and how many of them are in doubt."""
 Proof = tuple["np.ndarray | OneClass | list[int]", tuple[list[bytes], list[bytes]] | Witness]
 """Tokens, and what the places before the slot, and those behind it, were filled with when they were proven."""
 Before = tuple[int, list[bytes]]
@@ -75,6 +74,7 @@ class SlotProofs:
         self._row = row
         self._seen: Counter[int] = Counter()  # how often the tokens at a cursor were looked at
         self._most_states = 0
+        self._fewest = 0  # of a class that is searched for there are more tokens
         self._found = found
         self._largest: list[bytes] | None = None  # the text by which most tokens were proven at the last cursor
 
@@ -103,17 +103,19 @@ class SlotProofs:
             if doubt.count > _FEW_TOKENS:
                 self._search(known, until)
             return
-        if doubt.count > _FEW_TOGETHER:
+        if doubt.count > FEW_TOGETHER:
             self._grant(until)
-            self._search_together(known)
-        if doubt.count > _FEW_TOGETHER:
+            self._search_together(known, until)
+        # at the first place there is one cursor, and what is not proven there is not legal
+        self._fewest = FEW_TOGETHER if canvas.place_of(self._hole) else 0
+        if doubt.count > self._fewest:
             self._grant(until)
             self._most_states = STATES_OF_A_CLASS
             self._spread_at_all(known)
 
     def _grant(self, until: int) -> None:
         """Let searches take as much work as tokens are in doubt, and none from where so much is left in all."""
-        self._canvas.grant(min(self._tables.work_left - until, _WORK + _WORK_OF_A_TOKEN * self._doubt.count))
+        self._canvas.grant(min(self._tables.work_left - until, work_for(self._doubt.count)))
 
     def _search(self, known: list[Before], until: int) -> None:
         """Prove classes by searches from each of them, at known cursors and at others."""
@@ -142,22 +144,23 @@ class SlotProofs:
                 break
             self._spread_at_all([found.pop(best)])
 
-    def _search_together(self, known: list[Before]) -> None:
-        """Prove classes by a search from all their cursors, at known cursors before the slot and at others that few tokens in
-        the places before it lead to.
+    def _search_together(self, known: list[Before], until: int) -> None:
+        """Prove classes at cursors before the slot that few tokens in the places before it lead to: by known texts, which cost
+        little, then at these and at known cursors by a search from all of them.
         """
         canvas = self._canvas
         at = canvas.place_of(self._hole)
-        for cursor, left in known[:_MOST_TOGETHER]:
-            self._spread_together(cursor, left)
         before = Together(canvas, self._few(), at)
         for some in canvas.on_guides(max(at - _NEAR, 0), at):
             before.add(*some)
         before.run(_NEAR_STATES)
-        found = before.reached
+        found = before.reached[:_MOST_BEFORE]
+        self._spread_at_best(found)
+        found = known + found
         alike: Counter[tuple[bytes, bytes]] = Counter()
         for _ in range(_MOST_TOGETHER):
-            best = self._best_of(found[:_MOST_BEFORE], alike) if self._doubt.count > _FEW_TOGETHER else -1
+            self._grant(until)
+            best = self._best_of(found, alike) if self._doubt.count > FEW_TOGETHER else -1
             if best < 0:
                 break
             self._spread_together(*found.pop(best))
@@ -167,11 +170,15 @@ class SlotProofs:
         canvas = self._canvas
         at = canvas.place_of(self._hole)
         search = Together(canvas, self._few())
-        cursors = np.array([after for after, _ in self._classes_of(cursor)], np.int64)
+        classes = self._classes_of(cursor)
+        cursors = np.array([after for after, _, _ in classes], np.int64)
         ends = self._tables.step_all(cursors, [canvas.places[at].text])[:, 0].tolist()
-        canvas.known_rests(at + 1, ends)
-        for end in ends:
-            search.add(at + 1, end)
+        sizes: Counter[int] = Counter()
+        for end, (_, _, size) in zip(ends, classes, strict=True):
+            sizes[end] += size
+        canvas.known_rests(at + 1, sizes)
+        for end, size in sizes.items():
+            search.add(at + 1, end, n_tokens=size)
         search.run(_STATES_TOGETHER)
         self._spread_at(cursor, left)
 
@@ -237,8 +244,9 @@ class SlotProofs:
         self._seen[cursor] += 1
         self._largest = None
         found = self._classes_of(cursor)
-        rests = self._canvas.behind_all(self._hole, [after for after, _ in found], self._most_states)
-        proven = [(tokens, rest) for (_, tokens), rest in zip(found, rests, strict=True) if rest is not None]
+        n_large = sum(size > self._fewest for _, _, size in found)
+        rests = self._canvas.behind_all(self._hole, [after for after, _, _ in found], self._most_states, n_large)
+        proven = [(tokens, rest) for (_, tokens, _), rest in zip(found, rests, strict=True) if rest is not None]
         for tokens, rest in proven:
             self._found.append((tokens, (left, rest)))
             self._largest = self._largest or [*left, self._tables.vocab.tokens[tokens[0]] or b"", *rest]
@@ -260,9 +268,9 @@ class SlotProofs:
             for token, end in zip(tokens, ends[0].tolist(), strict=True):
                 found[end].append(token)
             found.pop(0, None)
-            return [(end, found[end]) for end in sorted(found, key=lambda end: -len(found[end]))]
+            return [(end, found[end], len(found[end])) for end in sorted(found, key=lambda end: -len(found[end]))]
         classes = self._tables.classes.at(cursor)
         sizes = self._doubt.counts(classes)
         numbers = np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]
-        after = classes.cursors[numbers].tolist()
-        return [(after[i], OneClass(classes, number)) for i, number in enumerate(numbers.tolist())]
+        found_sizes = zip(numbers.tolist(), classes.cursors[numbers].tolist(), sizes[numbers].tolist(), strict=True)
+        return [(after, OneClass(classes, number), size) for number, after, size in found_sizes]

@@ -25,11 +25,19 @@ from cdplugin.infill.text_tree import TextTree
 if TYPE_CHECKING:
     from cdplugin.infill.canvases import Canvas
     from cdplugin.infill.tables import InfillGrammar
+    from cdplugin.infill.witness import Witness
 
 _MOST_BYTES = 3  # of the tokens without letters
 _STATE_WORK, _MOVE_WORK = 20_000, 400
 """Units of work of a state, and of each cursor that it leads to, besides what kernels count."""
+_WORK, _WORK_OF_A_TOKEN = 1 << 18, 1600  # of a search, and for each token in doubt
+FEW_TOGETHER = 64  # in doubt: they are not searched for
 _WORDS = (b" a", b"a", b" 0", b"0", b" A", b"A")
+
+
+def work_for(n_tokens: int) -> int:
+    """Units that a search for tokens in doubt may take."""
+    return _WORK + _WORK_OF_A_TOKEN * n_tokens
 
 
 def short_tokens(tables: InfillGrammar) -> list[bytes]:
@@ -70,6 +78,16 @@ class FewTokens:
         return [(text, end) for end, text in found.items()]
 
 
+def filled_together(canvas: Canvas, few: FewTokens, most: int) -> Witness | None:
+    """A text that the parts of a canvas can become; None if none was found when ``most`` states had been followed."""
+    search = Together(canvas, few)
+    for left, cursor in canvas.beginnings():
+        search.add(len(left), cursor, left, n_tokens=1)
+    search.run(most)
+    found = ((left, canvas.rest_from(len(left), cursor)) for left, cursor in canvas.beginnings() if cursor)
+    return next((canvas.as_witness(left + rest) for left, rest in found if rest is not None), None)
+
+
 class Together:
     """A search from many cursors, all before the places from ``first`` on, to the end of the text or up to the place ``last``.
 
@@ -86,20 +104,27 @@ class Together:
         self._led: dict[tuple[int, int], list[tuple[int, bytes]]] = {}
         """By place and cursor: the cursors before, each with the text between."""
         self._left: dict[tuple[int, int], list[bytes]] = {}  # of those from which the search begins: the texts before them
+        self._sizes: dict[tuple[int, int], int] = {}  # of those that are not proven: how many tokens led there
+        self._n_tokens = self._n_asked = 0  # of all of them, and of those that were proven, too
         self._put_off: set[tuple[int, int]] = set()  # not followed, since all that led there was proven
         self.reached: list[tuple[int, list[bytes]]] = []
         """Cursors before the last place, each with the texts of the places from the first one on that lead there."""
 
-    def add(self, at: int, cursor: int, left: list[bytes] | None = None) -> None:
+    def add(self, at: int, cursor: int, left: list[bytes] | None = None, n_tokens: int = 0) -> None:
         """Begin at a cursor before a place, too; those that were added before come first. ``left``: what the places before are
-        filled with.
+        filled with. ``n_tokens``: the tokens in doubt that lead there; when most of them are proven, the search ends.
         """
         if cursor and (at, cursor) not in self._led:
             self._left[at, cursor] = left or []
-            self._enter(at, cursor, math.log2(len(self._left)))
+            self._sizes[at, cursor] = n_tokens
+            self._n_tokens += n_tokens
+            self._n_asked += n_tokens
+            rest = self._canvas.known_rest(at, cursor) if self._is_whole else None
+            self._enter(at, cursor, math.log2(len(self._left)), rest)
 
     def run(self, most: int) -> None:
         """Follow so many states, those of the earliest places and of least rank first, then twice as many of each place."""
+        self._limit()
         width = 1
         while most > 0 and self._canvas.may_search:
             before = most
@@ -122,33 +147,30 @@ class Together:
             n_followed += 1
             place = self._places[at]
             moves = self._few.moves(cursor, place.text) if place.is_slot else self._canvas.moves_of_gap(at, cursor)
-            if self._is_whole:  # what is known of all of them is found by one call
-                self._canvas.known_rests(at + 1, [after for _, after in moves if (at + 1, after) not in self._led])
+            new = [after for _, after in moves if (at + 1, after) not in self._led]
+            rests = self._canvas.known_rests(at + 1, new) if self._is_whole else {}
             for n, (text, after) in enumerate(moves):
                 key = at + 1, after
                 is_new = key not in self._led
                 self._led.setdefault(key, []).append((cursor, text))
-                if is_new or key in self._put_off:
+                rest = rests.get(after) if is_new or not self._is_whole else self._canvas.rest_from(*key)
+                if rest is not None:
+                    self._prove(*key, rest)
+                    self._limit()
+                elif is_new or key in self._put_off:
                     self._put_off.discard(key)
                     self._enter(*key, rank + math.log2(1 + n))
-                elif self._is_whole and (rest := self._canvas.rest_from(*key)) is not None:
-                    self._prove(*key, rest)
         return n_followed
 
-    def _enter(self, at: int, cursor: int, rank: float) -> None:
-        """Take in a state that was not met before."""
+    def _enter(self, at: int, cursor: int, rank: float, rest: list[bytes] | None = None) -> None:
+        """Take in a state that is to be followed. ``rest``: what leads on from it, if that is known."""
         self._led.setdefault((at, cursor), [])
-        if not self._is_whole:
-            if at == self._last:
-                self.reached.append((cursor, self._texts(at, cursor)))
-            else:
-                heapq.heappush(self._waiting[at], (rank, len(self._led), cursor))
-            return
-        rest = self._canvas.known_rest(at, cursor)
         if rest is not None:
             self._prove(at, cursor, rest)
         elif at < self._last:
             heapq.heappush(self._waiting[at], (rank, len(self._led), cursor))
+        elif not self._is_whole:
+            self.reached.append((cursor, self._texts(at, cursor)))
 
     def _is_proven(self, at: int, cursor: int) -> bool:
         """Whether all that led to a state is known to lead to the end."""
@@ -165,9 +187,15 @@ class Together:
             at, cursor, rest = pending.pop()
             self._canvas.note_rest(at, cursor, rest, not is_learned and (at, cursor) in self._left)
             is_learned = is_learned or (at, cursor) in self._left
+            self._n_tokens -= self._sizes.pop((at, cursor), 0)
             for other, text in self._led[at, cursor]:
                 if self._canvas.rest_from(at - 1, other) is None:
                     pending.append((at - 1, other, [text, *rest]))
+
+    def _limit(self) -> None:
+        """Once tokens are proven, let the search for the others take no more than they are worth."""
+        if self._n_tokens < self._n_asked:
+            self._canvas.limit(work_for(self._n_tokens) if self._n_tokens > FEW_TOGETHER else 0)
 
     def _texts(self, at: int, cursor: int) -> list[bytes]:
         """What the places before a state are filled with."""

@@ -169,12 +169,11 @@ INFILL = [
         STATES_OF_A_CLASS=(0, 1),
         _FEW_TOKENS=(0, 10**6),
         _FEW_STEPS=(0, 10**6),
-        _FEW_TOGETHER=(0, 10**6),
     ),
     *_of(
         "infill.slot_proofs", DOUBT, _STATES_BEFORE=(0, 1), _STATES_TOGETHER=(0, 1), _MOST_TOGETHER=(0, 1), _MOST_SPREADS=(0, 1)
     ),
-    *_of("infill.slot_proofs", DOUBT, _WORK=(0, 1000), _WORK_OF_A_TOKEN=(0, 10), _NEAR=(0, 1), _NEAR_STATES=(0, 1)),
+    *_of("infill.slot_proofs", DOUBT, _NEAR=(0, 1), _NEAR_STATES=(0, 1)),
     *_of("infill.slot_proofs", DOUBT, _MOST_BEFORE=(0, 1), _MOST_SPREADS_BEFORE=(0, 1), _SAMPLE=(1, 2), _MOST_ALIKE=(0, 1)),
     *_of("infill.proofs", DOUBT, FEW_CLASSES=(0, 1, 10**6), MOST_TRIES=(0, 20), MOST_WORK_OF_MASK=(0, 100), _MOST_ASKED=(0, 1)),
     *_of(
@@ -184,7 +183,7 @@ INFILL = [
     *_of("infill.proofs", DOUBT, _MOST_VAIN=(0, 1)),
     *_of("infill.token_classes", SPEED, _MOST_KEPT=(1, 2)),
     *_of("infill.openings", DOUBT, _MOST_HEADS=(0, 1), _FEWEST_OPENINGS=(0, 1), _FEW_OPENINGS=(0, 1)),
-    *_of("infill.together", DOUBT, _MOST_BYTES=(0, 1)),
+    *_of("infill.together", DOUBT, _MOST_BYTES=(0, 1), _WORK=(0, 1000), _WORK_OF_A_TOKEN=(0, 10), FEW_TOGETHER=(0, 10**6)),
     *_of(
         "infill.answers",
         DOUBT,
@@ -193,6 +192,8 @@ INFILL = [
         MOST_TRIES_OF_SLOTS=(0, 5),
         MOST_STATES=(0, 3),
         FEW_STATES=(0, 3),
+        _STATES_TOGETHER=(0, 3),
+        _WORK_TOGETHER=(1, 1000),
     ),
     *_of("infill.characters", DOUBT, _MOST_DERIVED=(0, 3), _MOST_ROWS=1),
     *_of("infill.workspace", SPEED, _GROWTH=1.2, _SPARSE=1 << 14, _MOVED_AT_ONCE=1 << 9, _LEAST_GROWTH=10**6),
