@@ -433,6 +433,18 @@ def test_errors_say_where_and_what(dialect, pattern, kind, text):
     assert (type(caught.value).__name__, str(caught.value)) == (kind, text)
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("(?i)a[b-d]", "(?i:a[b-d])"), ("(?is)^a.$", "(?is:^a.$)"), ("(?P<n>a)b", "(a)b"), (r"(?P<n>a|b)\k<n>", "aa|bb")],
+)
+def test_what_python_and_rust_write_in_json_schema(written, meant):
+    """ECMA-262 has no flags without a group and no ``(?P<name>…)``; pydantic writes such patterns into JSON Schema."""
+    expressions = [parse(pattern, "ecma").search_expr(UTF8) for pattern in (written, meant)]
+    for text in ("ab", "AD", "ae", "a\n", "A\n", "aa", "bb", "ba", "xaabx", "x"):
+        one, other = (accepts(expression, text.encode()) for expression in expressions)
+        assert one == other, text
+
+
 def test_bad_arguments():
     with pytest.raises(ValueError, match="unknown regex dialect: expected one of ecma, rust, python, found 'perl'"):
         parse("a", "perl")

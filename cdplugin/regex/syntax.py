@@ -359,9 +359,9 @@ class _Parser:
         group.number = self.n_groups
 
     def _named(self, start: int) -> str:
-        """``<name>`` or ``P<name>`` here, as the dialect has it; ``""`` if there is none."""
+        """``<name>`` or ``P<name>`` here, as the dialect has it (ECMA-262's own is the first); ``""`` if there is none."""
         scanner = self.scanner
-        if self.dialect != "ecma" and scanner.peek() == "P":
+        if scanner.peek() == "P" and (self.dialect != "ecma" or scanner.peek(1) == "<"):
             if scanner.peek(1) != "<":
                 scanner.fail("bad group", start, expected="(?P<name>", found=scanner.source[start : start + 4])
             scanner.pos += 2
@@ -379,7 +379,9 @@ class _Parser:
         return match[0]
 
     def _inline_flags(self, group: _Group) -> Node | None:
-        """``(?i)``, ``(?i-s:…)``: Rust anywhere, Python's bare form at the start only, ECMA-262 (2025) only with a colon."""
+        """``(?i)``, ``(?i-s:…)``: Rust anywhere, the bare form elsewhere at the start only: ECMA-262 (2025) lacks it, but pydantic
+        writes patterns of Rust into JSON Schema.
+        """
         scanner = self.scanner
         known = {"ecma": "ims", "rust": "imsUuxR", "python": "aimsuxL"}[self.dialect]
         flags, negative, any_read, at = set(scanner.flags), False, False, scanner.pos
@@ -401,7 +403,7 @@ class _Parser:
             scanner.flags = frozenset(flags)
             self._push(group)
             return None
-        if self.dialect == "ecma":
+        if self.dialect == "ecma" and group.start != 0:
             scanner.fail("flags without a group (not ECMA-262)", group.start, expected="(?flags:…)", found="(?flags)")
         if self.dialect == "python" and (negative or group.start != 0):
             scanner.fail("flags not at the start of the pattern", group.start, expected="(?flags:…)", found="(?flags)")
