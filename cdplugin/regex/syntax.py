@@ -379,8 +379,8 @@ class _Parser:
         return match[0]
 
     def _inline_flags(self, group: _Group) -> Node | None:
-        """``(?i)``, ``(?i-s:…)``: Rust anywhere, the bare form elsewhere at the start only: ECMA-262 (2025) lacks it, but pydantic
-        writes patterns of Rust into JSON Schema.
+        """``(?i)``, ``(?i-s:…)``: Rust anywhere, the bare form elsewhere at the start only: ECMA-262 (2025) lacks it, but
+        pydantic writes patterns of Rust into JSON Schema.
         """
         scanner = self.scanner
         known = {"ecma": "ims", "rust": "imsUuxR", "python": "aimsuxL"}[self.dialect]
