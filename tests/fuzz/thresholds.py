@@ -73,7 +73,7 @@ FRONT = [
     *_of(_SCHEMA + "multiples", LIMIT, _MOST_SEARCHED=(0, 100), _MAX_STATES=(1, 60)),
     *_of(_SCHEMA + "values", SPEED, _FEW=(0, 1, 100)),
     *_of(_SCHEMA + "names", LIMIT, MOST_PATTERNS=(0, 1, 2), _MOST_COMPARED=(0, 1, 2)),
-    *_of(_SCHEMA + "source", SPEED, _MOST_WRITTEN=(0, 5), _MOST_ON_A_LEVEL=(0, 2), _MOST_LEVELS=(0, 2)),
+    *_of(_SCHEMA + "source", SPEED, _MOST_WRITTEN=(0, 5), _MOST_ON_A_LEVEL=(0, 2)),
     *_of(_SCHEMA + "negation", LIMIT, _MOST_POSITIONS=(0, 1)),
     *_of(_SCHEMA + "objects", LIMIT, _MOST_LISTED=(0, 1, 3), _MOST_MET=(0, 1, 2), _MOST_LOOSE=(0, 1, 2)),
     *_of(_SCHEMA + "any_order", SPEED, FEWEST=(0, 1, 2, 3), _PER_GROUP=(0, 1, 2), _MOST_KEPT=(0, 10), _EXACT=(0, 1, 2)),

@@ -167,3 +167,17 @@ def test_password_policies_work_to_the_last_character() -> None:
             choices = [c for c in "aaaabbB3#" if ord(c) in allowed]
             text += rng.choice(choices)
             assert matcher.accept_token(ord(text[-1]))
+
+
+@pytest.mark.skipif(not jit.DISABLED, reason="an inner kernel is called")
+@pytest.mark.parametrize(("high", "alive"), [(321, 0), (322, 1)])
+def test_a_cycle_beside_the_shortest_way_does_not_count_from_there(high: int, alive: int) -> None:
+    """``a`` has one letter, ``b(c{64})*b`` two and any number of turns: 322 of 300 and more, not 321."""
+    turns = expr.repeat(expr.repeat(expr.byte_class(b"c"), 64, 64))
+    texts = expr.alt(expr.literal(b"a"), expr.cat(expr.literal(b"b"), turns, expr.literal(b"b")))
+    arena, (e,) = ids_of(expr.both(texts, expr.repeat(LETTER, 300, high)))
+    answer = by_length(arena.address, e, 1 << 20)
+    while answer < 0:
+        arena.recover(answer)
+        answer = by_length(arena.address, e, 1 << 20)
+    assert answer in (UNDECIDED, alive)

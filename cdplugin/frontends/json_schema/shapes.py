@@ -409,7 +409,7 @@ class Shaper:
         denies = self._logician.denies
         for branches in choices:
             kept = []
-            name = None if self._is_first else _left_out(branches[0])
+            name = _left_out(branches[0]) if branches and not self._is_first else None
             others = held if name is None else held.requiring(name)  # what holds where the first branch does not
             for branch in branches:
                 if denies(branch) in members:
