@@ -149,9 +149,11 @@ def test_what_a_rule_repeats_is_counted_before_it_is_written(vocab: cd.Vocabular
     compiler = cd.Compiler(vocab)
     empty = compiler.compile(cd.Lark('start: "b" a{1000000000000}\na:'))
     assert cd.Infill(empty).new([cd.GAP]).complete() == "b"
-    long = compiler.compile(cd.Lark('start: a{1000000000000}\na: "x"'))
-    with pytest.raises(cd.LimitExceeded, match="takes too much work"):
-        cd.Infill(long).new([cd.GAP]).complete()
+    times = "{1000000000000}"
+    for rules in (f'start: a{times}\na: "x"', f'start: a{times}\na: b{times}\nb: c{times}\nc: "x"'):
+        long = compiler.compile(cd.Lark(rules))
+        with pytest.raises(cd.LimitExceeded, match="takes too much work"):
+            cd.Infill(long).new([cd.GAP]).complete()
 
 
 def test_longest_match(vocab: cd.Vocabulary) -> None:

@@ -32,6 +32,7 @@ _LIMIT_MESSAGES = {
 
 _RULES_WORK = 10_000  # units of work of making a nonterminal's rules late, besides those of its family
 _NOTE_WORK = 5_000  # units of work of noting a value, or how a rule goes on after it
+_MOST_WORK = 1 << 62  # units that one word holds
 _RESTART_WORK = 200  # units of work of an operation that begins again, besides what it does again
 _LENT = 10  # one part in so many of Limits.max_step_work is lent to a change, so that it comes to its end
 
@@ -355,7 +356,7 @@ class Arena(OwnedTables):
 
     def spend(self, work: int) -> None:
         """Count work that is done outside the kernels. Raises :class:`LimitExceeded` if too much has been done."""
-        self.header[layout.WORK_LEFT] -= work
+        self.header[layout.WORK_LEFT] -= min(work, _MOST_WORK)
         self._check_work()
 
     def _check_work(self) -> None:
