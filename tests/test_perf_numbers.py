@@ -138,7 +138,13 @@ def test_infilling() -> None:
             asked = [run[grammar][f"{kind}, {gaps} gaps"]["median_ms"] for gaps in (1, 2, 3)]
             assert all(shows(*pair) for pair in zip(shown, asked, strict=True)), cell
     many_texts = record("2026-11-28-infill-many-texts")
+    quiet = record("2026-11-28-infill-quiet-canvases")
     for label, (check, update, mask) in {
+        "Python, 40 slots anywhere, 4 programs, quiet": [
+            quiet["python, 4 programs"][kind] for kind in ("check", "set", "mask")
+        ],
+        "C++, the same, 4 programs, quiet": [quiet["cpp, 4 programs"][kind] for kind in ("check", "set", "mask")],
+        "C++, the same, 12 programs, quiet": [quiet["cpp, 12 programs"][kind] for kind in ("check", "set", "mask")],
         "Python, 40 slots anywhere, 4 programs": [
             many_texts["python, after, turn 2"][kind] for kind in ("check", "set", "mask")
         ],
@@ -200,7 +206,7 @@ def test_other_headlines() -> None:
     )
     for kind in ("without", "with"):
         assert f"{record('2026-11-25-ahead')[kind]['grammars']['p50']:,}" in TEXT
-    counts = record("2026-11-27-maskbench-any")["counts"]
+    counts = record("2026-11-28-maskbench-any")["counts"]
     assert f"{counts['pass']:,}; {counts['refused']} refused" in TEXT
     carried = [start["seconds"] for start in record("2026-11-22-carried-start")["starts"]]
     assert f"{max(carried[:3])} s; {max(carried[3:])} s" in TEXT
