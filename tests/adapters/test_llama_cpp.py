@@ -70,13 +70,16 @@ def test_chat(llama: Any, grammars: list[Any]) -> None:
 
 
 def test_an_error_reaches_the_caller(llama: Any, vocab: cd.Vocabulary, capfd: pytest.CaptureFixture[str]) -> None:
-    """llama.cpp prints and forgets what a processor raises, and samples without a mask."""
+    """llama.cpp prints and forgets what a processor raises, and samples without a mask. Only a text that mixes its letters is
+    hungry: the likeliest one, ``aaaabbbb…``, is not.
+    """
+    sampling = {"max_tokens": 60, "temperature": 2, "top_k": 0, "top_p": 1, "min_p": 0, "seed": 1}
     hungry = cd.Compiler(vocab, cd.Limits(max_expr_width=8)).compile(cd.Regex(HUNGRY))
     with pytest.raises(cd.LimitExceeded, match="max_expr_width"):
-        llama(PROMPT, max_tokens=60, temperature=0, **llama_cpp.constrained(llama, hungry))
+        llama(PROMPT, **sampling, **llama_cpp.constrained(llama, hungry))
     assert "Exception ignored" not in capfd.readouterr().err
     alone = llama_cpp.constrained(llama, hungry)["logits_processor"]
-    output = llama(PROMPT, max_tokens=60, temperature=0, logits_processor=alone)["choices"][0]
+    output = llama(PROMPT, **sampling, logits_processor=alone)["choices"][0]
     assert set(output["text"]) <= {"a", "b"} and isinstance(alone[0].error, cd.LimitExceeded)
     alone[0].reset()
     assert alone[0].error is None
