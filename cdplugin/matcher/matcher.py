@@ -12,6 +12,7 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from itertools import takewhile
 from typing import Any
 
 from cdplugin import forking
@@ -187,12 +188,7 @@ class Matcher:
 
     def accept_tokens(self, token_ids: Iterable[int]) -> int:
         """Follow tokens until one is not allowed; returns how many were followed."""
-        count = 0
-        for token in token_ids:
-            if not self.accept_token(token):
-                break
-            count += 1
-        return count
+        return sum(1 for _ in takewhile(self.accept_token, token_ids))
 
     def validate_tokens(self, token_ids: Iterable[int], budget: int | None = None) -> int:
         """How many leading tokens are allowed; the matcher stays where it is.

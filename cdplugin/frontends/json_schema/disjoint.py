@@ -63,11 +63,7 @@ class Apart:
         if shared & ~OBJECT_BIT:
             return False  # `required` says nothing about what is no object
         names = [name for name in facts[0].conjunction.required if all(name in f.conjunction.required for f in facts)]
-        for name in names:
-            basics = (self._basics_of(f.children(name)) for f in facts)
-            if _all_differ([*map(shortest_values, basics)]):
-                return True
-        return False
+        return any(_all_differ([self._listed(f.children(name)) for f in facts]) for name in names)
 
     def free_in_two(self, schemas: Iterable[Subschema]) -> int:
         """Bits of the types of which any value is plainly valid under two of ``schemas`` at least."""
@@ -94,13 +90,8 @@ class Apart:
         types = first.types & second.types
         if not types:
             return True
-        for facts, own, other in ((first, a, b), (second, b, a)):
-            values = facts.values
-            if values is not None:
-                self._count(len(values) // 16)
-                if not any(self._maybe(other, value) and self._maybe(own, value) for value in values):
-                    return True
-                break
+        if not self._share_listed([a, b]):
+            return True
         if not first.denied.isdisjoint(second.members) or not second.denied.isdisjoint(first.members):
             return True
         both = first.basics + second.basics
@@ -154,12 +145,13 @@ class Apart:
                 return True
         return False
 
-    def _basics_of(self, schemas: Iterable[Subschema]) -> list[Subschema]:
-        return [basic for sub in schemas for basic in self._facts_of(sub).basics]
+    def _listed(self, schemas: list[Subschema]) -> list[Any] | None:
+        """The shortest list of values that one of ``schemas`` has for certain; None if none lists any."""
+        return min((values for sub in schemas if (values := self._facts_of(sub).values) is not None), key=len, default=None)
 
     def _share_listed(self, schemas: list[Subschema]) -> bool:
         """Whether one of the values that some of ``schemas`` list may be valid under all; True where none lists any."""
-        values = shortest_values(self._basics_of(schemas))
+        values = self._listed(schemas)
         if values is None:
             return True
         self._count(len(values) // 16)

@@ -242,11 +242,12 @@ class Objects(Writing):
         further: list[Further] = []
         every = sum(_is_about_all(named, names) << k for k, (named, _) in enumerate(conditions))
         by_name = _by_name(conditions)
+        sure = every & by_name
         apart = self._apart(conditions, open_)
         for group, (text, children) in enumerate(classes_of(names, parts, self._shaper.strings, self._shaper.share_no_text)):
             if open_:
-                self._count_subsets(open_ & ~(every & by_name), len(conditions), "")
-            for marks, met in _subsets(conditions, open_, every & by_name):
+                self._count_subsets(open_ & ~sure, len(conditions), "")
+            for marks, met in _subsets(conditions, open_, sure):
                 if any(pair & marks == pair for pair in apart):
                     continue
                 unmet = self._not_met(conditions, open_ & ~marks & every)
