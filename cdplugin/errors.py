@@ -171,7 +171,8 @@ class EngineError(CdpluginError, RuntimeError):
 class BudgetError(CdpluginError, ValueError):
     """A budget of tokens is too small for any legal ending that was found.
 
-    Attributes: ``budget``; ``least``: the smallest that is enough. The matcher is unchanged.
+    Attributes: ``budget``; ``least``: the smallest that is enough, or, where endings are too long to be found, that may be. The
+    matcher is unchanged.
     """
 
     def __init__(self, message: str, budget: int = 0, least: int = 0) -> None:

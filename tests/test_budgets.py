@@ -17,6 +17,7 @@ import cdplugin as cd
 from cdplugin.ir import EXACT, LAZY, LONGEST
 from cdplugin.kernels.regex.measures import FAR
 from cdplugin.queries import budgets
+from cdplugin.queries.completion import Endings
 from cdplugin.queries.growth import Growth
 
 NEVER = 1 << 30
@@ -62,6 +63,7 @@ class Brute:
             for depth in range(self.deepest + 1):
                 if any(one.is_terminated() or one.is_accepting() for one in layer.values()):
                     self.known[start] = depth
+                    assert Endings(matcher._place()[0]).tokens_at_least(start) <= depth
                     break
                 fresh: dict[int, cd.Matcher] = {}
                 for one in layer.values():
@@ -187,6 +189,43 @@ def test_every_text_ends_in_time(name: str, order: str) -> None:
                     if matcher.is_terminated():
                         break
                 assert matcher.is_terminated() or (stops == [] and matcher.is_accepting())
+
+
+LONG = {
+    "regular expression": (cd.Regex("a{10000000}"), b"a", 5_000_000),
+    "doubled": (
+        cd.Gbnf('root ::= r30\nr0 ::= "ab"\n' + "".join(f"r{i + 1} ::= r{i} r{i}\n" for i in range(30))),
+        b"a",
+        1 << 30,
+    ),
+    "string": (cd.JsonSchema({"type": "string", "minLength": 3_000_000}), b'"a', 1_500_001),
+    "property": (
+        cd.JsonSchema({"type": "object", "properties": {"a": {"type": "string", "minLength": 3_000_000}}, "required": ["a"]}),
+        b"{",
+        1_500_004,
+    ),
+    "items": (cd.JsonSchema({"type": "array", "items": {"type": "integer"}, "minItems": 3_000_000}), b"[1", 3_000_001),
+    "complement": (cd.Lark("start: A\nA: /(ab){2000000}/ & ~/x/"), b"ab", 2_000_000),
+    "longest match": (cd.Lark('start: W{1500000}\nW: /[ab]+/\n%ignore " "'), b"ab", 750_000),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_endings_that_are_too_long_to_be_found_fit_no_budget(name: str) -> None:
+    """That raised :class:`LimitExceeded`, although no budget of tokens holds so many bytes."""
+    spec, text, least = LONG[name]
+    matcher = cd.Compiler(vocabulary([b"aa", b"ab"])).compile(spec).matcher()
+    row = np.zeros((1, (matcher.grammar.vocab.size + 31) // 32), np.int32)
+    found = []
+    for place in range(2):
+        for budget in (1, 100_000):
+            assert not matcher.can_end_within(budget) and matcher.validate_tokens(list(text), budget) == 0
+            with pytest.raises(cd.BudgetError, match=f"a budget of {budget} tokens: expected at least [0-9]+, since") as error:
+                matcher.fill_next_token_bitmask(row, 0, budget)
+            assert row.tobytes() == mask_bits(matcher)
+        found.append(error.value.least - 1)  # the stop token counts
+        assert place or matcher.accept_tokens(list(text)) == len(text)
+    assert found[0] == least
 
 
 def test_rollback_and_forks_give_the_same_masks() -> None:

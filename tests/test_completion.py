@@ -317,6 +317,15 @@ def test_a_limit_names_itself() -> None:
     assert matcher.accept_token(123)  # still usable
 
 
+@pytest.mark.parametrize("condition", ["~/x/", r"/(ab){400}|\n/"])
+@pytest.mark.parametrize("n", [400, 3_000_000])
+def test_a_match_that_no_printable_byte_begins(n: int, condition: str) -> None:
+    """Only printable bytes were looked at: the ending had 800 bytes, or was too long to be looked for."""
+    matcher = cd.Compiler(VOCAB).compile(cd.Lark(f"start: A\nA: /(ab){{{n}}}|\\n/ & {condition}")).matcher()
+    assert matcher.can_end_within(1)
+    assert matcher.shortest_completion() == [ord("\n")]
+
+
 MANY = {"type": "array", "items": {"enum": ["ab"]}, "minItems": 90}
 
 

@@ -440,6 +440,8 @@ class Matcher:
         with arena.lock, arena.one_budget(work or _ENDING_STEPS * arena.limits.max_step_work):
             if arena.call(kernels.OP_ACCEPTS, cursor):
                 return budget >= 0
+            if self._grammar._endings_in(arena).endings(self._stops).tokens_at_least(cursor) > budget:
+                return False
             ending = self._find_ending(arena, cursor)
         return ending is not None and len(ending) <= budget
 

@@ -29,7 +29,7 @@ import numpy as np
 
 from cdplugin.bits import bit_flags
 from cdplugin.engine.arena import Arena
-from cdplugin.errors import EngineError, LimitExceeded
+from cdplugin.errors import BudgetError, EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
 from cdplugin.kernels.regex.measures import FAR
@@ -251,15 +251,28 @@ class Budgets:
 
     def allows(self, cursor: int, token: int, budget: int, text: list[int]) -> bool:
         """Whether a token is in the row that :meth:`write_fitting` would leave."""
-        profile = self._profile_for(cursor, budget, text)
+        try:
+            profile = self._profile_for(cursor, budget, text)
+        except BudgetError:
+            return False
         if not profile.costs or profile.costs[0] >= budget:
             return False
         row = profile.row_of(budget - 1)
         return bool(row[token >> 5] >> (token & 31) & 1)
 
     def _profile_for(self, cursor: int, budget: int, text: list[int]) -> Profile:
-        """:meth:`profile`, with endings in fewer tokens where they matter for a budget."""
-        profile = self.profile(cursor, text)
+        """:meth:`profile`, with endings in fewer tokens where they matter for a budget.
+
+        Raises :class:`BudgetError`, too: where none was found, and none is so short.
+        """
+        try:
+            profile = self.profile(cursor, text)
+        except LimitExceeded:
+            least = self.endings.tokens_at_least(cursor) + self.last
+            if least <= budget:
+                raise
+            message = f"a budget of {budget} tokens: expected at least {least}, since no legal ending is shorter"
+            raise BudgetError(message, budget, least) from None
         if self._improve(cursor, profile, budget - 1) or self._ends_sooner(cursor, profile, budget):
             self._drop(cursor)
             profile = self.profile(cursor, text)

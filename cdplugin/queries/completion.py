@@ -230,6 +230,19 @@ class Endings:
         left = self.costs.of_cursor(cursor)
         return None if self.costs.is_bound or self.costs.matches.gave_up or left >= LONG else left
 
+    def tokens_at_least(self, cursor: int) -> int:
+        """No ending from a cursor has fewer tokens, by the bytes of a shortest one; 0 where the rules do not tell."""
+        arena, head = self.arena, self.arena.header
+        if arena.expand is not None or head[layout.HAS_TRACKED]:
+            return 0  # later rules may be shorter; of names the longest are counted
+        self.costs.budget.renew()
+        left = self.costs.of_cursor(cursor)
+        if left >= FAR:
+            return 0
+        if arena.lexemes[:, layout.X_FENCE].any():
+            left = left * 2 // 3  # one more is counted for a lexeme of two bytes or more
+        return -(-left // max(1, arena.vocab.max_token_bytes))
+
     def _find(self, cursor: int, most: int) -> list[bytes | int]:
         """:meth:`find`, as edges."""
         self.costs.trim(_MOST_KEPT)

@@ -189,7 +189,8 @@ class Meetings:
 
 
 _PLACE_BYTES = 150  # measured: an entry of a table
-_PRINTABLE = 0x20, 0x7F
+_PRINTABLE: tuple[tuple[int, int], ...] = ((0x20, 0x7F),)
+_OTHERS = (0, 0x20), (0x7F, 256)
 _LIKELY = b'"0a1-'  # bytes of which a short match is looked for first
 _MOST_DERIVED = 100  # expressions looked at to find the shortest match of one with & or ~
 _MOST_SOUGHT = 2_000  # of them for one question: more than that of its work is for the search that they guide
@@ -330,37 +331,40 @@ class ShortestMatches:
         return 0 if kind == layout.K_EPSILON else FAR
 
     def _derived(self, root: int, bound: int) -> int:
-        """The shortest match of an expression with ``&`` or ``~``: best-first over derivatives; a lower bound if it is far."""
+        """The shortest match of an expression with ``&`` or ``~``: best-first over derivatives; a lower bound if it is far.
+
+        Bytes that are not printable come after those that are, where none of these is as near an end as the bound says.
+        """
         if bound < _MOST_DERIVED and self._is_matched_by(root, bound):
             return bound
         arena = self._arena
         order = count()
-        pending = [(bound, next(order), 0, root)]
+        pending = [(bound, next(order), 0, root, _PRINTABLE)]
         came_from: dict[int, int] = {root: 0}
         depth = {root: 0}
         for _ in range(_MOST_DERIVED):
             if not pending:
                 return FAR
-            bound, _, taken, e = heappop(pending)
-            exact = e in self._looked_for and e != root
-            if exact or arena.has_flag(e, expressions.NULLABLE):
-                found = taken + (self.bound(e) if exact else 0)
-                while e != root:
-                    self._known[e] = found - depth[e]
-                    self._looked_for.add(e)
-                    e = came_from[e]
-                return found
+            bound, _, taken, e, ranges = heappop(pending)
+            if ranges is _PRINTABLE:
+                exact = e in self._looked_for and e != root
+                if exact or arena.has_flag(e, expressions.NULLABLE):
+                    found = taken + (self.bound(e) if exact else 0)
+                    while e != root:
+                        self._known[e] = found - depth[e]
+                        self._looked_for.add(e)
+                        e = came_from[e]
+                    return found
             self._budget.take(work=_DERIVED_WORK)
             self._budget.sought += 1
-            children = {child for _, child in arena.derivatives(e, *_PRINTABLE)}
-            if children == {expressions.EMPTY}:
-                children = {child for _, child in arena.derivatives(e)}
-            for child in sorted(children):
+            for child in sorted({child for first, end in ranges for _, child in arena.derivatives(e, first, end)}):
                 if child != expressions.EMPTY and taken + 1 < depth.get(child, FAR):
                     depth[child], came_from[child] = taken + 1, e
                     least = self.bound(child)
                     if least < FAR:
-                        heappush(pending, (taken + 1 + least, next(order), taken + 1, child))
+                        heappush(pending, (taken + 1 + least, next(order), taken + 1, child, _PRINTABLE))
+            if ranges is _PRINTABLE:
+                heappush(pending, (bound, next(order), taken, e, _OTHERS))
         self.gave_up = True
         return bound
 

@@ -52,8 +52,8 @@ class Closing:
             if left == self.max_new_tokens:
                 last = " with its stop token" if matcher.stop_token_ids else ""
                 raise BudgetError(
-                    f"row {row}: max_new_tokens={left}: expected at least {error.least}, the length of the shortest legal "
-                    f"output that was found{last}",
+                    f"row {row}: max_new_tokens={left}: expected at least {error.least}, since no shorter legal output was "
+                    f"found{last}",
                     left,
                     error.least,
                 ) from None

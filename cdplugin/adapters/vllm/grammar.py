@@ -140,8 +140,8 @@ def _refuse_below(least: int, budget: int) -> None:
     """Raises :class:`cdplugin.BudgetError` for a budget that is less."""
     if budget < least:
         raise BudgetError(
-            f"max_tokens={budget}: expected at least {least}, the length of the shortest answer that was found with its "
-            f"stop token; cdplugin's 'endings' option, or {ARGUMENT!r}: false in a request, lets answers be cut off",
+            f"max_tokens={budget}: expected at least {least}, since no shorter answer was found with its stop token; "
+            f"cdplugin's 'endings' option, or {ARGUMENT!r}: false in a request, lets answers be cut off",
             budget,
             least,
         )
