@@ -6,7 +6,10 @@ text: it is asked for the allowed tokens of one whole prefix at a time, and answ
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import re
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -187,8 +190,6 @@ def test_lookahead_does_the_work_before_the_processor_is_called(
     fill = cd.fill_next_token_bitmasks
 
     def counted(*arguments: Any) -> None:
-        import threading
-
         calls.append(threading.current_thread().name)
         fill(*arguments)
 
@@ -590,6 +591,57 @@ def test_other_wrong_arguments(grammars: dict[str, Any], model: Any) -> None:
         GrammarLogitsProcessor(grammars["number"])([[1]], torch.zeros(1, SIZE))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"found shapes \(1, 1\) and \(2, 260\)"):
         GrammarLogitsProcessor(grammars["number"])(torch.zeros(1, 1), torch.zeros(2, SIZE))
+
+
+def test_scores_without_a_column_for_any_allowed_token(grammars: dict[str, Any]) -> None:
+    """A vocabulary that is larger than the model's: what is allowed may be among the columns, or not."""
+    digits, true = GrammarLogitsProcessor(grammars["number"]), GrammarLogitsProcessor(grammars["choice"])
+    ids = torch.tensor([[1]])
+    assert torch.isfinite(digits(ids, torch.zeros(1, 50))[0]).nonzero().ravel().tolist() == [45, 48, 49]
+    with pytest.raises(cd.CdpluginError, match="row 0: .* for each of the vocabulary's 260 tokens, found 50, none of a"):
+        true(ids, torch.zeros(1, 50))
+
+
+def test_threads_share_a_processor(model: Any, grammars: dict[str, Any]) -> None:
+    """More generations at once than a thread remembers, each in turn with all others."""
+    processor = GrammarLogitsProcessor(grammars["list"])
+    texts = ["a: ", "b: ", "and c: ", "d: "]
+    turns = threading.Barrier(len(texts), timeout=60)
+    found: dict[str, Any] = {}
+
+    class Turn(LogitsProcessor):
+        def __call__(self, ids: Any, scores: Any) -> Any:
+            with contextlib.suppress(threading.BrokenBarrierError):  # one has ended
+                turns.wait()
+            return scores
+
+    def generate(text: str) -> None:
+        try:
+            criteria = [processor.lookahead] if text in texts[:2] else []
+            found[text] = run(model, prompts(text), logits_processor=[Turn(), processor], stopping_criteria=criteria)
+        finally:
+            turns.abort()
+
+    threads = [threading.Thread(target=generate, args=(text,)) for text in texts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for text in texts:
+        assert torch.equal(found[text], reference(model, prompts(text), [grammars["list"]]))
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy])
+def test_a_copy_begins_without_prompts(model: Any, grammars: dict[str, Any], make: Callable[[Any], Any]) -> None:
+    processor = GrammarLogitsProcessor(grammars["list"])
+    inputs = prompts("a: ")
+    options = {"stopping_criteria": [processor.lookahead]}
+    expected = run(model, inputs, logits_processor=[processor], max_new_tokens=3, **options)
+    other = make(processor)
+    longer = {"input_ids": expected, "attention_mask": torch.ones_like(expected)}
+    fresh = run(model, longer, logits_processor=[other], stopping_criteria=[other.lookahead])
+    assert torch.equal(fresh, reference(model, longer, [grammars["list"]]))
+    assert torch.equal(run(model, longer, logits_processor=[processor]), reference(model, inputs, [grammars["list"]]))
 
 
 # --- continuous batching --------------------------------------------------------------------------------------------

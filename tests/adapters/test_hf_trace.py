@@ -66,7 +66,7 @@ def test_what_the_model_wanted(model: Any, vocab: Any, options: dict[str, Any]) 
         prompts, attention_mask=torch.ones_like(prompts), logits_processor=[plain], max_new_tokens=16, **options
     )
     assert torch.equal(out, same), "a trace changes nothing"
-    per_prompt = processor._trackers.current.rows // len(out)
+    per_prompt = processor._last.trackers.current.rows // len(out)
     for at, ids in enumerate(out.tolist()):
         row = at if "num_beams" not in options else at * per_prompt
         trace = processor.trace(row, ids)
@@ -94,7 +94,7 @@ def test_what_the_model_wanted(model: Any, vocab: Any, options: dict[str, Any]) 
 def test_off_keeps_nothing(model: Any, vocab: Any) -> None:
     grammar = cd.Compiler(vocab).compile(cd.Regex("[a-z]{3}"))
     processor = cd.GrammarLogitsProcessor(grammar)
-    assert processor._recorder is None
+    assert processor._last.recorder is None
     with pytest.raises(cd.CdpluginError, match="expected GrammarLogitsProcessor"):
         processor.trace()
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from cdplugin.adapters.hf.recorder import Recorder
 from cdplugin.adapters.prefixes import DEAD, ENDED, FREE, LIVE, PADDED, RowTracker, RowTrackers, checked_grammars
 from cdplugin.ahead import Ahead, shared, usual_threads
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from cdplugin.bits import bit_flags
 from cdplugin.errors import CdpluginError
 from cdplugin.matcher import Grammar, fill_next_token_bitmasks
 from cdplugin.queries.trace import MOST_STEPS, Trace, trace_tokens
@@ -60,10 +63,10 @@ class GrammarLogitsProcessor(LogitsProcessor):
     trace : whether to record what the model wanted at each step and what the mask took away, for :meth:`trace`. It costs a
         softmax over the vocabulary per row and step; off, it costs nothing.
 
-    A processor may be used for many calls of ``generate()``, one at a time. It sees only token ids. It treats a call as the
-    continuation of the last one if all rows begin with the same prompt and have grown by at most a token from a prefix that it
-    has seen; anything else is a new prompt. A new prompt that repeats the old one *and* the text generated from it looks like
-    a continuation: call :meth:`reset` before it.
+    A processor may be used for many calls of ``generate()``, also from several threads at once; a copy begins without prompts.
+    It sees only token ids. It treats a call as the continuation of its thread's last one if all rows begin with the same prompt
+    and have grown by at most a token from a prefix that it has seen; anything else is a new prompt. A new prompt that repeats
+    the old one *and* the text generated from it looks like a continuation: call :meth:`reset` before it.
 
     After its end token a row may only repeat it (``generate()`` pads it). The logits that are passed in are not changed. Logits
     beyond the vocabulary's size are masked in constrained rows. A step costs a few microseconds per row beside the masks
@@ -84,27 +87,38 @@ class GrammarLogitsProcessor(LogitsProcessor):
         if ahead is not None and (isinstance(ahead, bool) or not isinstance(ahead, int) or ahead < 0):
             raise ValueError(f"ahead: expected a number of threads or None, found {ahead!r}")
         self._closing = None if max_new_tokens is None else Closing(max_new_tokens)
-        self._recorder = Recorder() if trace else None
+        self._records = trace
         grammars = checked_grammars(grammar)
         self.grammars: list[Any] = grammars
         constrained = [g for g in grammars if g is not None]
         self._vocab = constrained[0].vocab if constrained else None
         self._size: int = self._vocab.size if self._vocab is not None else 0
-        self._trackers = RowTrackers(grammars)
         self._threads_ahead = ahead
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Forget everything but the arguments."""
         self._ahead: Ahead | None = None
         self._lookahead: Lookahead | None = None
-        self._pending: _Job | None = None
         self._thread = forking.Threads(1, "cdplugin-lookahead")
-        self._bitmask: Any = None
-        self._filled: tuple[RowTracker, int] | None = None
-        self._copied: Any = None
+        self._by_thread: dict[int, _Rows] = {}
+        self._last = self._rows()
         forking.watch(self)
+
+    def __copy__(self) -> GrammarLogitsProcessor:
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._begin_anew()
+        return other
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> GrammarLogitsProcessor:
+        return self.__copy__()
 
     def after_fork(self) -> None:
         """In a forked child: the thread that had begun work is gone, and the rows may stand anywhere in that work."""
-        if self._pending is not None:
-            self._pending.give_up()
+        for own in self._by_thread.values():
+            if own.pending is not None:
+                own.pending.give_up()
 
     @property
     def lookahead(self) -> Lookahead:
@@ -126,18 +140,19 @@ class GrammarLogitsProcessor(LogitsProcessor):
         return self._lookahead
 
     def reset(self) -> None:
-        """Forget all prompts: the next call begins a new one, even if it looks like a continuation."""
-        self._drop_pending()
-        self._trackers.forget()
-        self._filled = None
-        if self._recorder is not None:
-            self._recorder.clear()
+        """Forget all prompts, of all threads: the next call begins a new one, even if it looks like a continuation."""
+        for own in list(self._by_thread.values()):
+            self._drop_pending(own)
+            own.forget()
+            if own.recorder is not None:
+                own.recorder.clear()
 
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
         """Scores with the forbidden tokens at minus infinity.
 
-        Raises :class:`TokenNotAllowedError` if a row holds a token that was forbidden, ``ValueError`` if the number of rows is
-        not a multiple of the number of grammars, ``TypeError`` for what is no tensor.
+        Raises :class:`TokenNotAllowedError` if a row holds a token that was forbidden, :class:`cdplugin.CdpluginError` if the
+        scores have columns for none of the allowed tokens, ``ValueError`` if the number of rows is not a multiple of the number
+        of grammars, ``TypeError`` for what is no tensor.
         """
         if not (isinstance(input_ids, torch.Tensor) and isinstance(scores, torch.Tensor)):
             kinds = f"{type(input_ids).__name__} and {type(scores).__name__}"
@@ -146,28 +161,31 @@ class GrammarLogitsProcessor(LogitsProcessor):
             _refuse_shapes(input_ids, scores)
         if self._vocab is None:
             return scores
-        tracker = self._tracker(input_ids)
+        own = self._last = self._rows()
+        tracker = self._tracker(own, input_ids)
         refused = tracker.refused()
         if refused:
             for row in refused:
-                self._judge(tracker, row, scores)
+                self._judge(own, tracker, row, scores)
         else:
             tracker.deferred = None
         rows = [row for row, status in enumerate(tracker.status) if status in (LIVE, ENDED)]
         if not rows:
             return scores
-        bitmask = self._masks(tracker, rows)
+        bitmask = self._masks(own, tracker, rows)
+        if scores.shape[1] < self._size:
+            _refuse_narrow(scores, rows, bitmask, self._size)
         masked, on_device = scores.clone(), bitmask
         if scores.device.type != "cpu":
             on_device = bitmask.to(scores.device, non_blocking=True)
         if scores.device.type == "cuda":  # the host may refill the pinned memory only after the copy
-            self._copied = torch.cuda.Event()
-            self._copied.record(torch.cuda.current_stream(scores.device))
+            own.copied = torch.cuda.Event()
+            own.copied.record(torch.cuda.current_stream(scores.device))
         apply_token_bitmask_inplace(masked, on_device, None if len(rows) == tracker.rows else rows)
         if self._closing is not None:
             self._closing.give_back(masked, [row for row in rows if tracker.status[row] == LIVE], bitmask)
-        if self._recorder is not None:
-            self._recorder.note(tracker, [row for row in rows if tracker.status[row] == LIVE], scores, masked)
+        if own.recorder is not None:
+            own.recorder.note(tracker, [row for row in rows if tracker.status[row] == LIVE], scores, masked)
         return masked
 
     def trace(self, row: int = 0, output_ids: Any = None, *, limit: int = MOST_STEPS) -> Trace:
@@ -178,10 +196,11 @@ class GrammarLogitsProcessor(LogitsProcessor):
         without ``trace=True``, before anything was generated, for a row that has no grammar, and for ``output_ids`` that do not
         begin with the row's prompt; ``IndexError`` for a row that there is not.
         """
-        if self._recorder is None:
+        own = self._last
+        if own.recorder is None:
             raise CdpluginError("trace: expected GrammarLogitsProcessor(..., trace=True)")
-        self._drop_pending()
-        tracker = self._trackers.current
+        self._drop_pending(own)
+        tracker = own.trackers.current
         if tracker is None:
             raise CdpluginError("trace: expected a call of generate() with this processor, found none")
         if not 0 <= row < tracker.rows:
@@ -196,7 +215,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
         stops = frozenset(matcher.stop_token_ids)
         end = next((i + 1 for i, token in enumerate(tokens) if token in stops), len(tokens))  # padding follows
         start = matcher.grammar.matcher(stop_token_ids=matcher.stop_token_ids)
-        return trace_tokens(start, tokens[:end], limit, self._recorder.preferences(tracker, row))
+        return trace_tokens(start, tokens[:end], limit, own.recorder.preferences(tracker, row))
 
     @contextmanager
     def continuous_batching(self, model: Any) -> Iterator[None]:
@@ -240,74 +259,81 @@ class GrammarLogitsProcessor(LogitsProcessor):
 
     # --- inside -------------------------------------------------------------------------------------------------------------
 
-    def _tracker(self, input_ids: torch.Tensor) -> RowTracker:
+    def _rows(self) -> _Rows:
+        """Those of the thread that calls."""
+        own = self._by_thread.get(get_ident())
+        if own is None:
+            own = self._by_thread[get_ident()] = _Rows(RowTrackers(self.grammars), Recorder() if self._records else None)
+        return own
+
+    def _tracker(self, own: _Rows, input_ids: torch.Tensor) -> RowTracker:
         """The tracker at ``input_ids``: as the thread left it, if these are the ids that it was started with."""
-        job = self._pending
+        job = own.pending
         if job is None:
-            return self._trackers.advance(_host_ids(input_ids))
+            return own.trackers.advance(_host_ids(input_ids))
         try:
             tracker = job.wait()  # interrupted, it is still pending
-            self._pending = None
+            own.pending = None
         except Exception:
-            self._pending = self._filled = None
+            own.pending = own.filled = None
             if job.is_for(input_ids):
                 raise
-            self._trackers.forget()  # the error of a step that was never taken
+            own.trackers.forget()  # the error of a step that was never taken
             tracker = None
         if tracker is None or not job.is_same(input_ids):
-            return self._trackers.advance(_host_ids(input_ids))
+            return own.trackers.advance(_host_ids(input_ids))
         tracker.seen = tracker.length
         return tracker
 
-    def _masks(self, tracker: RowTracker, rows: list[int]) -> Any:
+    def _masks(self, own: _Rows, tracker: RowTracker, rows: list[int]) -> Any:
         """The bitmask with the rows of a tracker filled; nothing is computed if nothing has changed."""
-        if self._bitmask is None or self._bitmask.shape[0] != tracker.rows:
-            self._bitmask = allocate_token_bitmask(tracker.rows, self._size)
-            self._filled = None
-        if self._filled is None or self._filled[0] is not tracker or self._filled[1] != tracker.version:
-            if self._copied is not None:
-                self._copied.synchronize()
-                self._copied = None
-            self._filled = None
+        if own.bitmask is None or own.bitmask.shape[0] != tracker.rows:
+            own.bitmask = allocate_token_bitmask(tracker.rows, self._size)
+            own.filled = None
+        if own.filled is None or own.filled[0] is not tracker or own.filled[1] != tracker.version:
+            if own.copied is not None:
+                own.copied.synchronize()
+                own.copied = None
+            own.filled = None
             if self._closing is None:
-                fill_next_token_bitmasks([tracker.matchers[row] for row in rows], self._bitmask, rows)
+                fill_next_token_bitmasks([tracker.matchers[row] for row in rows], own.bitmask, rows)
             else:
-                self._closing.fill(tracker, rows, self._bitmask)
-            self._filled = (tracker, tracker.version)
-        return self._bitmask
+                self._closing.fill(tracker, rows, own.bitmask)
+            own.filled = (tracker, tracker.version)
+        return own.bitmask
 
     def _start(self, input_ids: torch.Tensor) -> None:
         """Begin the next step on a thread: follow the new tokens, fill the masks."""
-        self._drop_pending()
-        tracker = self._trackers.current
+        own = self._rows()
+        self._drop_pending(own)
+        tracker = own.trackers.current
         if tracker is None or input_ids.ndim != 2 or input_ids.shape[0] != tracker.rows:
             return
-        self._pending = _Job(self, input_ids)
+        own.pending = _Job(self, own, input_ids)
 
-    def _drop_pending(self) -> None:
+    def _drop_pending(self, own: _Rows) -> None:
         """Wait for work that nobody has asked for; its error, if any, is nobody's either."""
-        if self._pending is not None:
+        if own.pending is not None:
             try:
-                self._pending.wait()
+                own.pending.wait()
             except Exception:
-                self._trackers.forget()
-                self._filled = None
-            self._pending = None
+                own.forget()
+            own.pending = None
 
-    def _begin(self, ids: np.ndarray) -> RowTracker | None:
+    def _begin(self, own: _Rows, ids: np.ndarray) -> RowTracker | None:
         """What the thread does."""
         if self._ahead is not None:
             self._ahead.touch()
-        tracker = self._trackers.continued(ids)
+        tracker = own.trackers.continued(ids)
         if tracker is not None and LIVE in tracker.status:
             rows = [row for row, status in enumerate(tracker.status) if status in (LIVE, ENDED)]
-            self._masks(tracker, rows)
+            self._masks(own, tracker, rows)
             if self._ahead is not None:
                 for row in rows:
                     self._ahead.follow(tracker.matchers[row])
         return tracker
 
-    def _judge(self, tracker: RowTracker, row: int, scores: torch.Tensor) -> None:
+    def _judge(self, own: _Rows, tracker: RowTracker, row: int, scores: torch.Tensor) -> None:
         """A token that the mask had forbidden: a beam or a draft of probability zero, padding, or a mistake that is raised."""
         draft = _draft_position(scores)
         # scores of at most 0 are beam search's; beams for which no legal token is left go on with probability zero
@@ -325,8 +351,30 @@ class GrammarLogitsProcessor(LogitsProcessor):
         if special and accepted > 0 and (tail == token).all() and (LIVE in others or FREE in others):
             tracker.status[row] = PADDED
             return
-        self._trackers.forget()
+        own.trackers.forget()
         raise TokenNotAllowedError(_refusal(matcher, row, token, accepted), row, token)
+
+
+@dataclass(eq=False, slots=True)
+class _Rows:
+    """What the calls of one thread have come to, which is nobody else's: a step belongs to the call of ``generate()`` in its
+    thread.
+
+    ``pending``: the step that has begun; ``filled``: whose masks, of which version, are in ``bitmask``; ``copied``: when that
+    was on the device.
+    """
+
+    trackers: RowTrackers
+    recorder: Recorder | None
+    pending: _Job | None = None
+    bitmask: Any = None
+    filled: tuple[RowTracker, int] | None = None
+    copied: Any = None
+
+    def forget(self) -> None:
+        """Begin a new prompt with the next call."""
+        self.trackers.forget()
+        self.filled = None
 
 
 class Lookahead(StoppingCriteria):
@@ -344,7 +392,7 @@ class Lookahead(StoppingCriteria):
 class _Job:
     """Work on the thread, for one tensor of ids. On CUDA the ids travel without the main thread's waiting for them."""
 
-    def __init__(self, processor: GrammarLogitsProcessor, input_ids: torch.Tensor) -> None:
+    def __init__(self, processor: GrammarLogitsProcessor, own: _Rows, input_ids: torch.Tensor) -> None:
         self._input_ids = input_ids
         self._version = _version(input_ids)
         host: torch.Tensor = input_ids
@@ -358,7 +406,7 @@ class _Job:
         def work() -> RowTracker | None:
             if event is not None:
                 event.synchronize()
-            return processor._begin(_host_ids(host))
+            return processor._begin(own, _host_ids(host))
 
         self._future: Future[RowTracker | None] = processor._thread.submit(work)
 
@@ -400,6 +448,17 @@ def _refuse_shapes(input_ids: torch.Tensor, scores: torch.Tensor) -> None:
         "expected input_ids (rows, length) and scores (rows, vocabulary), "
         f"found shapes {tuple(input_ids.shape)} and {tuple(scores.shape)}"
     )
+
+
+def _refuse_narrow(scores: torch.Tensor, rows: list[int], bitmask: torch.Tensor, size: int) -> None:
+    """Raise an error for a row of which no allowed token is among the scores."""
+    width = scores.shape[1]
+    for row in rows:
+        if not bit_flags(bitmask[row].numpy(), width).any():
+            raise CdpluginError(
+                f"row {row}: scores: expected a column for each of the vocabulary's {size} tokens, found {width}, none of "
+                "a token that is allowed here: does the tokenizer belong to this model?"
+            )
 
 
 def _draft_position(scores: torch.Tensor) -> str:
