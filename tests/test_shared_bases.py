@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import itertools
 import json
 import os
+import pickle
 import random
 import string
 import threading
@@ -192,7 +194,19 @@ def test_files_of_others_and_damaged_ones(vocab, tmp_path):
     n_bases = compiler.save_learned(path)
     assert cd.Compiler(_vocabulary("yy")).load_learned(path) == 0
     whole = path.read_bytes()
-    for damaged in (whole[:-30], b"", b"no file", whole[:2000] + b"\0\1\2\3" + whole[2004:]):
+    one_array = io.BytesIO()
+    np.save(one_array, np.arange(3))
+    place = whole.index(b"PK\1\2")  # of a name in the archive's list, the version that reads it, its flags, how it is packed
+    packed = [whole[: place + at] + bytes([value]) + whole[place + at + 1 :] for at, value in ((6, 99), (8, 1), (10, 99))]
+    for damaged in (
+        whole[:-30],
+        b"",
+        b"no file",
+        whole[:2000] + b"\0\1\2\3" + whole[2004:],
+        one_array.getvalue(),
+        pickle.dumps(3),
+        *packed,
+    ):
         path.write_bytes(damaged)
         with pytest.raises(cd.CdpluginError, match="learned"):
             compiler.load_learned(path)
@@ -206,6 +220,22 @@ def test_files_of_others_and_damaged_ones(vocab, tmp_path):
     with pytest.raises(FileNotFoundError):
         compiler.load_learned(tmp_path / "nowhere.npz")
     assert _lender(compiler).store.n_bases == n_bases
+
+
+def test_files_that_are_written_at_once(vocab, tmp_path, monkeypatch):
+    """By two threads, or by the first processes of two containers, which have one number: each file is whole."""
+    path = tmp_path / "learned.npz"
+    compiler = _learned(vocab)
+    write = np.savez_compressed
+
+    def write_after_another(file, **arrays):
+        monkeypatch.setattr(np, "savez_compressed", write)
+        assert compiler.save_learned(path) == compiler.load_learned(path) > 5
+        write(file, **arrays)
+
+    monkeypatch.setattr(np, "savez_compressed", write_after_another)
+    assert compiler.save_learned(path) == compiler.load_learned(path) > 5
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_the_folder_in_the_environment(vocab, tmp_path, monkeypatch):

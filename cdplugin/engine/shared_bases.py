@@ -16,14 +16,13 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
+import uuid
 import warnings
-import zlib
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import ReferenceType, ref
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -228,7 +227,7 @@ class SharedBases:
             str(table): store.tables[table][: int(header[counter]) * words] for table, (counter, words) in _SAVED.items()
         }
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
         try:
             with beside.open("wb") as file:
                 np.savez_compressed(file, key=np.array(self._key), hash=np.array(_hash_of(arrays)), **arrays)
@@ -251,9 +250,9 @@ class SharedBases:
                 return 0
             is_whole = str(content.pop("hash")) == _hash_of(content)
             parts = {int(name): array for name, array in content.items()}
-        except (OSError, EOFError, KeyError, ValueError, BadZipFile, zlib.error) as error:
-            if isinstance(error, FileNotFoundError):
-                raise
+        except FileNotFoundError:
+            raise
+        except Exception as error:  # of a damaged file, whatever zipfile and NumPy stumble over
             raise CdpluginError(f"{path}: no file of learned bases: {error}") from None
         if not is_whole or parts.keys() != _SAVED.keys():
             raise CdpluginError(f"{path}: a damaged file of learned bases")

@@ -277,6 +277,20 @@ def test_a_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert numbers.path is None and numbers.numbers()[metrics._PLACES["cdplugin_masks_late", ""]] == 1
 
 
+def test_a_file_has_no_holes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its pages are taken while it is made: a hole that a full disk cannot fill would end the process at its first number."""
+    monkeypatch.setenv(metrics.FOLDER_VARIABLE, str(tmp_path))
+    numbers = metrics.Numbers()
+    numbers.add("cdplugin_masks_late")
+    assert numbers.path is not None
+    status = numbers.path.stat()
+    assert status.st_blocks * 512 >= status.st_size == 8 * metrics._COUNT
+    monkeypatch.setattr(metrics.os, "write", lambda handle, content: 16)  # so much was left
+    numbers = metrics.Numbers()
+    numbers.add("cdplugin_masks_late")
+    assert numbers.path is None and numbers.numbers()[metrics._PLACES["cdplugin_masks_late", ""]] == 1
+
+
 def test_where_prometheus_adds_up_processes_itself(tmp_path: Path) -> None:
     """Several API servers: a registry that is made for one answer shows our numbers once, beside the others'."""
     pytest.importorskip("prometheus_client")

@@ -165,7 +165,7 @@ class Numbers:
             try:
                 handle, path = tempfile.mkstemp(prefix=f"{os.getpid()}-", suffix=".numbers", dir=folder)
                 try:
-                    os.ftruncate(handle, 8 * _COUNT)
+                    os.write(handle, bytes(8 * _COUNT))  # no hole: where a full disk cannot fill one, counting ends the process
                     numbers = memoryview(mmap.mmap(handle, 8 * _COUNT)).cast("d")
                 finally:
                     os.close(handle)
