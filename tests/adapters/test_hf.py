@@ -12,6 +12,7 @@ import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from transformers import (  # noqa: E402
 
 import cdplugin as cd  # noqa: E402
 from cdplugin.adapters.hf import processor as processor_module  # noqa: E402
+from cdplugin.adapters.hf.batching import RequestMasks  # noqa: E402
 from cdplugin.adapters.hf.processor import GrammarLogitsProcessor, TokenNotAllowedError  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -763,6 +765,37 @@ def test_a_request_of_continuous_batching_fails_alone(model: Any, vocab: Any, se
         else:
             assert result.error is None
             assert re.fullmatch(LIST, text_of(torch.tensor(result.generated_tokens), 0))
+
+
+def test_names_of_requests_that_are_over(grammars: dict[str, Any]) -> None:
+    """A name that is used again has the grammar of the new request; what was cancelled, finished or begun anew is forgotten."""
+    from transformers.generation.continuous_batching.requests import RequestState
+
+    masks = RequestMasks([grammars["choice"], grammars["number"], None], 0)
+
+    def request(name: str, place: int) -> Any:
+        state = RequestState(name, list(b"a: "), max_new_tokens=9, logit_processor_kwargs={"grammar": place})
+        return SimpleNamespace(state=state)
+
+    def allowed(one: Any) -> list[int]:
+        masks.prepare_tensor_args([one])
+        assert one.state.error is None
+        return torch.isfinite(masks(torch.zeros(1, SIZE), torch.zeros(1))[0]).nonzero().ravel().tolist()
+
+    cancelled, first = request("mine", 0), request("other", 1)
+    assert allowed(cancelled) == allowed_by(grammars["choice"], [])
+    assert allowed(first) == allowed_by(grammars["number"], [])
+    second = request("mine", 1)
+    assert allowed(second) == allowed_by(grammars["number"], [])
+    for token in b"-1":
+        second.state.generated_tokens.append(token)
+        assert allowed(second) == allowed_by(grammars["number"], second.state.generated_tokens)
+    second.state = second.state.create_equivalent_initial_request()  # the cache was full
+    assert allowed(second) == allowed_by(grammars["number"], list(b"-1"))
+    assert len(allowed(request("mine", 2))) == SIZE
+    del cancelled, second
+    allowed(request("last", 0))
+    assert list(masks._matchers) == ["other", "last"]
 
 
 def test_continuous_batching_refusals(model: Any, grammars: dict[str, Any]) -> None:

@@ -11,6 +11,7 @@ number) gets a limit of no more tokens, and ends after the step with its error b
 from __future__ import annotations
 
 import logging
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,7 +65,7 @@ class RequestMasks(ContinuousBatchingLogitsProcessor):
     def __init__(self, grammars: Sequence[Any], first: int) -> None:
         self._grammars = list(grammars)
         self._first = first
-        self._matchers: dict[str, tuple[Any, Any]] = {}  # request id -> (request state, matcher)
+        self._matchers: dict[str, tuple[weakref.ref[Any], Any]] = {}  # request id -> (request state, matcher)
         vocabs = [grammar.vocab for grammar in grammars if grammar is not None]
         self._size = vocabs[0].size if vocabs else 0
         self._bitmask: Any = None
@@ -110,15 +111,14 @@ class RequestMasks(ContinuousBatchingLogitsProcessor):
         tokens = state.generated_tokens
         if state._true_initial_tokens:  # the cache was full: the request began again with what it had generated as prompt
             tokens = state.initial_tokens[state._true_initial_tokens :] + tokens
-        if known is None:
+        if known is None or known[0]() is not state:  # an earlier request had that name, or this one began again
             self._forget_finished()
             grammar = self._grammar(state)
-            known = (state, None if grammar is None else grammar.matcher())
+            known = (weakref.ref(state), None if grammar is None else grammar.matcher())
             self._matchers[state.request_id] = known
         matcher = known[1]
         if matcher is None:
             return None
-        self._matchers[state.request_id] = (state, matcher)
         followed = len(matcher.tokens)
         if followed > len(tokens):
             matcher.reset()
@@ -153,12 +153,13 @@ class RequestMasks(ContinuousBatchingLogitsProcessor):
         return self._grammars[place]
 
     def _forget_finished(self) -> None:
-        """Drop the matchers of requests that are over (statuses from FINISHED on are final)."""
+        """Drop the matchers of requests that are over: finished (statuses from FINISHED on are final), or cancelled and gone."""
         from transformers.generation.continuous_batching.requests import RequestStatus
 
-        over = [name for name, (state, _) in self._matchers.items() if state.status >= RequestStatus.FINISHED]
-        for name in over:
-            del self._matchers[name]
+        states = [(name, reference()) for name, (reference, _) in self._matchers.items()]
+        for name, state in states:
+            if state is None or state.status >= RequestStatus.FINISHED:
+                del self._matchers[name]
 
 
 def _end(state: Any, error: Exception | None = None) -> None:
