@@ -153,7 +153,7 @@ class RequestMasks(ContinuousBatchingLogitsProcessor):
         return self._grammars[place]
 
     def _forget_finished(self) -> None:
-        """Drop the matchers of requests that are over: finished (statuses from FINISHED on are final), or cancelled and gone."""
+        """Drop the matchers of requests that are over: finished (statuses from FINISHED on are final) or cancelled (gone)."""
         from transformers.generation.continuous_batching.requests import RequestStatus
 
         states = [(name, reference()) for name, (reference, _) in self._matchers.items()]
