@@ -70,6 +70,14 @@ def fields(n: int) -> dict[str, Any]:
     return {**closed, "$schema": "http://json-schema.org/draft-07/schema#"}
 
 
+def tasks(n: int) -> dict[str, Any]:
+    """As Azure describes a task: one list for each name, beside one pattern for each."""
+    names = [f"Task{i}@1" for i in range(n)]
+    own = [{"properties": {"task": {"pattern": f"^{name}$"}, "inputs": {"required": [name]}}} for name in names]
+    listed = {"anyOf": [{"enum": [name], "description": name} for name in names]}
+    return {"type": "object", "properties": {"task": listed, "inputs": {"type": "object"}}, "anyOf": own, "required": ["task"]}
+
+
 def agree(schema: dict[str, Any], values: Iterable[Any]) -> int:
     """Compare the grammar with ``jsonschema``; how many of the values are valid."""
     matcher, validator = grammar(schema, property_order="any"), jsonschema.validators.validator_for(schema)(schema)
@@ -122,6 +130,36 @@ def test_members_that_depend_on_the_value_of_another(n: int) -> None:
         for more in ({}, {"kind": a}, {"kind": b}):
             values += [{f"p{a}": 1, **more}, {f"p{a}": 1, f"p{b}": 2, **more}]
     assert agree(fields(n), values) > n
+
+
+@pytest.mark.parametrize("n", [3, 250])
+def test_a_list_for_each_name_beside_a_pattern_for_each(n: int) -> None:
+    values: list[Any] = [{"task": 1}, {"task": "Task"}, {}]
+    for i in {*range(3), n - 1, n}:
+        values += [
+            {"task": f"Task{i}@1", **more} for more in ({}, {"inputs": {}}, {"inputs": {f"Task{i}@1": 1}}, {"inputs": 1})
+        ]
+        values += [{"task": f"Task{i}@10"}, {"task": f"Task{i}@1", "inputs": {f"Task{i + 1}@1": 1}}]
+    assert agree(tasks(n), values) > 3
+
+
+@pytest.mark.parametrize("draft", ["draft-04", "draft-07"])
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+@pytest.mark.parametrize("outer", ["", "not"])
+def test_lists_beside_each_other(keyword: str, draft: str, outer: str) -> None:
+    """Some texts in two lists, in one list twice, beside a type, and lists of other things."""
+    lists: list[dict[str, Any]] = [
+        {"enum": ["a", "b", "a"]},
+        {"enum": ["b", "c"], "type": "string"},
+        {"enum": ["d"], "type": ["string", "null"]},
+    ]
+    others: list[dict[str, Any]] = [{}, {"enum": [1, "a"]}, {"enum": ["e"], "type": "number"}, {"enum": ["c"], "minLength": 2}]
+    for other, beside in itertools.product(others, ({}, {"pattern": "^b$"}, {"pattern": "a|c"}, {"maxLength": 0})):
+        schema: dict[str, Any] = {keyword: [*lists, *([other] if other else [])], **beside}
+        if outer:
+            schema = {outer: schema}
+        schema = {"$schema": f"http://json-schema.org/{draft}/schema#", "properties": {"x": schema}, "type": "object"}
+        agree(schema, [{"x": value} for value in ("a", "b", "c", "d", "e", "f", "", 1, None, [])])
 
 
 @pytest.mark.parametrize("seed", range(4))

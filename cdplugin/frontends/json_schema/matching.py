@@ -74,6 +74,14 @@ def _head(expression: Expr) -> bytes:
     return head
 
 
+@bounded_cache
+def only_text(pattern: str) -> str | None:
+    """The text that all of which a pattern has a match are, where that is plain."""
+    expression = pattern_text(pattern, UTF8)
+    head = _head(expression)
+    return head.decode() if sizes(expression)[1] == len(head) and expression is not EMPTY else None
+
+
 def _is_open(expression: Expr, side: int) -> bool:
     """Whether texts of an expression certainly stay such texts with any text before them (``side`` 0) or behind them (-1)."""
     branches = expression.args if expression.op == expr.ALT_OP else (expression,)

@@ -7,7 +7,8 @@ JSON Pointer, whether or not an instance could ever meet them. It is a loop over
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from itertools import chain
 from operator import or_
@@ -85,6 +86,9 @@ class Reader:
                     collection.clear()
                 root = self.root
                 self.root = self.subschema(root.schema, "", self.documents.root, self._entered((), self.documents.root))
+        for sub in self.subschemas:
+            if sub.choices or sub.logic:
+                _list_texts(sub)
         return self.root
 
     def subschema(self, schema: Any, pointer: str, resource: Resource, scope: Scope = ()) -> Subschema:
@@ -436,6 +440,35 @@ class Reader:
             return scope
         known = {name for name, _ in scope}
         return scope + tuple((name, resource.number) for name in self.documents.dynamic_names(resource) if name not in known)
+
+
+def _list_texts(sub: Subschema) -> None:
+    """Make one list of the texts that the branches of an ``anyOf`` or ``oneOf`` list, where these say nothing else."""
+    lists = [(branches, _texts_listed(branches, len(branches))) for branches in sub.choices]
+    sub.choices = tuple(branches for branches, texts in lists if texts is None)
+    lists += [(item.members, _texts_listed(item.members, 1)) for item in sub.logic if item.kind == "oneOf"]
+    listed = {branches: sub.beside(values=texts) for branches, texts in lists if texts is not None}
+    sub.logic = tuple(item for item in sub.logic if item.kind != "oneOf" or item.members not in listed)
+    sub.after += tuple(listed.values())
+
+
+def _texts_listed(branches: Sequence[Subschema], most: int) -> list[str] | None:
+    """The texts that 1 to ``most`` of the branches list; None where one does not list texts, or says more."""
+    found: Counter[str] = Counter()
+    for branch in branches:
+        values = branch.values
+        if (
+            values is None
+            or not branch.is_alone()
+            or not branch.types & STRING_BIT
+            or branch.excluded
+            or branch.limited_unlisted()
+        ):
+            return None
+        if any(type(value) is not str for value in values):
+            return None
+        found.update(dict.fromkeys(values, 1))
+    return [text for text, n in found.items() if n <= most]
 
 
 _DYNAMIC_COST = 8  # so many times what a subschema takes, where each is read for the ways to it

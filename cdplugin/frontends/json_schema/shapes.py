@@ -23,7 +23,7 @@ from cdplugin.frontends.json_schema.dialect import (
     STRING_BIT,
 )
 from cdplugin.frontends.json_schema.layout import Layout
-from cdplugin.frontends.json_schema.matching import share_no_text
+from cdplugin.frontends.json_schema.matching import only_text, share_no_text
 from cdplugin.frontends.json_schema.names import Conjunction
 from cdplugin.frontends.json_schema.negation import Logician
 from cdplugin.frontends.json_schema.reader import Reader
@@ -310,6 +310,10 @@ class Shaper:
             scalars.texts.update(spelling for value in values for spelling in spellings(value))
             return
         integral_floats = all(s.resource.dialect.integral_floats for s in alternative)
+        for only in (only_text(pattern) for s in alternative if s.text for pattern in s.text[2]):
+            if only is not None:
+                self.count(len(values) // 16)
+                values = [value for value in values if value == only or not isinstance(value, str)]
         seen: set[str] = set()
 
         def fits(value: Any) -> bool:
