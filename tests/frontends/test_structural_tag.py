@@ -500,6 +500,19 @@ def test_excludes_of_json_schema(style: str) -> None:
             cd.Compiler(VOCAB).compile(cd.StructuralTag(whole({**fmt, "excludes": [text]})))
 
 
+@pytest.mark.parametrize("schema", [True, {}, {"type": "object"}, {"type": "array"}, {"properties": {"a": {}}}], ids=repr)
+def test_excludes_inside_any_value(schema: Any) -> None:
+    fmt: dict[str, Any] = {"type": "json_schema", "json_schema": schema, "excludes": ["<|x|>"]}
+    grammar = cd.Compiler(VOCAB).compile(cd.StructuralTag(whole(fmt)))
+    for text in ('{"a": "%s"}', '{"%s": 1}', '["%s"]', '{"a": {"b": ["%s"]}}', '[["a", "%s"]]'):
+        for inside in ("<|x|", "<|x|>"):
+            data = (text % inside).encode()
+            matcher = grammar.matcher()
+            legal = matcher.accept_tokens(data) == len(data) and matcher.is_accepting()
+            is_of_type = not isinstance(schema, dict) or schema.get("type") != {"{": "array", "[": "object"}[text[0]]
+            assert legal == (is_of_type and inside != "<|x|>"), data
+
+
 def test_white_space_of_xml() -> None:
     fmt = {"type": "json_schema", "json_schema": ARGUMENTS, "style": "qwen_xml", "max_whitespace_cnt": 1}
     spec = cd.StructuralTag(whole(fmt))

@@ -82,6 +82,13 @@ def test_escapes_are_llguidances(guidance: dict[str, Any]) -> None:
     assert [text for text in STRINGS if takes(grammar, text)] == [text for text in STRINGS if peer_takes(grammar, text)]
 
 
+def test_escapes_inside_any_value() -> None:
+    for schema in ({"type": "object"}, {"type": "array", "items": {}}, {}):
+        grammar = grammar_of({"json_allow_general_unicode_escapes": False}, schema)
+        for text in (r'{"a": "\n"}', r'{"a": "\u00e9"}', r'{"\u00e9": 1}', r'["\n"]', r'["\u00e9"]', r'[["\u00e9"]]'):
+            assert takes(grammar, text) == peer_takes(grammar, text), (schema, text)
+
+
 def test_escapes_in_names_and_fixed_texts() -> None:
     schema = {"type": "object", "properties": {"a\n": {"enum": ["x\ty"]}}, "additionalProperties": {"type": "string"}}
     grammar = grammar_of({"json_allowed_escapes": "nt"}, schema)

@@ -93,7 +93,8 @@ def _compile(document: dict | bool, options: Options, limits: Limits, ir: Gramma
     root = reader.read_all()
     of_layout = (options.whitespace, options.separators, options.indent, options.gaps)
     is_usual = options.property_order == "schema" and not options.unique_names and of_layout == _USUAL_LAYOUT
-    is_alone = not ir.names and not ir.lexemes and min(limits.max_rules, limits.max_lexemes) >= _MOST_AT_FIRST
+    is_free = not ir.names and not ir.lexemes and ir.restriction is None
+    is_alone = is_free and min(limits.max_rules, limits.max_lexemes) >= _MOST_AT_FIRST
     first = _first_writer() if is_usual and is_alone else None
     layout = layout_of(*of_layout) if first is None else first._layout
     writer = _Writer(reader, layout, options, limits, ir, effort, first)
