@@ -68,7 +68,7 @@ def _regex(values: list[Any], options: dict[str, Any], scanner: Scanner, at: int
     if len(values) != 1 or not _is_text(values[0]):
         found = ", ".join(map(_show, values)) or "none"
         scanner.fail("bad arguments of Regex", at, expected='one pattern "…"', found=found)
-    raw, flags = options.pop("json_string", False), options.pop("flags", "")
+    raw, flags = options.pop("json_string", False), options.pop("flags", "s")
     if options:
         found = shown(next(iter(options)))
         scanner.fail("unknown option of Regex", at, expected="json_string or flags", found=found)
@@ -78,7 +78,7 @@ def _regex(values: list[Any], options: dict[str, Any], scanner: Scanner, at: int
         scanner.fail("bad flags of Regex", at, expected='letters "…"', found=_show(flags))
     leading = _LEADING_FLAGS.match(values[0])
     pattern = values[0][leading.end() :] if leading else values[0]
-    flags = (flags or "s") + (leading[1] if leading else "")
+    flags += leading[1] if leading else ""
     for flag in flags:
         if flag not in _REGEX_FLAGS:
             scanner.fail("bad flags of Regex", at, expected=f"letters of {_REGEX_FLAGS!r}", found=repr(flag))
