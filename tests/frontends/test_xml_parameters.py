@@ -121,6 +121,41 @@ def test_all_of_that_leads_back_to_itself_is_refused() -> None:
     assert takes(tag, qwen("a", "x")) and not takes(tag, qwen("a", ""))
 
 
+FORMATS = {
+    "email": ["me@example.com", '"a b"@example.com', "me"],
+    "date-time": ["2024-02-29T12:00:00Z", "2023-02-29T12:00:00Z", "today"],
+    "uri": ["https://example.com/a?b=c", "a b"],
+    "ipv4": ["127.0.0.1", "127.0.0.256"],
+    "uuid": ["123e4567-e89b-12d3-a456-426614174000", "123e4567"],
+    "json-pointer": ['/a"b', "a"],
+    "colour": ["red", ""],
+}
+
+
+@pytest.mark.parametrize("write", [qwen, cohere])
+@pytest.mark.parametrize("form", FORMATS)
+def test_formats_are_what_jsonschema_says(form: str, write: Any) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = {"type": "object", "properties": {"p": {"type": ["string", "null"], "format": form}}, "required": ["p"]}
+    tag = styled(schema, f"{write.__name__}_xml")
+    for value in FORMATS[form]:
+        expected = jsonschema.Draft202012Validator.FORMAT_CHECKER.conforms(value, form)
+        assert takes(tag, write("p", value)) == expected, value
+    assert takes(tag, write("p", None))
+
+
+def test_declared_names_that_hold_an_excluded_text() -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {"x<b>y": {"type": "integer"}, "c": {"type": "integer"}}}
+    for any_order in (False, True):
+        fmt = {**styled(schema, "qwen_xml")["format"], "excludes": ["<b>"], "any_order": any_order}
+        assert takes({"format": fmt}, qwen("c", 1)) and not takes({"format": fmt}, qwen("x<b>y", 1) + qwen("c", 1))
+        fmt["json_schema"] = {**schema, "required": ["c"]}
+        assert takes({"format": fmt}, qwen("c", 1)) and not takes({"format": fmt}, "")
+        fmt["json_schema"] = {**schema, "required": ["x<b>y"]}
+        with pytest.raises(cd.GrammarError, match="nothing satisfies .* /format/json_schema/properties/x<b>y"):
+            cd.StructuralTag({"format": fmt}).to_ir(cd.Limits())
+
+
 PATTERNED = {
     "type": "object",
     "properties": {"x1": {"maximum": 9}},

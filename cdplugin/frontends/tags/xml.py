@@ -190,19 +190,26 @@ class Parameters:
                 message = f"a required parameter that is not declared, {name!r}, is not supported"
                 raise UnsupportedError(message, location=f"{at}/required")
         ir = self.ir
-        parts = []
+        parts: list[Symbol] = []
+        needed: set[int] = set()
         patterns = self._patterns(schema, at)
         for name, value in properties.items():
+            written = self.style.escape(name)
+            if any(text in written for text in self.layout.excludes):
+                if name in required:
+                    raise unsatisfiable(f"{at}/properties/{escape_token(name)}")
+                continue
+            if name in required:
+                needed.add(len(parts))
             also = [one for pattern, _, one in patterns if finds(pattern.source, name)]
             value = self.values.all_of([value, *also]) if also else value
             pointer = f"{at}/properties/{escape_token(name)}"
-            ways = self._element(self.style.opening, self.style.escape(name), value, pointer)
+            ways = self._element(self.style.opening, written, value, pointer)
             parts.append(either(ir, ways, f"parameter {name}"))
         further = self._further(schema, properties, patterns, at)
         last = ir.lexeme(self.space, "whitespace")
-        needed = frozenset(i for i, name in enumerate(properties) if name in required)
         if self.layout.any_order and len(parts) + len(further) > 1:
-            ir.rule(symbol, [ir.instance(_AnyOrder(ir, parts, further, needed, last), frozenset())])
+            ir.rule(symbol, [ir.instance(_AnyOrder(ir, parts, further, frozenset(needed), last), frozenset())])
             return
         rest = last
         if further:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, shown
 from cdplugin.expr import ANY_CHAR, Expr, alt, both, literals, repeat
+from cdplugin.frontends.json_schema.formats import format_expr
 from cdplugin.frontends.json_schema.schema import count_bounds, type_name
 from cdplugin.frontends.spelling import utf8
 from cdplugin.limits import Limits
@@ -18,7 +19,7 @@ ANNOTATIONS = frozenset(
 )
 OF_OBJECTS = frozenset(["type", "properties", "required", "additionalProperties", "patternProperties"])
 OF_ARRAYS = frozenset(["type", "items", "minItems", "maxItems"])
-_OF_STRINGS = frozenset(["type", "minLength", "maxLength", "pattern"])
+_OF_STRINGS = frozenset(["type", "minLength", "maxLength", "pattern", "format"])
 _OF_OTHERS = frozenset(
     "properties required additionalProperties minProperties maxProperties patternProperties propertyNames items prefixItems"
     " minItems maxItems uniqueItems contains minContains maxContains minimum maximum exclusiveMinimum exclusiveMaximum"
@@ -143,14 +144,15 @@ class Values:
         return Kinds(both(literals(map(utf8, texts)), self._free) if texts else None, others)
 
     def _strings(self, schema: dict[str, Any], at: str, more: bool) -> Expr:
-        if "format" in schema:
-            raise unsupported("format of a parameter that is no JSON is", at, "format")
         only(schema, _OF_STRINGS | _OF_OTHERS if more else _OF_STRINGS, at)
         parts = [self._free]
         if "minLength" in schema or "maxLength" in schema:
             parts.append(repeat(ANY_CHAR, *count_bounds(schema, "minLength", "maxLength", at, self._limits)))
         if "pattern" in schema:
             parts.append(parse(schema["pattern"], "ecma", limits=self._limits).search_expr(UTF8))
+        form = format_expr(schema["format"], UTF8) if "format" in schema else None
+        if form is not None:
+            parts.append(form)
         return both(*parts)
 
     def _union(self, branches: Any, keyword: str, at: str, unions: int) -> Kinds:
