@@ -168,7 +168,7 @@ class _Then:
         return self.members.after_name(name, self.g, self.seen, self.left, self.count)
 
 
-class ManyMembers(Bracketed[_State]):
+class ManyMembers(Bracketed[_State, tuple[list[bool], list[Further]]]):
     """The members of an object and its closing brace, in any order.
 
     A parameter is a :class:`_State`: for each group the names that were ``seen`` (None: they are not known) and how many are
@@ -188,7 +188,6 @@ class ManyMembers(Bracketed[_State]):
         self._groups = [_Group(frame.ir, some, space) for some in kinds.values()]
         self._further = further
         self._colon = colon
-        self._final: tuple[Productive, list[bool], list[Further]] | None = None
         self._unknown = (None,) * len(self._groups)
         self._rests: dict[tuple[int, tuple[int, ...], int, bool], tuple[Symbol, Symbol, Part]] = {}
         left = tuple(len(group.number) for group in self._groups)
@@ -206,13 +205,12 @@ class ManyMembers(Bracketed[_State]):
             yield from (more.key, more.value)
 
     def _can_be_closed(self, value: _State, productive: Productive) -> bool:
-        return self._can_close(value.left, value.count, self._usable(productive), any(self._usable_further(productive)))
+        usable, further = self._usable(productive)
+        return self._can_close(value.left, value.count, usable, bool(further))
 
     def expand(self, value: _State, productive: Productive) -> Iterable[Sequence[Part]]:
         started, seen, left, count = value.started, value.seen, value.left, value.count
-        if self._final is None or self._final[0] != productive:  # it is settled when rules are made
-            self._final = productive, self._usable(productive), list(self._usable_further(productive))
-        _, usable, further = self._final
+        usable, further = self._finally_usable(productive)
         lead = self._lead(started)
         if self._missing(left) == 0 and count >= self._low:
             yield (self._closings[started],)
@@ -288,15 +286,10 @@ class ManyMembers(Bracketed[_State]):
         """How many required names are still to come."""
         return sum(n for n, group in zip(left, self._groups, strict=True) if group.required)
 
-    def _usable(self, productive: Productive) -> list[bool]:
-        can_be_named = productive(self._colon)
-        return [
-            can_be_named and productive(group.lead) and productive(group.lexeme) and productive(group.value)
-            for group in self._groups
-        ]
-
-    def _usable_further(self, productive: Productive) -> Iterable[Further]:
-        return (more for more in self._further if productive(more.key) and productive(more.value))
+    def _usable(self, productive: Productive) -> tuple[list[bool], list[Further]]:
+        """Whether names of each group can be written, and the further members that can."""
+        groups = [all(map(productive, (self._colon, group.lead, group.lexeme, group.value))) for group in self._groups]
+        return groups, [more for more in self._further if productive(more.key) and productive(more.value)]
 
     def _can_close(self, left: tuple[int, ...], count: int, usable: list[bool], has_further: bool) -> bool:
         missing = self._missing(left)

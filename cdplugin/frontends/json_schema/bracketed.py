@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from cdplugin.ir import Family, GrammarIR, Productive, Symbol, Value
 
@@ -30,7 +30,10 @@ class Frame(NamedTuple):
     high: int | None
 
 
-class Bracketed(Family[Value]):
+Usable = TypeVar("Usable")
+
+
+class Bracketed(Family[Value], Generic[Value, Usable]):
     """The members of an object or the items of an array, and the closing bracket after them.
 
     From ``most`` on, how many there are makes no difference. ``first``, which subclasses set: the parameter right after the
@@ -43,6 +46,7 @@ class Bracketed(Family[Value]):
         self._ir, self._comma, self._closings, self._low, self._high = frame
         self._bound = frame.high
         self._most = max(self._low, 0 if self._high is None else self._high, 1)
+        self._final: tuple[Productive, Usable] | None = None
 
     def start(self) -> Symbol:
         """What follows the opening bracket."""
@@ -58,6 +62,16 @@ class Bracketed(Family[Value]):
     def _can_be_closed(self, value: Value, productive: Productive) -> bool:
         """:meth:`satisfiable`, where a bracket can be written."""
         raise NotImplementedError
+
+    def _usable(self, productive: Productive) -> Usable:
+        """What of all that there is can be written."""
+        raise NotImplementedError
+
+    def _finally_usable(self, productive: Productive) -> Usable:
+        """:meth:`_usable`, which is settled when rules are made: from then on ``productive`` is the same."""
+        if self._final is None or self._final[0] != productive:
+            self._final = productive, self._usable(productive)
+        return self._final[1]
 
     def _signs_between(self) -> tuple[Symbol, ...]:
         """The comma and both closing brackets."""

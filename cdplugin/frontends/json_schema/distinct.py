@@ -294,7 +294,7 @@ NOTHING_SEEN = Seen(_Node(False, {}), {}, 0)
 _Place = tuple[bool, int, Seen | bool]
 
 
-class Unique(Bracketed[_Place]):
+class Unique(Bracketed[_Place, None]):
     """Distinct items and the closing bracket. A parameter is ``(started, index, seen)``; ``index`` is kept as far as the bounds
     ask for it. Where values are not known, ``seen`` is whether many are sure to be left.
 

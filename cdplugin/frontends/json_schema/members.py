@@ -7,7 +7,7 @@ is kept for required names, and enough names are left for ``minProperties``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -122,7 +122,7 @@ MEMBER_BYTES = 4
 """Bytes of a member at least, besides its name: two quotes, a colon, a value."""
 
 
-class Members(Bracketed[_Place]):
+class Members(Bracketed[_Place, _Usable]):
     """The members of an object and its closing brace, after ``seen`` names (a bit set), ``count`` members in all.
 
     A parameter is ``(started, seen, count, met, firm, names)``. ``ordered``: declared names come in their order, further ones
@@ -144,7 +144,6 @@ class Members(Bracketed[_Place]):
         self._required_bytes = {1 << i: MEMBER_BYTES + len(entry.name) for i, entry in enumerate(entries) if entry.required}
         self._required = sum(self._required_bytes)
         self._conditions = (1 << n_conditions) - 1
-        self._final: tuple[Productive, _Usable] | None = None
         self._n_groups = max((more.group for more in further), default=-1) + 1
         self.first = (False, 0, 0, 0, (0,) * self._n_groups, NOTHING_SEEN)
 
@@ -166,10 +165,7 @@ class Members(Bracketed[_Place]):
 
     def expand(self, value: _Place, productive: Productive) -> Iterable[Sequence[Part]]:
         started, seen, count, met, firm, names = value
-        if self._final is None or self._final[0] != productive:  # it is settled when rules are made
-            self._final = productive, self._usable(productive)
-        usable = self._final[1]
-        further = self._usable_further(productive, firm)
+        usable, further = self._finally_usable(productive), self._usable_further(productive, firm)
         lead = self._lead(started)
         if self._missing(seen) == 0 and count >= self._low and met == self._conditions:
             yield (self._closings[started],)
@@ -340,7 +336,7 @@ def _largest(sets: set[int]) -> frozenset[int]:
 ItemsPlace = tuple[int, int, Counts]
 
 
-class Items(Bracketed[ItemsPlace]):
+class Items(Bracketed[ItemsPlace, tuple[list[dict[int, Symbol]], Closing]]):
     """The items of an array and its closing bracket, after ``index`` items, so many of which matched each ``contains``.
 
     A parameter is ``(begun, index, counts)``; the latter two are kept only as far as they matter. The rules of an item are made
@@ -359,7 +355,6 @@ class Items(Bracketed[ItemsPlace]):
         self._wanted = wanted
         self._last = max(n_fixed, self._most)  # from here on, the index does not matter
         self._symbols = [[choices(i, matched) for matched in range(1 << len(wanted))] for i in range(n_fixed + 1)]
-        self._final: tuple[Productive, list[dict[int, Symbol]], Closing] | None = None
         self.first = (BEFORE_ANY, 0, (0,) * len(wanted))
 
     def counted(self) -> Iterator[tuple[Symbol | None, int]]:
@@ -384,7 +379,7 @@ class Items(Bracketed[ItemsPlace]):
 
     def _can_be_closed(self, value: ItemsPlace, productive: Productive) -> bool:
         _, index, counts = value
-        return self._closing(self._rows(productive)).can_close(index, counts)
+        return self._usable(productive)[1].can_close(index, counts)
 
     def expand(self, value: ItemsPlace, productive: Productive) -> Iterable[Sequence[Part]]:
         begun, index, counts = value
@@ -400,10 +395,7 @@ class Items(Bracketed[ItemsPlace]):
     def ways(self, value: ItemsPlace, productive: Productive) -> Iterator[tuple[tuple[Symbol, ...], ItemsPlace | None]]:
         """What may come: the closing bracket and None, or an item, with the comma before it, and the parameter after it."""
         begun, index, counts = value
-        if self._final is None or self._final[0] != productive:  # it is settled when rules are made
-            rows = self._rows(productive)
-            self._final = productive, rows, self._closing(rows)
-        _, rows, closing = self._final
+        rows, closing = self._finally_usable(productive)
         if begun != BEFORE_ITEM and index >= self._low and self._enough(counts):
             yield (self._closings[begun],), None
         if self._is_full(index):
@@ -426,7 +418,7 @@ class Items(Bracketed[ItemsPlace]):
         """An item of each kind at each fixed place and for each that the bounds ask for: an item that neither reaches a place
         nor is missing to some ``contains`` can be left out of any ending.
         """
-        rows = [list(dict.fromkeys(row.values())) for row in self._rows(productive)]
+        rows = [list(dict.fromkeys(row.values())) for row in self._usable(productive)[0]]
         further = max(self._low - self._n_fixed, 0) + sum(wanted.low for wanted in self._wanted)
         if 2 * sum(map(len, rows)) + 2 * further * len(rows[-1]) > _MOST_COUNTED:
             return None
@@ -439,9 +431,9 @@ class Items(Bracketed[ItemsPlace]):
     def _enough(self, counts: Counts) -> bool:
         return all(count >= wanted.low for count, wanted in zip(counts, self._wanted, strict=True))
 
-    def _rows(self, productive: Productive) -> list[dict[int, Symbol]]:
+    def _usable(self, productive: Productive) -> tuple[list[dict[int, Symbol]], Closing]:
         """The items that there can be at each place: what they match, and their symbols. Of those that are written alike only
-        the ones that match most.
+        the ones that match most. And what tells whether they can close the array.
         """
         rows = []
         for row in self._symbols:
@@ -450,14 +442,10 @@ class Items(Bracketed[ItemsPlace]):
                 if symbol is not None and productive(symbol):
                     alike.setdefault(symbol, []).append(matched)
             rows.append({m: symbol for symbol, some in alike.items() for m in best_of(some, self._wanted)})
-        return rows
-
-    def _closing(self, rows: Sequence[Mapping[int, Symbol]]) -> Closing:
-        """What tells whether such items can close the array."""
-        return Closing(self._wanted, self._low, self._high, [list(row) for row in rows])
+        return rows, Closing(self._wanted, self._low, self._high, [list(row) for row in rows])
 
 
-class Distinct(Bracketed[tuple[int, int]]):
+class Distinct(Bracketed[tuple[int, int], int]):
     """Distinct items out of a finite set, and the closing bracket. A parameter is ``(begun, seen)``, ``seen`` a bit set.
 
     The rules of the items that are left are made behind a comma only: behind an item, in whose place a mask looks at all that
@@ -470,7 +458,6 @@ class Distinct(Bracketed[tuple[int, int]]):
     def __init__(self, frame: Frame, values: Sequence[Symbol]) -> None:
         super().__init__(frame)
         self._values = values
-        self._final: tuple[Productive, int] | None = None
 
     def uses(self) -> Iterable[Symbol]:
         return [*self._signs_between(), *self._values]
@@ -480,9 +467,7 @@ class Distinct(Bracketed[tuple[int, int]]):
 
     def expand(self, value: tuple[int, int], productive: Productive) -> Iterable[Sequence[Part]]:
         begun, seen = value
-        if self._final is None or self._final[0] != productive:  # it is settled when rules are made
-            self._final = productive, self._usable(productive)
-        usable = self._final[1]
+        usable = self._finally_usable(productive)
         if begun != BEFORE_ITEM and seen.bit_count() >= self._low:
             yield (self._closings[begun],)
         left = usable & ~seen
