@@ -156,6 +156,22 @@ def test_declared_names_that_hold_an_excluded_text() -> None:
             cd.StructuralTag({"format": fmt}).to_ir(cd.Limits())
 
 
+def test_references_lead_where_those_of_any_schema_do() -> None:
+    definitions = {"a": {"$anchor": "here", "type": "integer"}, "b": [{"type": "integer"}], "c d": {"type": "integer"}}
+    for reference in ("#here", "#/$defs/a", "#/$defs/b/0", "#/$defs/c%20d", "root#here"):
+        schema = {"$id": "http://x/root", "$defs": definitions, "type": "object", "properties": {"n": {"$ref": reference}}}
+        tag = styled(schema | {"required": ["n"]}, "qwen_xml")
+        assert takes(tag, qwen("n", 1)) and not takes(tag, qwen("n", "x")), reference
+
+
+def test_references_in_a_schema_with_an_identifier_of_its_own_are_refused() -> None:
+    """They were read as if they stood in the document: the string at its ``#/$defs/z``."""
+    inner = {"$id": "http://x/inner", "$ref": "#/$defs/z", "$defs": {"z": {"type": "integer"}}}
+    schema = {"type": "object", "properties": {"n": {"$ref": "#/$defs/a"}}, "$defs": {"a": inner, "z": {"type": "string"}}}
+    with pytest.raises(cd.UnsupportedError, match=r"\$id inside a schema of parameters that has references is not supported"):
+        cd.StructuralTag(styled(schema, "qwen_xml")).to_ir(cd.Limits())
+
+
 PATTERNED = {
     "type": "object",
     "properties": {"x1": {"maximum": 9}},

@@ -81,10 +81,12 @@ def compile_schema(
     return _compile(share_equal_parts(document), options, limits, into, effort.again())
 
 
-def check_schema(schema: Any, limits: Limits) -> None:
-    """Raise as :func:`compile_schema` does for keywords of the wrong form, wherever they are in ``schema``."""
+def check_schema(schema: Any, limits: Limits) -> Reader:
+    """Raise as :func:`compile_schema` does for keywords of the wrong form, wherever they are in ``schema``; what read it."""
     document, _ = load_schema(schema, limits)
-    Reader(document, Options(), limits).read_all()
+    reader = Reader(document, Options(), limits)
+    reader.read_all()
+    return reader
 
 
 def _compile(document: dict | bool, options: Options, limits: Limits, ir: GrammarIR, effort: Effort) -> GrammarIR:

@@ -82,6 +82,11 @@ class Documents:
         self._resolved: dict[tuple[str, int], Target] = {}
         self.root = self._document(document, "", "", LENIENT)
 
+    @property
+    def is_one(self) -> bool:
+        """Whether there is no resource but the document, as far as it was read."""
+        return len(self._resources) == 1
+
     def _new(self, base: str, root: Any, pointer: str, dialect: Dialect) -> Resource:
         resource = Resource(len(self._resources), base, root, pointer, dialect)
         self._resources.append(resource)

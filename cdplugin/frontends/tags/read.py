@@ -7,7 +7,8 @@ are refused, so that nothing is dropped in silence.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NoReturn, TypeGuard
 
 from cdplugin.errors import GrammarError, LimitExceeded, not_json, shown
@@ -18,53 +19,6 @@ MOST_DEPTH = 64
 """Formats inside each other."""
 _MOST_COUNT = 2**31 - 1
 _MOST_VALUES = 1_000_000
-
-FIELDS: dict[str, dict[str, tuple[str, Any]]] = {
-    "const_string": {"value": ("text", _REQUIRED)},
-    "json_schema": {
-        "json_schema": ("schema", _REQUIRED),
-        "style": ("text", "json"),
-        "any_order": ("bool", False),
-        "max_whitespace_cnt": ("count?", None),
-        "excludes": ("texts", ()),
-    },
-    "qwen_xml_parameter": {"json_schema": ("schema", _REQUIRED)},
-    "any_text": {"excludes": ("texts", ()), "max_tokens": ("count?", None), "max_chars": ("count?", None)},
-    "grammar": {"grammar": ("text", _REQUIRED)},
-    "regex": {"pattern": ("text", _REQUIRED)},
-    "token": {"token": ("token", _REQUIRED)},
-    "exclude_token": {"exclude_tokens": ("tokens", ())},
-    "any_tokens": {"exclude_tokens": ("tokens", ()), "max_tokens": ("count?", None)},
-    "sequence": {"elements": ("formats", _REQUIRED)},
-    "or": {"elements": ("formats", _REQUIRED)},
-    "optional": {"content": ("format", _REQUIRED)},
-    "plus": {"content": ("format", _REQUIRED)},
-    "star": {"content": ("format", _REQUIRED)},
-    "repeat": {"min": ("count", _REQUIRED), "max": ("bound", _REQUIRED), "content": ("format", _REQUIRED)},
-    "tag": {"begin": ("begin", _REQUIRED), "content": ("format", _REQUIRED), "end": ("end", _REQUIRED)},
-    "triggered_tags": {
-        "triggers": ("triggers", _REQUIRED),
-        "tags": ("tags", _REQUIRED),
-        "at_least_one": ("bool", False),
-        "stop_after_first": ("bool", False),
-        "excludes": ("texts", ()),
-    },
-    "token_triggered_tags": {
-        "trigger_tokens": ("tokens", _REQUIRED),
-        "tags": ("tags", _REQUIRED),
-        "exclude_tokens": ("tokens", ()),
-        "at_least_one": ("bool", False),
-        "stop_after_first": ("bool", False),
-    },
-    "tags_with_separator": {
-        "tags": ("tags", _REQUIRED),
-        "separator": ("text", _REQUIRED),
-        "at_least_one": ("bool", False),
-        "stop_after_first": ("bool", False),
-    },
-    "dispatch": {"rules": ("text rules", _REQUIRED), "loop": ("bool", True), "excludes": ("texts", ())},
-    "token_dispatch": {"rules": ("token rules", _REQUIRED), "loop": ("bool", True), "exclude_tokens": ("tokens", ())},
-}
 
 
 class Format:
@@ -179,74 +133,55 @@ def read_format(value: Any, at: str, depth: int, default: str = "") -> Format:
         fail(f"{at}/type", "unknown type of format", expected="one of " + ", ".join(FIELDS), found=kind if kind else "none")
     _check_fields(value, {"type", *fields}, at, f"unknown field of {kind}", f"one of {', '.join(fields)}")
     out = {}
-    for name, (what, default) in fields.items():
+    for name, (read, default) in fields.items():
         if name not in value or (value[name] is None and default is not _REQUIRED):
             if default is _REQUIRED:
                 fail(at, f"bad {kind}", expected=f"a field {name!r}", found="none")
             out[name] = default
         else:
-            out[name] = _read_field(what, value[name], f"{at}/{name}", depth)
+            out[name] = read(value[name], f"{at}/{name}", depth)
     return Format(str(kind), at, out)
 
 
-def _read_field(what: str, value: Any, at: str, depth: int) -> Any:
-    """One field; ``what``: the kind of value that :data:`FIELDS` names."""
-    if what == "text":
-        return _text(value, at)
-    if what == "texts":
-        return tuple(_text(text, f"{at}/{i}", empty=False) for i, text in enumerate(_list(value, at)))
-    if what == "triggers":
-        texts = _read_field("texts", value, at, depth)
-        return texts if texts else fail(at, "bad triggers", expected="at least one", found="none")
-    if what == "bool":
-        return value if isinstance(value, bool) else fail(at, "bad value", expected="true or false", found=value)
-    if what in ("count", "count?", "bound"):
-        least = -1 if what == "bound" else 0
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST_COUNT:
-            fail(at, "bad value", expected=f"a whole number from {least} to {_MOST_COUNT}", found=value)
-        if what != "count" and value > BEYOND_TEXT:
-            return -1 if what == "bound" else None  # an upper bound that no text reaches is none
-        return value
-    if what == "token":
-        return _token(value, at)
-    if what == "tokens":
-        return tuple(_token(token, f"{at}/{i}") for i, token in enumerate(_list(value, at)))
-    if what == "schema":
-        return value
-    if what == "format":
-        return read_format(value, at, depth + 1)
-    if what == "formats":
-        items = _list(value, at)
-        return tuple(read_format(item, f"{at}/{i}", depth + 1) for i, item in enumerate(items))
-    if what == "tags":
-        return _tags(value, at, depth)
-    if what == "begin":
-        return _delimiter(value, at, depth)
-    if what == "end":
+Reader = Callable[[Any, str, int], Any]
+"""Reads the value of a field, which stands at a JSON Pointer in a format so many deep."""
+
+
+def _listed(read: Reader, needed: str = "") -> Reader:
+    """Reads a list, of at least one where ``needed`` says what."""
+
+    def read_list(value: Any, at: str, depth: int) -> tuple[Any, ...]:
         if not isinstance(value, (list, tuple)):
-            return (_delimiter(value, at, depth),)
-        texts = tuple(_text(text, f"{at}/{i}") for i, text in enumerate(value))
-        return texts or fail(at, "bad end", expected="a text", found="[]")
-    rules = []
-    for i, rule in enumerate(_list(value, at)):
-        if not isinstance(rule, (list, tuple)) or len(rule) != 2:
-            fail(f"{at}/{i}", "bad rule", expected="a pair: pattern, format", found=rule)
-        pattern = _text(rule[0], f"{at}/{i}/0", empty=False) if what == "text rules" else _token(rule[0], f"{at}/{i}/0")
-        rules.append((pattern, read_format(rule[1], f"{at}/{i}/1", depth + 1)))
-    return tuple(rules)
+            fail(at, "bad value", expected="a list", found=type(value).__name__)
+        found = tuple(read(item, f"{at}/{i}", depth) for i, item in enumerate(value))
+        return found if found or not needed else fail(at, f"bad {needed}", expected="at least one", found="none")
+
+    return read_list
 
 
-def _list(value: Any, at: str) -> list[Any]:
-    if not isinstance(value, (list, tuple)):
-        fail(at, "bad value", expected="a list", found=type(value).__name__)
-    return list(value)
+def _any(value: Any, at: str, depth: int) -> Any:
+    return value
 
 
-def _text(value: Any, at: str, empty: bool = True) -> str:
+def _bool(value: Any, at: str, depth: int) -> bool:
+    return value if isinstance(value, bool) else fail(at, "bad value", expected="true or false", found=value)
+
+
+def _count(value: Any, at: str, depth: int, least: int = 0) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _MOST_COUNT:
+        fail(at, "bad value", expected=f"a whole number from {least} to {_MOST_COUNT}", found=value)
+    return value
+
+
+def _most(value: Any, at: str, depth: int, least: int = 0) -> int | None:
+    """An upper bound; one that no text reaches is none, and -1 where that may stand."""
+    count = _count(value, at, depth, least)
+    return count if 0 <= count <= BEYOND_TEXT else None
+
+
+def _text(value: Any, at: str, depth: int) -> str:
     if not isinstance(value, str):
         fail(at, "bad value", expected="a string", found=type(value).__name__)
-    if not value and not empty:
-        fail(at, "bad value", expected="a string that is not empty", found='""')
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -254,30 +189,100 @@ def _text(value: Any, at: str, empty: bool = True) -> str:
     return value
 
 
+def _some_text(value: Any, at: str, depth: int) -> str:
+    return _text(value, at, depth) or fail(at, "bad value", expected="a string that is not empty", found='""')
+
+
 def is_token(value: Any) -> TypeGuard[int | str]:
     """Whether ``value`` may be the id of a token, or its text."""
     return value != "" if isinstance(value, str) else isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _token(value: Any, at: str) -> int | str:
-    if not is_token(value):
-        fail(at, "bad token", expected="a token id or the text of a token", found=value)
-    return value
+def _token(value: Any, at: str, depth: int) -> int | str:
+    return value if is_token(value) else fail(at, "bad token", expected="a token id or the text of a token", found=value)
+
+
+def _inner(value: Any, at: str, depth: int) -> Format:
+    return read_format(value, at, depth + 1)
+
+
+def _tag(value: Any, at: str, depth: int) -> Format:
+    tag = read_format(value, at, depth + 1, "tag")
+    return tag if tag.kind == "tag" else fail(at, "bad tag", expected="a format of type tag", found=tag.kind)
 
 
 def _delimiter(value: Any, at: str, depth: int) -> str | Format:
     """A tag's begin or end: a text or a token."""
     if isinstance(value, str):
-        return _text(value, at)
+        return _text(value, at, depth)
     found = read_format(value, at, depth + 1, "token")
     if found.kind != "token":
         fail(at, "bad delimiter of a tag", expected="a string or a format of type token", found=found.kind)
     return found
 
 
-def _tags(value: Any, at: str, depth: int) -> tuple[Format, ...]:
-    tags = tuple(read_format(item, f"{at}/{i}", depth + 1, "tag") for i, item in enumerate(_list(value, at)))
-    for tag in tags:
-        if tag.kind != "tag":
-            fail(tag.at, "bad tag", expected="a format of type tag", found=tag.kind)
-    return tags or fail(at, "bad tags", expected="at least one", found="none")
+def _ends(value: Any, at: str, depth: int) -> tuple[str | Format, ...]:
+    if not isinstance(value, (list, tuple)):
+        return (_delimiter(value, at, depth),)
+    return _listed(_text)(value, at, depth) or fail(at, "bad end", expected="a text", found="[]")
+
+
+def _rule(read: Reader) -> Reader:
+    """Reads a pair: what ``read`` reads, and a format."""
+
+    def read_rule(value: Any, at: str, depth: int) -> tuple[Any, Format]:
+        if not isinstance(value, (list, tuple)) or len(value) != 2:
+            fail(at, "bad rule", expected="a pair: pattern, format", found=value)
+        return read(value[0], f"{at}/0", depth), _inner(value[1], f"{at}/1", depth)
+
+    return read_rule
+
+
+_texts, _tokens, _tags = _listed(_some_text), _listed(_token), _listed(_tag, "tags")
+FIELDS: dict[str, dict[str, tuple[Reader, Any]]] = {
+    "const_string": {"value": (_text, _REQUIRED)},
+    "json_schema": {
+        "json_schema": (_any, _REQUIRED),
+        "style": (_text, "json"),
+        "any_order": (_bool, False),
+        "max_whitespace_cnt": (_most, None),
+        "excludes": (_texts, ()),
+    },
+    "qwen_xml_parameter": {"json_schema": (_any, _REQUIRED)},
+    "any_text": {"excludes": (_texts, ()), "max_tokens": (_most, None), "max_chars": (_most, None)},
+    "grammar": {"grammar": (_text, _REQUIRED)},
+    "regex": {"pattern": (_text, _REQUIRED)},
+    "token": {"token": (_token, _REQUIRED)},
+    "exclude_token": {"exclude_tokens": (_tokens, ())},
+    "any_tokens": {"exclude_tokens": (_tokens, ()), "max_tokens": (_most, None)},
+    "sequence": {"elements": (_listed(_inner), _REQUIRED)},
+    "or": {"elements": (_listed(_inner), _REQUIRED)},
+    "optional": {"content": (_inner, _REQUIRED)},
+    "plus": {"content": (_inner, _REQUIRED)},
+    "star": {"content": (_inner, _REQUIRED)},
+    "repeat": {"min": (_count, _REQUIRED), "max": (partial(_most, least=-1), _REQUIRED), "content": (_inner, _REQUIRED)},
+    "tag": {"begin": (_delimiter, _REQUIRED), "content": (_inner, _REQUIRED), "end": (_ends, _REQUIRED)},
+    "triggered_tags": {
+        "triggers": (_listed(_some_text, "triggers"), _REQUIRED),
+        "tags": (_tags, _REQUIRED),
+        "at_least_one": (_bool, False),
+        "stop_after_first": (_bool, False),
+        "excludes": (_texts, ()),
+    },
+    "token_triggered_tags": {
+        "trigger_tokens": (_tokens, _REQUIRED),
+        "tags": (_tags, _REQUIRED),
+        "exclude_tokens": (_tokens, ()),
+        "at_least_one": (_bool, False),
+        "stop_after_first": (_bool, False),
+    },
+    "tags_with_separator": {
+        "tags": (_tags, _REQUIRED),
+        "separator": (_text, _REQUIRED),
+        "at_least_one": (_bool, False),
+        "stop_after_first": (_bool, False),
+    },
+    "dispatch": {"rules": (_listed(_rule(_some_text)), _REQUIRED), "loop": (_bool, True), "excludes": (_texts, ())},
+    "token_dispatch": {"rules": (_listed(_rule(_token)), _REQUIRED), "loop": (_bool, True), "exclude_tokens": (_tokens, ())},
+}
+"""By type of format, its fields: how each is read, and its default."""

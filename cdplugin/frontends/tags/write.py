@@ -117,8 +117,8 @@ class TagWriter:
     def _parameters(self, fmt: Format, style: str, write_schema: SchemaWriter, layout: Layout) -> Symbol:
         at = f"{fmt.at}/json_schema"
         with self._inside(at):
-            check_schema(fmt.json_schema, self.limits)
-        return Parameters(self.ir, fmt.json_schema, style, write_schema, at, layout, self.limits).write()
+            reader = check_schema(fmt.json_schema, self.limits)
+        return Parameters(self.ir, reader, style, write_schema, at, layout).write()
 
     def schema(self, schema: Any, at: str, options: Options | None = None, excludes: Sequence[str] = ()) -> Symbol:
         """JSON that is valid under ``schema``, without ``excludes`` in its strings; equal schemas are written once."""
@@ -171,7 +171,7 @@ class TagWriter:
         return [either(self.ir, (self.write(element, ends) for element in fmt.elements))]
 
     def _repeat(self, fmt: Format, ends: Ends) -> list[Symbol]:
-        low, high = _COUNTS.get(fmt.kind) or (fmt.min, None if fmt.max == -1 else fmt.max)
+        low, high = _COUNTS.get(fmt.kind) or (fmt.min, fmt.max)
         if high is not None and high < low:
             fail(fmt.at, "repetition runs backwards", expected="the smaller count as min", found=f"{low} to {high}")
         for count, name in ((low, "min"), (high or 0, "max")):

@@ -20,13 +20,13 @@ from cdplugin.errors import GrammarError, UnsupportedError, shown
 from cdplugin.expr import Expr, alt, both, byte_class, cat, complement, literal, literals, negate_ranges, repeat, utf8_ranges
 from cdplugin.frontends.free_text import without
 from cdplugin.frontends.json_schema.matching import finds
+from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.schema import count_bounds
 from cdplugin.frontends.json_schema.source import escape_token
 from cdplugin.frontends.repeats import SymbolRepeats, either
 from cdplugin.frontends.spelling import pieces, spell, utf8
 from cdplugin.frontends.tags.xml_values import OF_ARRAYS, OF_OBJECTS, Values, only, open_type, unsatisfiable, unsupported
 from cdplugin.ir import Family, GrammarIR, Part, Productive, Symbol, TokenSet
-from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import UTF8
 from cdplugin.regex.pattern import Pattern, parse
 
@@ -137,21 +137,21 @@ class Layout:
 class Parameters:
     """Writes a list of parameters. ``write_schema(schema, at)`` writes JSON.
 
-    ``schema``: keywords have the right form (:func:`cdplugin.frontends.json_schema.check_schema`). Objects and lists inside
-    each other wait in a queue, so that nothing recurs.
+    ``reader``: has read the schema (:func:`cdplugin.frontends.json_schema.check_schema`). Objects and lists inside each other
+    wait in a queue, so that nothing recurs.
     """
 
-    def __init__(
-        self, ir: GrammarIR, schema: Any, style: str, write_schema: SchemaWriter, at: str, layout: Layout, limits: Limits
-    ) -> None:
+    def __init__(self, ir: GrammarIR, reader: Reader, style: str, write_schema: SchemaWriter, at: str, layout: Layout) -> None:
         self.ir = ir
-        self.limits = limits
+        self.limits = reader.limits
         self.style = STYLES[style]
         self.write_schema = write_schema
         self.at = at
         self.layout = layout
         self.space = repeat(byte_class(b" \n\r\t"), 0, layout.space)
-        self.values = Values(schema, without([self.style.until or self.style.closing, *layout.excludes]), limits)
+        self.values = Values(reader, without([self.style.until or self.style.closing, *layout.excludes]))
+        if reader.has_references and not reader.documents.is_one:  # which schema a reference stands in is not followed
+            raise unsupported("$id inside a schema of parameters that has references is", at, "$id")
         self._bodies: dict[tuple[int, str], tuple[Symbol, Any]] = {}  # keeps the schema alive, so that its id stays its own
         self._waiting: list[tuple[Symbol, str, Any, str]] = []
         self._repeats = SymbolRepeats(ir)
@@ -183,8 +183,6 @@ class Parameters:
         only(schema, OF_OBJECTS if at == self.at else OF_OBJECTS | OF_ARRAYS, at)
         properties = schema.get("properties", {})
         required = schema.get("required", [])
-        if not isinstance(properties, dict) or not isinstance(required, list):
-            raise GrammarError("bad schema of parameters", location=at, expected="properties: an object, required: a list")
         for name in required:
             if name not in properties:
                 message = f"a required parameter that is not declared, {name!r}, is not supported"

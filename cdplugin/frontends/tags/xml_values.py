@@ -5,17 +5,18 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, shown
+from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
 from cdplugin.expr import ANY_CHAR, Expr, alt, both, literals, repeat
 from cdplugin.frontends.json_schema.formats import format_expr
+from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.schema import count_bounds, type_name
 from cdplugin.frontends.spelling import utf8
-from cdplugin.limits import Limits
 from cdplugin.regex.alphabet import UTF8
 from cdplugin.regex.pattern import parse
 
 ANNOTATIONS = frozenset(
-    "title description default examples deprecated readOnly writeOnly $schema $id $comment $defs definitions strict".split()
+    "title description default examples deprecated readOnly writeOnly $schema $id $anchor $comment $defs definitions"
+    " strict".split()
 )
 OF_OBJECTS = frozenset(["type", "properties", "required", "additionalProperties", "patternProperties"])
 OF_ARRAYS = frozenset(["type", "items", "minItems", "maxItems"])
@@ -50,14 +51,15 @@ class Kinds(NamedTuple):
 
 
 class Values:
-    """Reads schemas that are parts of ``root``, whose keywords have the right form; ``free``: the strings that can stand as
-    they are. The same part, asked for again, gives the same objects, so that their ids can be keys.
+    """Reads schemas that are parts of one that ``reader`` has read; ``free``: the strings that can stand as they are. The same
+    part, asked for again, gives the same objects, so that their ids can be keys.
     """
 
-    def __init__(self, root: Any, free: Expr, limits: Limits) -> None:
-        self.root = root
+    def __init__(self, reader: Reader, free: Expr) -> None:
+        self.root = reader.documents.root.root
+        self._documents = reader.documents
         self._free = free
-        self._limits = limits
+        self._limits = reader.limits
         self._branches = 0
         self._joined: dict[tuple[int, ...], tuple[list[Any], dict[str, Any]]] = {}
         self._merged: dict[int, tuple[Any, Any]] = {}
@@ -131,8 +133,6 @@ class Values:
     def _listed(self, schema: dict[str, Any], at: str) -> Kinds:
         only(schema, frozenset(["enum", "const", "type"]), at)
         values = schema.get("enum", [schema.get("const")])
-        if not isinstance(values, list):
-            raise GrammarError("bad enum", location=f"{at}/enum", expected="a list", found=type(values).__name__)
         types = schema.get("type", "string")
         texts = []
         if types == "string" or "string" in types:
@@ -155,9 +155,7 @@ class Values:
             parts.append(form)
         return both(*parts)
 
-    def _union(self, branches: Any, keyword: str, at: str, unions: int) -> Kinds:
-        if not isinstance(branches, list):
-            raise GrammarError(f"bad {keyword}", location=f"{at}/{keyword}", expected="a list", found=type(branches).__name__)
+    def _union(self, branches: list[Any], keyword: str, at: str, unions: int) -> Kinds:
         self._count(branches, unions, "anyOf and oneOf of parameters", at, keyword)
         texts: list[Expr] = []
         others: dict[str, list[Any]] = {}
@@ -194,7 +192,7 @@ class Values:
                 return schema
             if schema.keys() - ANNOTATIONS - {"$ref"}:
                 raise unsupported("$ref beside other keywords is", at, "$ref", " here")
-            schema = self._target(schema["$ref"], at)
+            schema = self._documents.resolve(schema["$ref"], self._documents.root, f"{at}/$ref").schema
         raise GrammarError("$ref refers to itself", location=f"{at}/$ref", keyword="$ref")
 
     def _without_all_of(self, schema: dict[str, Any], at: str) -> Any:
@@ -212,19 +210,6 @@ class Values:
                 self._inside.pop()
             known = self._merged[id(schema)] = (schema, out)
         return known[1]
-
-    def _target(self, reference: Any, at: str) -> Any:
-        if reference == "#":
-            return self.root
-        target: Any = self.root
-        if not isinstance(reference, str) or not reference.startswith("#/"):
-            raise unsupported("$ref to another document is", at, "$ref", " here").amended(found=shown(reference))
-        for part in reference[2:].split("/"):
-            part = part.replace("~1", "/").replace("~0", "~")
-            if not isinstance(target, dict) or part not in target:
-                raise GrammarError("unresolvable $ref", location=f"{at}/$ref", keyword="$ref", found=reference)
-            target = target[part]
-        return target
 
 
 def _merge(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
