@@ -23,7 +23,7 @@ from cdplugin.frontends.json_schema.members import DistinctKey, Entry, Further, 
 from cdplugin.frontends.json_schema.names import allowed_by_names, children_of, classes_of
 from cdplugin.frontends.json_schema.repetition import sequence
 from cdplugin.frontends.json_schema.schema import ObjectPart, Subschema, bounds_of
-from cdplugin.frontends.json_schema.shapes import Alternative, Place
+from cdplugin.frontends.json_schema.shapes import Alternative
 from cdplugin.frontends.json_schema.strings import QUOTE, STRING
 from cdplugin.frontends.json_schema.writing import Writing
 from cdplugin.ir import MOST_COUNTED, Symbol, ValueReader
@@ -136,31 +136,25 @@ class Objects(Writing):
         self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition], pointer: str
     ) -> list[Entry] | None:
         """The declared and required names with what they may hold, or None if a required one may hold nothing."""
-        if not conditions and len(parts) == 1 and not parts[0].patterns and parts[0].names is None:
-            return self._plain_entries(names, parts[0], pointer)
-        place, holds = self._shaper.place, self._shaper.holds
-        bare = self._bare_members
         limited = any(part.names is not None for part in parts)
+        bare, keys, locate, at = self._bare_members, self._inner.keys, self.ir.locate, self.ir.at
         entries: list[Entry] = []
-        keys = self._inner.keys
         for name, required in names.items():
             children = children_of(name, parts)
+            place = self._shaper.place(children)
             values: tuple[tuple[Symbol, int], ...] = ()
-            found: Place | None = None
-            if not limited or allowed_by_names(name, parts, holds):
+            if not limited or allowed_by_names(name, parts, self._shaper.holds):
                 if conditions:
                     values = self._conditional(name, children, conditions, pointer)
-                else:
-                    found = place(children)
-                    value = self._symbol(found, bare)
-                    values = () if value is None else ((value, 0),)
+                elif (value := self._symbol(place, bare)) is not None:
+                    values = ((value, 0),)
             if values:
                 symbol = keys.get(name) or self._key(name)
                 if children:
-                    self.ir.locate(symbol, self.ir.at((found or place(children)).pointer))
+                    locate(symbol, at(place.pointer))
                 entries.append(Entry(name, symbol, values, required))
             elif required:
-                self._culprit.setdefault(pointer, place(children).pointer)
+                self._culprit.setdefault(pointer, place.pointer)
                 return None
         return entries
 
@@ -179,35 +173,6 @@ class Objects(Writing):
             if value is not None:
                 values.append((value, marks))
         return tuple(values)
-
-    def _plain_entries(self, names: dict[str, bool], part: ObjectPart, pointer: str) -> list[Entry] | None:
-        """:meth:`_entries` where one subschema says all, and each name has one schema at most."""
-        properties, additional, bare = part.properties, part.additional, self._bare_members
-        plain, keys, locate, at = self._inner.plain, self._inner.keys, self.ir.locate, self.ir.at
-        entries: list[Entry] = []
-        for name, required in names.items():
-            child = properties.get(name, additional)
-            kind = (child.types, child.resource.dialect.integral_floats, bare) if child is not None and child.is_plain else None
-            value = None if kind is None else plain.get(kind)
-            if child is not None and value is not None:
-                where = at(child.pointer)
-                locate(value, where)
-            else:
-                place = self._shaper.place(() if child is None else (child,))
-                value = self._symbol(place, bare)
-                where = at(place.pointer)
-                if value is None:
-                    if required:
-                        self._culprit.setdefault(pointer, place.pointer)
-                        return None
-                    continue
-                if value < 0 and kind is not None:
-                    plain[kind] = value
-            symbol = keys.get(name) or self._key(name)
-            if child is not None:
-                locate(symbol, where)
-            entries.append(Entry(name, symbol, ((value, 0),), required))
-        return entries
 
     def _key(self, name: str) -> Symbol:
         """The lexeme of a declared name and the colon."""

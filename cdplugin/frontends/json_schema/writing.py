@@ -36,12 +36,11 @@ class Level:
         self.empty_bracket = signs.note(ir.lexeme(layout.empty_bracket, "]"), CLOSE)
         self.keys: dict[str, Symbol] = {}  # of declared names
         self.scalars: dict[tuple[Expr, bool], Symbol] = {}  # lexemes of values, by whether they are bare
-        self.plain: dict[tuple[int, bool, bool], Symbol] = {}  # those of subschemas that say nothing but the types
 
     def copy(self) -> Level:
         """The same, to which others may be added."""
         other = object.__new__(Level)
-        vars(other).update(vars(self), keys=self.keys.copy(), scalars=self.scalars.copy(), plain=self.plain.copy())
+        vars(other).update(vars(self), keys=self.keys.copy(), scalars=self.scalars.copy())
         return other
 
 
