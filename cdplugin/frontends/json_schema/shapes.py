@@ -15,7 +15,7 @@ from itertools import combinations, product
 from typing import Any
 
 from cdplugin.errors import LimitExceeded, UnsupportedError
-from cdplugin.expr import EMPTY, Expr, alt, literals
+from cdplugin.expr import EMPTY, Expr, literals
 from cdplugin.frontends.json_schema.dialect import (
     ALL_TYPES,
     ARRAY_BIT,
@@ -42,6 +42,7 @@ from cdplugin.frontends.json_schema.unevaluated import Unevaluated
 from cdplugin.frontends.json_schema.values import (
     WORDS,
     Evaluator,
+    Scalars,
     canonical,
     compound_expr,
     has_orders,
@@ -82,25 +83,6 @@ class Place:
     def pointer(self) -> str:
         """Where the schema says what this place holds (the first of several)."""
         return self.parts[0].pointer if self.parts else ""
-
-
-class _Scalars:
-    """The scalars of a place as they are found: expressions, fixed texts, and fixed numbers by ``integral_floats``."""
-
-    __slots__ = ("numbers", "parts", "texts")
-
-    def __init__(self) -> None:
-        self.parts: dict[Expr, None] = {}
-        self.texts: set[bytes] = set()
-        self.numbers: dict[bool, list[int | float]] = {}
-
-    def expressions(self) -> tuple[Expr, ...]:
-        """All of them."""
-        for integral_floats, listed in self.numbers.items():
-            self.parts[number_expr(listed, integral_floats)] = None
-        if self.texts:
-            self.parts[literals(self.texts)] = None
-        return tuple(self.parts)
 
 
 class Shaper:
@@ -262,27 +244,16 @@ class Shaper:
             if first.types == ARRAY_BIT:
                 place.arrays = [place.parts if first.array is not None else ()]
                 return place
-        scalars = _Scalars()
+        scalars = Scalars()
         try:
             for alternative in [place.parts] if is_alone else self._alternatives(place.parts):
                 self._split_types(place, alternative, scalars)
         except LimitExceeded as error:
             raise located(error, place.pointer) from None
-        expressions = scalars.expressions()
-        if expressions:
-            place.scalar = self._union(expressions)
+        place.scalar = scalars.union(self._unions)
         return place
 
-    def _union(self, parts: tuple[Expr, ...]) -> Expr:
-        if len(parts) == 1:
-            return parts[0]
-        key = frozenset(parts)
-        found = self._unions.get(key)
-        if found is None:
-            found = self._unions[key] = alt(*parts)
-        return found
-
-    def _split_types(self, place: Place, alternative: Alternative, scalars: _Scalars) -> None:
+    def _split_types(self, place: Place, alternative: Alternative, scalars: Scalars) -> None:
         """Add what an alternative allows."""
         types, finite = types_of(alternative), shortest_values(alternative)
         if finite is not None:
@@ -303,7 +274,7 @@ class Shaper:
         if types & OBJECT_BIT:
             place.objects.append(tuple(s for s in alternative if s.object is not None))
 
-    def _split_values(self, place: Place, alternative: Alternative, values: list[Any], scalars: _Scalars) -> None:
+    def _split_values(self, place: Place, alternative: Alternative, values: list[Any], scalars: Scalars) -> None:
         only_types = all((s.values is None or s.values is values) and not s.limited_unlisted() for s in alternative)
         types = types_of(alternative)
         if only_types and types & STRING_BIT and all(type(v) is str for v in values):

@@ -15,7 +15,7 @@ from typing import Any
 
 from cdplugin import tally
 from cdplugin.errors import GrammarError
-from cdplugin.expr import Expr, alt, cat, literals
+from cdplugin.expr import Expr, cat
 from cdplugin.frontends.json_schema.barren import drop_barren
 from cdplugin.frontends.json_schema.dialect import ARRAY, ARRAY_BIT, NUMBER, OBJECT, OBJECT_BIT, STRING, TYPE, VALUES
 from cdplugin.frontends.json_schema.names import key_text
@@ -25,7 +25,7 @@ from cdplugin.frontends.json_schema.schema import count_bounds
 from cdplugin.frontends.json_schema.source import escape_token
 from cdplugin.frontends.json_schema.strings import QUOTE, other_text
 from cdplugin.frontends.json_schema.usual_reader import ANY_OF, ONE_OF, ONLY_STR, REF, Node, UnusualError, UsualReader
-from cdplugin.frontends.json_schema.values import number_expr
+from cdplugin.frontends.json_schema.values import Scalars
 from cdplugin.frontends.json_schema.writing import Writing
 from cdplugin.ir import EXACT, GrammarIR, Symbol
 from cdplugin.limits import Limits
@@ -192,9 +192,7 @@ class _Usual(UsualReader):
 
     def _union(self, schema: dict, pointer: str, groups: int) -> _Content:
         """What one of several schemas allows."""
-        content = _Content()
-        parts: dict[Expr, None] = {}
-        texts, numbers = set[bytes](), list[int | float]()
+        content, scalars = _Content(), Scalars()
         met: set[int] = set()
         for branch, at, of_branch in self.branches(schema, pointer, groups):
             if id(branch) in met:
@@ -202,43 +200,26 @@ class _Usual(UsualReader):
             met.add(id(branch))
             types = self.types(branch, of_branch)
             if of_branch & VALUES:
-                self.listed(branch, of_branch, types, texts, numbers)
+                self.listed(branch, of_branch, types, scalars)
                 continue
             self._add_structures(content, branch, at, of_branch, types)
-            parts.update(merged_scalars((self.read(branch, at, of_branch, types),), types))
-        self._add_listed(parts, texts, numbers)
-        content.scalar = self._any_of(parts)
+            scalars.parts.update(merged_scalars((self.read(branch, at, of_branch, types),), types))
+        content.scalar = scalars.union(self._unions)
         return content
 
     def _scalar_of(self, schema: dict, pointer: str, groups: int, types: int) -> Expr | None:
         """The scalars of a place."""
-        if groups & VALUES:
-            texts, numbers, parts = set[bytes](), list[int | float](), dict[Expr, None]()
-            self.listed(schema, groups, types, texts, numbers)
-            self._add_listed(parts, texts, numbers)
-            return self._any_of(parts)
         if groups == TYPE:
             return typed_scalar(types, self.resource.dialect.integral_floats)
-        if types in (ARRAY_BIT, OBJECT_BIT):
+        scalars = Scalars()
+        if groups & VALUES:
+            self.listed(schema, groups, types, scalars)
+        elif types in (ARRAY_BIT, OBJECT_BIT):
             if groups & (STRING | NUMBER):
                 raise UnusualError
-            return None
-        return self._any_of(merged_scalars((self.read(schema, pointer, groups, types),), types))
-
-    def _any_of(self, parts: dict[Expr, None]) -> Expr | None:
-        if len(parts) < 2:
-            return next(iter(parts), None)
-        key = frozenset(parts)
-        if key not in self._unions:
-            self._unions[key] = alt(*parts)
-        return self._unions[key]
-
-    @staticmethod
-    def _add_listed(parts: dict[Expr, None], texts: set[bytes], numbers: list[int | float]) -> None:
-        if numbers:
-            parts[number_expr(numbers, integral_floats=True)] = None
-        if texts:
-            parts[literals(texts)] = None
+        else:
+            scalars.parts = merged_scalars((self.read(schema, pointer, groups, types),), types)
+        return scalars.union(self._unions)
 
     def _lexeme(self, scalar: Expr) -> Symbol:
         """The lexeme of scalars."""

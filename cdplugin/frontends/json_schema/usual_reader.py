@@ -29,7 +29,7 @@ from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.refs import Resource, joined
 from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.strings import pattern_text, spellings
-from cdplugin.frontends.json_schema.values import WORDS, type_bit
+from cdplugin.frontends.json_schema.values import WORDS, Scalars, type_bit
 from cdplugin.limits import Limits
 from cdplugin.memory import fixed_cache
 
@@ -232,15 +232,15 @@ class UsualReader:
             raise UnusualError
         return sub
 
-    def listed(self, schema: dict, groups: int, types: int, texts: set[bytes], numbers: list[int | float]) -> None:
-        """Add the values that are listed: texts and words as they are spelt, and numbers."""
+    def listed(self, schema: dict, groups: int, types: int, scalars: Scalars) -> None:
+        """Add the values that are listed."""
         if groups & ~(TYPE | VALUES):
             raise UnusualError
         values = schema["enum"] if "enum" in schema else [schema["const"]]
         if type(values) is not list or ("enum" in schema and "const" in schema and "const" in self.codes):
             raise UnusualError
         if types & STRING_BIT and ONLY_STR.issuperset(map(type, values)):
-            texts.update([spelling for value in values for spelling in spellings(value)])
+            scalars.texts.update([spelling for value in values for spelling in spellings(value)])
             return
         kinds = _LISTED if self.resource.dialect.integral_floats else _LISTED - {int}
         if not kinds.issuperset(map(type, values)):
@@ -249,6 +249,6 @@ class UsualReader:
             if not type_bit(value, integral_floats=True) & types:
                 continue
             if type(value) is int:
-                numbers.append(value)
+                scalars.numbers.setdefault(True, []).append(value)
             else:
-                texts.update(spellings(value) if type(value) is str else (WORDS[value],))
+                scalars.texts.update(spellings(value) if type(value) is str else (WORDS[value],))

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from cdplugin import tally
-from cdplugin.expr import ALT_OP, Expr, cat, literal, literals
+from cdplugin.expr import ALT_OP, Expr, alt, cat, literal, literals
 from cdplugin.frontends.json_schema.dialect import (
     ARRAY_BIT,
     FALSE_BIT,
@@ -83,6 +83,30 @@ def _scalar(value: Any, integral_floats: bool) -> Expr:
     if value is None or isinstance(value, bool):
         return literal(WORDS[value])
     return number_expr([value], integral_floats)
+
+
+class Scalars:
+    """The scalars of a place as they are found: expressions, fixed texts, and fixed numbers by ``integral_floats``."""
+
+    __slots__ = ("numbers", "parts", "texts")
+
+    def __init__(self) -> None:
+        self.parts: dict[Expr, None] = {}
+        self.texts: set[bytes] = set()
+        self.numbers: dict[bool, list[int | float]] = {}
+
+    def union(self, known: dict[frozenset[Expr], Expr]) -> Expr | None:
+        """All of them, None if there are none. ``known``: unions that were made before; grows."""
+        for integral_floats, listed in self.numbers.items():
+            self.parts[number_expr(listed, integral_floats)] = None
+        if self.texts:
+            self.parts[literals(self.texts)] = None
+        if len(self.parts) < 2:
+            return next(iter(self.parts), None)
+        key = frozenset(self.parts)
+        if key not in known:
+            known[key] = alt(*self.parts)
+        return known[key]
 
 
 def has_orders(value: list | dict) -> bool:
