@@ -196,7 +196,14 @@ def test_wrong_macros_and_options(grammar: str, message: str) -> None:
         cd.Ebnf(grammar).to_ir(cd.Limits())
 
 
+def test_a_capture_without_a_name_has_the_name_of_its_rule() -> None:
+    grammar = COMPILER.compile(cd.Ebnf('root ::= item ("," item)*\nitem[capture] ::= [0-9]+'))
+    matcher = grammar.matcher()
+    assert matcher.accept_tokens(b"1,22") == 4 and matcher.all_captures() == [("item", b"1"), ("item", b"22")]
+
+
 def test_options_do_not_hide_the_notation() -> None:
+    assert cd.Ebnf("root[capture] ::= [a-z]*", syntax="auto").resolved_syntax() == "xgrammar"
     assert cd.Ebnf('root[capture="x", max_chars=3] ::= [a-z]*', syntax="auto").resolved_syntax() == "xgrammar"
     assert cd.Ebnf('root[excludes=("]", "a")] ::= [a-z]*', syntax="auto").resolved_syntax() == "xgrammar"
     assert cd.Ebnf('start[capture="x", max_tokens=3]: /[a-z]*/', syntax="auto").resolved_syntax() == "lark"

@@ -70,7 +70,7 @@ class _Parser:
         if name is None:
             hint = " (a rule's line cannot begin so)" if self.gbnf else ""
             scanner.fail(f"bad rule{hint}", expected="the name of a rule")
-        options = read_options(scanner) if not self.gbnf and scanner.peek() == "[" else RuleOptions()
+        options = read_options(scanner, name) if not self.gbnf and scanner.peek() == "[" else RuleOptions()
         scanner.skip(newlines=not self.gbnf)
         if scanner.peek(3) != "::=":
             ahead = scanner.peek(2)

@@ -57,8 +57,8 @@ class RuleOptions:
         return both(expression, complement(cat(expression, _REST))) if self.lazy else expression
 
 
-def read_options(scanner: Scanner) -> RuleOptions:
-    """The options in the bracket that the scanner stands on. Raises ``GrammarError`` with line and column."""
+def read_options(scanner: Scanner, rule: str) -> RuleOptions:
+    """The options of ``rule`` in the bracket that the scanner stands on. Raises ``GrammarError`` with line and column."""
     out = RuleOptions()
     opening = scanner.pos
     scanner.pos += 1
@@ -72,7 +72,9 @@ def read_options(scanner: Scanner) -> RuleOptions:
             scanner.fail("an option twice", at, expected="each option once", found=repr(key))
         out.at[key] = at
         scanner.skip(newlines=False)
-        if key != "lazy":
+        if key == "capture" and scanner.peek() != "=":
+            out.capture = rule
+        elif key != "lazy":
             if scanner.peek() != "=":
                 scanner.fail("bad option of a rule", expected=f"= after {key}")
             scanner.pos += 1
