@@ -7,6 +7,7 @@ import json
 import random
 from typing import Any
 
+import jsonschema
 import pytest
 from json_schema_tools import dumps, grammar
 
@@ -102,3 +103,32 @@ def test_many_numbers_are_a_few_expressions() -> None:
     ir = compile_schema({"enum": [i / 8 for i in range(10_000)]})
     (lexeme,) = ir.lexemes[-1:]
     assert len(lexeme.args) < 60 and grammar({"enum": [i / 8 for i in range(10_000)]}).accepts(dumps(1249.875))
+
+
+LISTED_IN_DRAFT_4: list[dict[str, Any]] = [
+    {"enum": [[0], {"a": 1, "b": [2.5]}]},
+    {"enum": [[0.0], {"a": 1.0, "b": [2]}]},
+    {"enum": [[1, 2]], "items": {"type": "integer"}},
+    {"enum": [[1, 2]], "items": [{"type": "integer"}]},
+    {"enum": [{"a": 1, "b": 2}], "properties": {"a": {"type": "integer"}}},
+    {"enum": [{"a": 1, "b": 2}, [1]], "anyOf": [{"properties": {"a": {"type": "integer"}}}, {"type": "array"}]},
+    {"enum": [{"a": 1, "b": 2}], "oneOf": [{"properties": {name: {"type": "integer"}}} for name in "ab"]},
+    {"enum": [[1, 2]], "not": {"items": {"type": "integer"}}},
+    {"not": {"enum": [[1, 2]]}, "items": {"enum": [1, 2]}, "minItems": 2, "maxItems": 2, "type": "array"},
+    {"uniqueItems": True, "type": "array", "items": {"enum": [[1], [1.0], [2]]}},
+]
+VALUES_OF_DRAFT_4 = [
+    *("[0]", "[0.0]", "[1, 2]", "[1.0, 2]", "[1, 2.0]", "[1.0, 2.0]", "[1]", "[1.0]", "[[1], [2.0]]", "[[1.0], [1]]"),
+    *(f'{{"a": {a}, "b": {b}}}' for a in ("1", "1.0") for b in ("2", "2.0", "[2.5]", "[2]", "[2.0]")),
+]
+
+
+@pytest.mark.parametrize("schema", LISTED_IN_DRAFT_4, ids=repr)
+@pytest.mark.parametrize("options", [{}, {"property_order": "any"}, {"indent": 1}], ids=repr)
+def test_numbers_inside_listed_values_in_draft_4(schema: dict[str, Any], options: dict[str, Any]) -> None:
+    """Each spelling is judged by its type; equal values are listed whatever their spelling."""
+    matcher = grammar({"$schema": DRAFT_4, **schema}, **options)
+    is_valid = jsonschema.Draft4Validator(schema).is_valid
+    for text in VALUES_OF_DRAFT_4:
+        data = json.dumps(json.loads(text), indent=options.get("indent")).encode()
+        assert matcher.accepts(data) == is_valid(json.loads(text)), text

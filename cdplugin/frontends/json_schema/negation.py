@@ -30,7 +30,7 @@ from cdplugin.frontends.json_schema.disjoint import Apart
 from cdplugin.frontends.json_schema.names import Conjunction
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.schema import ArrayPart, Logic, ObjectPart, Refused, Subschema
-from cdplugin.frontends.json_schema.values import canonical
+from cdplugin.frontends.json_schema.values import canonical, type_bit
 
 Expansion = tuple[tuple[Subschema, ...], tuple[tuple[Subschema, ...], ...]]
 """What holds besides, and the choices, as in ``Subschema.after`` and ``Subschema.choices``."""
@@ -193,10 +193,12 @@ class Logician:
         atom.excluded = tuple({canonical(value): value for value in scalars}.values())
         return atom
 
-    def constant(self, sub: Subschema, value: Any) -> Subschema:
-        """A subschema that says what ``const: value`` says, in a form that has a complement."""
+    def constant(self, sub: Subschema, value: Any, *, as_spelt: bool = False) -> Subschema:
+        """A subschema that says what ``const: value`` says, in a form that has a complement. ``as_spelt``: integers and floats
+        are different numbers.
+        """
         if not isinstance(value, (list, dict)):
-            return self._atom(sub, ALL_TYPES, values=[value])
+            return self._atom(sub, type_bit(value, False) if as_spelt else ALL_TYPES, values=[value])
         root = self._atom(sub, ALL_TYPES)
         stack: list[tuple[Subschema, list | dict]] = [(root, value)]
         while stack:
@@ -207,7 +209,7 @@ class Logician:
                     child = self._atom(sub, ALL_TYPES)
                     stack.append((child, member))
                 else:
-                    child = self.constant(sub, member)
+                    child = self.constant(sub, member, as_spelt=as_spelt)
                 below.append(child)
             if isinstance(item, dict):
                 declared = dict(zip(item, below, strict=True))

@@ -219,7 +219,7 @@ class Shaper:
         """Equal instances as an expression; ``is_range``: integers are spelt as those of a range are."""
         value = instances[0]
         if isinstance(value, (list, dict)):
-            return compound_expr(value, self._layout, integral_floats)
+            return alt(*(compound_expr(one, self._layout, integral_floats) for one in instances))
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return integer_expr(int(value), integral_floats) if is_range else number_expr(instances, integral_floats)
         return literals(spellings(value) if isinstance(value, str) else (WORDS[value],))
@@ -300,19 +300,20 @@ class Shaper:
                     continue
                 seen.add(key)
             self.count(1)
+            spelt = typed(value, integral_floats)
+            fitting = [one for one in spelt if fits(one)]
+            if not fitting:
+                continue
             if isinstance(value, (int, float)) and not isinstance(value, bool):
-                fitting = [one for one in typed(value, integral_floats) if fits(one)]
-                if fitting:
-                    scalars.numbers.setdefault(integral_floats, []).extend(fitting)
-                continue
-            if not fits(value):
-                continue
-            if isinstance(value, (list, dict)):
+                scalars.numbers.setdefault(integral_floats, []).extend(fitting)
+            elif isinstance(value, (list, dict)):
                 if self._layout.indent is not None or (self._any_order and has_orders(value)):
-                    constant = self._logician.constant(alternative[0], value)
-                    (place.objects if isinstance(value, dict) else place.arrays).append((constant,))
+                    some = not integral_floats and (len(spelt) == 1 or len(fitting) < len(spelt))
+                    bodies = place.objects if isinstance(value, dict) else place.arrays
+                    for one in fitting if some else [value]:
+                        bodies.append((self._logician.constant(alternative[0], one, as_spelt=some),))
                 else:
-                    scalars.parts[compound_expr(value, self._layout, integral_floats)] = None
+                    scalars.parts.update((compound_expr(one, self._layout, integral_floats), None) for one in fitting)
                     place.constants.append(value)
             else:
                 scalars.texts.update(spellings(value) if isinstance(value, str) else (WORDS[value],))
@@ -460,6 +461,7 @@ class Shaper:
         integral_floats = strict.resource.dialect.integral_floats
         holds = self._evaluator.holds
         fitting: dict[int, list[Any]] = {ALL_TYPES: []}  # by the types that are meant
+        apart: list[Subschema] = []
         for value in shortest.values or ():
             self.count(1)
             spelt = typed(value, integral_floats)
@@ -469,11 +471,14 @@ class Shaper:
                 if all(holds(sub, one, itself=True) for sub in basics)
                 and all(any(holds(branch, one) for branch in branches) for branches in choices)
             ]
-            if valid:
+            if valid and len(valid) < len(spelt) and isinstance(value, (list, dict)):
+                apart += [self._logician.constant(strict, one, as_spelt=True) for one in valid]
+            elif valid:
                 types = ALL_TYPES if len(valid) == len(spelt) else type_bit(valid[0], integral_floats)
                 fitting.setdefault(types, []).append(value)
         listed = [(types, values) for types, values in fitting.items() if values or types == ALL_TYPES]
-        return [Subschema({}, shortest.pointer, strict.resource, types=types, values=values) for types, values in listed]
+        found = [Subschema({}, shortest.pointer, strict.resource, types=types, values=values) for types, values in listed]
+        return found + apart
 
     def _told_apart(self, sub: Subschema) -> Iterable[tuple[Subschema, ...]]:
         """The choices of a subschema, such that each branch says what it evaluates where that matters."""

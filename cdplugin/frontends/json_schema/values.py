@@ -6,7 +6,9 @@ keywords is filtered exactly. Nothing is recursive on the depth of a value or sc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from itertools import product
+from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -35,16 +37,55 @@ from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.frontends.json_schema.unevaluated import holding, mentions_of
 from cdplugin.memory import bounded_cache
 
+_MOST_TYPED = 64
 WORDS = MappingProxyType({None: b"null", True: b"true", False: b"false"})
 
 
 def typed(value: Any, integral_floats: bool) -> tuple[Any, ...]:
-    """The instances that are equal to a scalar: where the spelling of a number is its type, an integer and a float."""
-    if integral_floats or isinstance(value, bool) or not isinstance(value, (int, float)):
+    """The instances that are equal to a value, itself first: where the spelling of a number is its type, with each whole number
+    as an integer and as a float. Of arrays and objects that have more than 64 such instances, only the value.
+    """
+    if integral_floats or value is None or isinstance(value, (bool, str)):
         return (value,)
-    if isinstance(value, float):
-        return (value, int(value)) if value.is_integer() else (value,)
-    return (value, float(value)) if abs(value) <= EXACT_FLOAT else (value,)
+    ways = [_ways(number) for number in _numbers_in(value)]
+    if prod(map(len, ways)) > _MOST_TYPED:
+        return (value,)
+    return tuple(_with_numbers(value, iter(numbers)) for numbers in product(*ways))
+
+
+def _ways(number: int | float) -> tuple[int | float, ...]:
+    if isinstance(number, float):
+        return (number, int(number)) if number.is_integer() else (number,)
+    return (number, float(number)) if abs(number) <= EXACT_FLOAT else (number,)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _numbers_in(value: Any) -> Iterator[int | float]:
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, (list, dict)):
+            stack += item.values() if isinstance(item, dict) else item
+        elif _is_number(item):
+            yield item
+
+
+def _with_numbers(value: Any, numbers: Iterator[int | float]) -> Any:
+    """A copy with other numbers, in the order of :func:`_numbers_in`."""
+    whole = [value]
+    stack: list[tuple[Any, Any]] = [(whole, 0)]
+    while stack:
+        holder, key = stack.pop()
+        item = holder[key]
+        if isinstance(item, (list, dict)):
+            holder[key] = item.copy()
+            stack += [(holder[key], inner) for inner in (item if isinstance(item, dict) else range(len(item)))]
+        elif _is_number(item):
+            holder[key] = next(numbers)
+    return whole[0]
 
 
 def integer_expr(value: int, integral_floats: bool) -> Expr:
