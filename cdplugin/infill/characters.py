@@ -53,6 +53,7 @@ _RANGES = (0x00, 0x80, 0x90, 0xA0, 0xC0, 0xC2, 0xE0, 0xE1, 0xED, 0xEE, 0xF0, 0xF
 """Where ranges of bytes begin that no state tells apart."""
 
 
+@functools.lru_cache(1 << 12)
 def _after(states: int, text: bytes) -> int:
     """The states, as bits, that a text leads to from some states."""
     for byte in text:

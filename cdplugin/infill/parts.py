@@ -80,24 +80,22 @@ def laid_out(parts: Sequence[Part], padded: bool = False, hole: int = -1) -> tup
     Slots side by side are one place, but for the part ``hole``. A place takes any text (None), so many tokens or, as
     ``-1 - n``, at most n of them: if end tokens may fill the rest (``padded``), as many slots as come last.
     """
-    before = b""
+    texts = [part.text for part in parts]  # an open gap's comes before it
+    opened = [i for i, part in enumerate(parts) if part.is_open]
+    if not opened:
+        return b"".join(texts), [], -1
     found: list[tuple[int | None, bytes]] = []
     at = -1
-    for i, part in enumerate(parts):
-        if not (part.slot and part.is_open):
-            if found:
-                found[-1] = found[-1][0], found[-1][1] + part.text
-            else:
-                before += part.text
-        if not part.is_open:
-            continue
-        last = found[-1][0] if found and found[-1][1] == b"" else None
-        if part.slot and last is not None and hole not in (i, i - 1):
-            found[-1] = last + 1, b""
+    for i, until in zip(opened, [*opened[1:], len(parts)], strict=True):
+        text = b"".join(texts[i + 1 : until + 1])
+        last = found[-1][0] if found and not found[-1][1] and parts[i].slot and hole not in (i, i - 1) else None
+        if last is not None:
+            found[-1] = last + 1, text
         else:
-            found.append((1 if part.slot else None, b""))
+            found.append((1 if parts[i].slot else None, text))
         if i == hole:
             at = len(found) - 1
+    before = b"".join(texts[: opened[0] + 1])
     if padded and found and at != len(found) - 1 and found[-1][1] == b"" and (last := found[-1][0]) is not None:
         found[-1] = -1 - last, b""
     return before, found, at

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,17 +12,6 @@ import numpy as np
 from cdplugin.engine.blocks import address_of
 from cdplugin.infill.text_tree import TextTree
 from cdplugin.kernels import entry as engine
-from cdplugin.kernels.parser.many_texts import (
-    A_AFTER,
-    A_BYTE_WORK,
-    A_BYTES,
-    A_CURSORS,
-    A_FROM,
-    A_HEADS,
-    A_TEXTS,
-    A_WORK,
-    ALL_WORDS,
-)
 from cdplugin.kernels.store import layout
 from cdplugin.queries.successors import Successors, text_successors
 
@@ -49,8 +39,7 @@ MANY_WORK = 10, 4
 
 def joined(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
     """Where each text begins, and the last one ends, in all of them (int64), and these (uint8)."""
-    heads = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum([len(text) for text in texts], out=heads[1:])
+    heads = np.array([0, *itertools.accumulate(map(len, texts))], np.int64)
     return heads, np.frombuffer(bytearray(b"".join(texts)), np.uint8)
 
 
@@ -115,10 +104,11 @@ class Steps:
         after = np.zeros((len(cursors), len(texts)), np.int64)
         if not after.size:
             return after
+        if len(texts) == 1 and not texts[0]:
+            return cursors[:, None]
         heads, data = joined(texts)
-        question = np.zeros(ALL_WORDS, np.int64)
-        question[[A_CURSORS, A_FROM, A_TEXTS, A_WORK, A_BYTE_WORK]] = len(cursors), address_of(cursors), len(texts), *MANY_WORK
-        question[[A_BYTES, A_HEADS, A_AFTER]] = address_of(data), address_of(heads), address_of(after)
+        where = address_of(data), address_of(heads), address_of(after)
+        question = np.array([len(cursors), address_of(cursors), len(texts), *where, 0, *MANY_WORK], np.int64)
         self.arena.call(engine.OP_STEP_ALL, address_of(question))
         return after
 
