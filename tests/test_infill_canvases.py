@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_tools import ALL_BYTES, cases, ir_of, members, seeds
+from engine_tools import ALL_BYTES, at_least, cases, ir_of, members, seeds
 
 import cdplugin as cd
 from cdplugin import expr
-from cdplugin.infill import answers, canvases
+from cdplugin.infill import answers, beam
 from cdplugin.infill import session as session_module
 from cdplugin.infill import steps as steps_module
 from cdplugin.infill import tables as tables_module
@@ -95,7 +95,7 @@ def test_a_canvas_is_filled_where_it_can_be(names: cd.Infill, seed: int, monkeyp
         legal = all_fillings(names, session)
         n_fillable += bool(legal)
         for most in (rng.randint(1, 5), 100_000):
-            monkeypatch.setattr(canvases, "_MOST_OF_A_KIND", rng.choice([1, 2, 32]))
+            monkeypatch.setattr(beam, "_MOST_OF_A_KIND", rng.choice([1, 2, 32]))
             with session._asking():
                 found = Canvas(names._tables, session._parts, session._padded).witness(most)
             if found is not None:
@@ -136,6 +136,42 @@ def test_slots_of_too_many_classes_are_filled_by_the_matcher(spec: cd.Lark, seed
         token = rng.choice(sorted(allowed))
         assert session.set(session.open_slots()[at], token), session._parts
     assert min(answered[True], answered[False], n_equal) > 0
+
+
+@pytest.mark.parametrize("seed", seeds(12, 1, 3))
+def test_end_tokens_where_the_matcher_fills_slots(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compared with all fillings. Known texts tell most, or a lattice of gaps; a search tells the others, or gives up."""
+    monkeypatch.setattr(tables_module, "MOST_CLASSES", 2)
+    infill = cd.Infill(cd.Compiler(SMALL).compile(NAMES))
+    rng = random.Random(seed)
+    end = len(WORDS)
+    answered: Counter[tuple[bool, bool]] = Counter()
+    n_searched = 0
+    search = answers.Answers._is_filled_together
+
+    def searched(self: answers.Answers, *arguments: Any) -> bool:
+        nonlocal n_searched
+        n_searched += 1
+        return search(self, *arguments)
+
+    monkeypatch.setattr(answers.Answers, "_is_filled_together", searched)
+    for _ in range(cases(60, 8, 40)):
+        ids = [rng.randrange(len(WORDS)) for _ in range(rng.randint(0, 6))]
+        for place in rng.sample(range(len(ids)), min(len(ids), rng.randint(0, 2))):
+            ids[place] = -1
+        n_last = rng.randint(1, 2)
+        session = infill.canvas(ids + [-1] * n_last, -1)
+        legal = all_fillings(infill, session)
+        if not legal or not session_module.surely(session.completable):
+            continue
+        slots = session.open_slots()
+        at = len(slots) - rng.randint(1, n_last)
+        may_end = bool(session.mask(slots[at])[end >> 5] >> (end & 31) & 1)
+        is_right = any(filling[at] == end for filling in legal)
+        answered[may_end, is_right] += 1
+        assert may_end == is_right or (is_right and session.undecided), session._parts
+        assert not may_end or session.set(slots[at], end)
+    assert min(answered[True, True], answered[False, False], n_searched) > at_least(0, -1)
 
 
 @pytest.mark.parametrize("seed", seeds(12, 1, 3))
@@ -362,14 +398,14 @@ def test_most_masks_of_a_canvas_need_no_search(python: cd.Infill, monkeypatch: p
     than seven tokens were undecided, 51 in most.
     """
     n_followed, counts = 0, []
-    follow = canvases._Beam._follow
+    follow = beam.Beam._follow
 
-    def counted(self: canvases._Beam, *arguments: Any) -> Any:
+    def counted(self: beam.Beam, *arguments: Any) -> Any:
         nonlocal n_followed
         n_followed += 1
         return follow(self, *arguments)
 
-    monkeypatch.setattr(canvases._Beam, "_follow", counted)
+    monkeypatch.setattr(beam.Beam, "_follow", counted)
     for seed in range(2, 6):
         ids, places = scattered(random.Random(seed))
         session = python.canvas([MASK if i in places else token for i, token in enumerate(ids)], MASK)

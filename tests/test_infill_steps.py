@@ -96,7 +96,7 @@ def test_tokens_are_counted_and_taken_by_class(tables: InfillGrammar, seed: int)
             for token, end in after.items():
                 assert (classes.cursors[classes.numbers[token]] if end else 0) == end
             left = sorted(rng.sample(sorted(after), rng.randint(0, len(after))))
-            doubt = Doubt(tables.arena, np.array(left, np.int64), 32 * len(tables.texts_row))
+            doubt = Doubt(tables.arena, packed_bits(np.isin(np.arange(32 * len(tables.texts_row)), left)))
             ends = classes.cursors.tolist()
             counts = doubt.counts(classes).tolist()
             assert counts == [sum(after[token] == end for token in left) for end in ends]

@@ -200,6 +200,34 @@ class Answers:
             self._filled.note(parts, search.filled)
         return answer
 
+    def may_end(self, parts: Sequence[Part], whole: Sequence[Part], witness: Witness | None) -> bool:
+        """Whether parts with an end token in one of their slots can be completed. ``whole``: the same with this slot open, and
+        ``witness`` a text that they can become. That text and others that are known tell it soon, or a lattice of gaps that it
+        is not so; else it is searched for no longer than other tokens of a mask.
+        """
+        last = self.length(parts)
+        if last is None:
+            return False
+        if self.tables.has_families or witness is None or not self.is_followed(parts):
+            return self.completable(parts)
+        canvas = Canvas(self.tables, parts[:last], self.padded)
+        canvas.remember(whole, witness)
+        canvas.recall(self.guides)
+        if self._is_filled(parts, canvas, 0):
+            return True
+        if canvas.is_exhausted:  # nothing is open
+            return False
+        if not self.build(with_gaps(parts[:last])[0], loose=True):
+            return False
+        if self._is_filled_together(parts, canvas):
+            return True
+        canvas.grant(_WORK_TOGETHER)
+        if self._is_filled(parts, canvas, MOST_STATES):
+            return True
+        if canvas.is_exhausted:
+            return False
+        raise unknown("texts of so many tokens")
+
     def _is_known_before_lattices(self, parts: Sequence[Part], is_one_of_many: bool) -> bool | None:
         """Whether parts can be completed, as far as the matcher and a lattice of gaps tell, mostly in a tenth of the time of
         others; None where these have to tell. Raises :class:`SearchGivenUp` where they cannot.

@@ -7,11 +7,8 @@ text behind the place may follow. Texts with the same cursor have the same futur
 
 ``if x□ 1□``: ``x`` goes on with ``=`` or a name or ``(`` …; of these, ``(`` leads to a state behind which ``):`` ends the line.
 
-Nothing tells which states lead to the end, so this is a beam search that widens until one does (Zhang, 1998, "Complete anytime
-beam search"): of each place one state is followed, then two, then four. States at which just as many tokens may come, say
-in strings in whatever brackets, are mostly of one kind: no more of a kind are followed than the beam is wide. First come those
-that were reached by the largest classes of tokens (a name, a space), which change least. What is found is right; that nothing
-was found says nothing.
+Nothing tells which states lead to the end, so this is a beam search (:mod:`cdplugin.infill.beam`). What is found is right; that
+nothing was found says nothing.
 
 Mostly a legal text is known that differs in a few places: what the slots were last filled with, or what a search found for
 another token. Each state that is met is led on as such a text goes on, for microseconds a place, until it is at a cursor from
@@ -21,44 +18,28 @@ discrepancy search"): most classes of a mask take no more.
 
 from __future__ import annotations
 
-import heapq
 import itertools
-import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from cdplugin.infill.beam import Beam, State, Ways
 from cdplugin.infill.known_ends import KnownEnds
-from cdplugin.infill.openings import CLOSING_TOKENS
+from cdplugin.infill.openings import CLOSING_TOKENS, REOPENING_TOKENS
 from cdplugin.infill.parts import Part, laid_out
 from cdplugin.infill.witness import Witness, filling_of
 
 if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
 
-_MOST_OF_A_KIND = 32  # states that are put off one after another, since others of their kind were followed
-_DECAY = 0.9  # what was chosen at a place counts by so much at the next one
 MOST_WORK, FEW_WORK = 1 << 27, 1 << 26
 """Units of work of all searches on a canvas: a third of a second; and of the first one, before lattices are asked."""
-_TOKEN_WORK, _WAY_WORK, _LED_WORK = 2, 500, 600
-"""Of each token that is classed, each class, and each place that is passed as in a known text, besides what kernels count."""
+_TOKEN_WORK = 2  # of each token that is classed, besides what kernels count
 _LEFT_WORK = 4  # one part in so many is for what leaves the places on the left as they were
 _MOST_ROUNDS = 2  # in which what was learned at some cursors is tried at others
 _MOST_GUIDES, _FEW_GUIDES = 8, 3  # known texts that are tried, and of those that are changed
-
-
-class _State(NamedTuple):
-    """A state before a place: its cursor, the state before and what the place between was filled with. They are ordered by the
-    choices that led there.
-    """
-
-    rank: float
-    serial: int
-    cursor: int
-    before: _State | None
-    text: bytes
 
 
 class _Place(NamedTuple):
@@ -69,21 +50,6 @@ class _Place(NamedTuple):
     text: bytes
 
 
-class _Ways(NamedTuple):
-    """Ways to fill a place: the cursors that they lead to (int64), the text of one before each, by its number in ``numbers``;
-    and how many tokens they are.
-    """
-
-    cursors: np.ndarray
-    texts: Sequence[bytes | None]
-    numbers: Sequence[int] | np.ndarray
-    size: int
-
-    def text(self, number: int) -> bytes:
-        """The text that leads to a cursor."""
-        return self.texts[self.numbers[number]] or b""
-
-
 class Canvas:
     """The open places of a text, to be filled; of parts before the first end token. The caller holds the lock of ``tables``."""
 
@@ -92,10 +58,11 @@ class Canvas:
         self._parts = parts
         self._open = [i for i, part in enumerate(parts) if part.is_open]
         before, elements, _ = laid_out(parts, padded)
-        self._begun: tuple[list[bytes], int] = [], tables.step(tables.start, before)  # texts of places, and the cursor there
+        self._start = tables.step(tables.start, before)  # the cursor before the first place
+        self._begun: tuple[list[bytes], int] = [], self._start  # texts of places, and the cursor there
         self._until = self.tables.work_left - MOST_WORK  # :meth:`grant`
         self._is_followed = False  # whether the last search left no state
-        self._tokens: dict[int, _Ways] = {}  # what is known for :meth:`ways`
+        self._tokens: dict[int, Ways] = {}  # what is known for :meth:`ways`
         self._paths: dict[tuple[bytes, ...], list[int]] = {}  # and for :meth:`_path`
         self.places: list[_Place] = []
         for count, text in elements:
@@ -124,38 +91,32 @@ class Canvas:
         """
         if len(parts) < len(self._parts):
             return
-        others = [i for i, part in enumerate(self._parts) if part is not parts[i]]
-        first, last = (others[0], others[-1]) if others else (len(self._parts), -1)
+        mine, n_parts = self._parts, len(self._parts)
+        others = [] if parts is mine else [i for i, part in enumerate(mine) if part is not parts[i]]
+        first, last = (others[0], others[-1]) if others else (n_parts, -1)
         ends = self.tables.vocab.eos_token_ids
-        n_parts = len(self._parts)
         if any(
             part.text or found not in (None, b"", *ends)
             for part, found in zip(parts[n_parts:], witness[n_parts:], strict=False)
         ):
             last = n_parts  # the known text goes on where this one has ended
-        fillings: list[bytes] = []  # of all parts, up to the first end token
-        for found in witness[: len(self._parts)]:
-            if isinstance(found, int) and found in ends:
-                break
-            fillings.append(filling_of(self.tables, found))
-        of_places = [fillings[i] if i < len(fillings) else b"" for i in self._open]
-        texts = [parts[i].text + filling for i, filling in enumerate(fillings)]
+        n_filled = next((i for i in range(n_parts) if isinstance(witness[i], int) and witness[i] in ends), n_parts)
+        fillings = [b"" if found is None else filling_of(self.tables, found) for found in witness[:n_filled]]
+        of_places = [fillings[i] if i < n_filled else b"" for i in self._open]
+        texts = [part.text + filling for part, filling in zip(parts, fillings, strict=False)]
+        heads = [0, *itertools.accumulate(map(len, texts))]
         cursors = self.tables.trail(self.tables.start, b"".join(texts))
-        n_bytes = 0
-        for i, text in enumerate(texts):
-            cursor = cursors[n_bytes + len(parts[i].text)]
-            if cursor and i > last and self._parts[i].is_open:
-                at = self._open.index(i)
+        for at, i in enumerate(self._open):
+            if last < i < n_filled and (cursor := cursors[heads[i] + len(parts[i].text)]):
                 self._known[at][cursor] = of_places[at:]
-            n_bytes += len(text)
         self.guides.insert(0, of_places)
         self._n_guides += 1
-        if len(fillings) >= first:
+        if n_filled >= first:
             n_left = sum(i < first for i in self._open)
-            until = self._open[n_left] + 1 if n_left < len(self._open) else len(self._parts)
-            same = b"".join(parts[i].text + fillings[i] for i in range(first))
-            changed = b"".join(part.text for part in self._parts[first:until])
-            self._begun = of_places[:n_left], self.tables.step(self.tables.start, same + changed)
+            until = self._open[n_left] + 1 if n_left < len(self._open) else n_parts
+            changed = b"".join(part.text for part in mine[first:until])
+            same = cursors[heads[first]]
+            self._begun = of_places[:n_left], self.tables.step(same, changed) if same else 0
 
     def recall(self, guides: Iterable[dict[int, bytes]]) -> None:
         """Take in texts of other canvases of the same parts, of which more were open: what their parts were filled with."""
@@ -172,8 +133,7 @@ class Canvas:
 
     def beginnings(self) -> list[tuple[list[bytes], int]]:
         """Texts of the first places and the cursor behind them: what is kept on the left of a change, if anything; and none."""
-        start: tuple[list[bytes], int] = [], self.tables.step(self.tables.start, laid_out(self._parts)[0])
-        return [self._begun, start] if self._begun[0] else [start]
+        return [self._begun, ([], self._start)] if self._begun[0] else [([], self._start)]
 
     def witness(self, most: int) -> Witness | None:
         """A text that the parts can become; None if none was found when ``most`` states had been followed."""
@@ -184,8 +144,8 @@ class Canvas:
         rest = self._search(len(left), cursor, most // 8 if left else most)
         self._until = until
         if rest is None and left:
-            left, cursor = [], self.tables.step(self.tables.start, laid_out(self._parts)[0])
-            rest = self._search(0, cursor, most)
+            left = []
+            rest = self._search(0, self._start, most)
         # of what may stand in a gap, few texts are tried
         self.is_exhausted = rest is None and self._is_followed and all(place.is_slot for place in self.places)
         if rest is None:
@@ -233,9 +193,18 @@ class Canvas:
             found[end] = known.get(end) or self._search(at + 1, end, most)
         return [found.get(end) for end in ends]
 
-    def _guided(self, at: int, cursors: Iterable[int], is_changed: bool) -> dict[int, list[bytes] | None]:
+    def as_changed(self, part: int, cursors: Sequence[int]) -> list[list[bytes] | None]:
+        """:meth:`behind` from each of some cursors, as known texts go on but for one place."""
+        at = self.place_of(part)
+        ends = self.tables.step_all(np.array(cursors, np.int64), [self.places[at].text])[:, 0].tolist()
+        found = self._guided(at + 1, ends, True, False)
+        return [found.get(end) for end in ends]
+
+    def _guided(
+        self, at: int, cursors: Iterable[int], is_changed: bool, is_learned: bool = True
+    ) -> dict[int, list[bytes] | None]:
         """The texts of the places from one on, by the cursor before it, where they are known or as in a guide.
-        ``is_changed``: as in one that is changed in a place.
+        ``is_changed``: as in one that is changed in a place; ``is_learned``: which is a guide then.
         """
         found: dict[int, list[bytes] | None] = {}
         asked: list[int] = []
@@ -255,7 +224,7 @@ class Canvas:
                 self._vain[at, cursor, is_changed] = n_guides
             else:
                 found[cursor] = self._known[at][cursor] = ends.fillings[number]
-        if is_changed and at and self.guides:
+        if is_changed and is_learned and at and self.guides:
             for number in list(dict.fromkeys(number for number in numbers if number >= 0))[:_MOST_GUIDES]:
                 self._learn([*self.guides[0][:at], *ends.fillings[number]])
         return found
@@ -276,7 +245,8 @@ class Canvas:
 
     def _changed(self, at: int, rests: Sequence[Sequence[bytes]]) -> dict[tuple[bytes, bytes], list[bytes]]:
         """:meth:`_ends_of_guides`, changed in a place. What is on either side of that is put together once."""
-        closings = dict.fromkeys([*(guide[at - 1] for guide in self.guides[:_FEW_GUIDES] if at), *CLOSING_TOKENS])
+        own = [guide[at - 1] for guide in self.guides[:_FEW_GUIDES] if at]
+        closings = dict.fromkeys([*own, *CLOSING_TOKENS, *REOPENING_TOKENS])
         tokens = [closing for closing in closings if self._is_token(closing)]
         found: dict[tuple[bytes, bytes], list[bytes]] = {}
         for i in range(min(2, len(self.places) - at)):
@@ -314,8 +284,7 @@ class Canvas:
     def before(self, part: int, most: int) -> list[tuple[int, list[bytes]]]:
         """Cursors before an open part, each with texts of the places left of it that lead there."""
         last = self._open.index(part)
-        cursor = self.tables.step(self.tables.start, laid_out(self._parts)[0])
-        beam = _Beam(self, 0, last, cursor)
+        beam = Beam(self, 0, last, self._start)
         beam.run(most)
         return [(state.cursor, beam.texts(state)) for state in beam.reached]
 
@@ -345,8 +314,7 @@ class Canvas:
         known = self._paths.get(tuple(guide))
         if known is None:
             n_filled = next((i for i in range(len(guide)) if not self._are_filled(i, guide[i : i + 1])), len(guide))
-            start = self.tables.step(self.tables.start, laid_out(self._parts)[0])
-            trail = self.tables.trail(start, self._text_from(0, guide[:n_filled]))
+            trail = self.tables.trail(self._start, self._text_from(0, guide[:n_filled]))
             ends = itertools.accumulate((len(guide[i] + self.places[i].text) for i in range(n_filled)), initial=0)
             path = [trail[end] for end in ends]
             known = self._paths[tuple(guide)] = path + [0] * (len(guide) + 1 - len(path))
@@ -354,7 +322,7 @@ class Canvas:
 
     def _search(self, first: int, cursor: int, most: int) -> list[bytes] | None:
         """The texts of the places from one on, from the cursor before it, by following at most so many states."""
-        beam = _Beam(self, first, len(self.places), cursor)
+        beam = Beam(self, first, len(self.places), cursor)
         found = beam.run(most)
         self._is_followed = not beam.is_waiting()
         return found
@@ -381,6 +349,16 @@ class Canvas:
             rest = [b""] * (len(self.places) - at)
         return rest
 
+    def first_rest(self, at: int, cursors: list[int]) -> tuple[int, list[bytes]] | None:
+        """One of some cursors before a place from which the texts of the places are known, or are as in a guide; and these."""
+        if at == len(self.places):
+            end = next((cursor for cursor in cursors if self.tables.accepts_at(cursor)), 0)
+            return (end, []) if end else None
+        if not (self.guides or self._known[at] or self.places[at].may_end):
+            return None
+        rests = self._guided(at, cursors, False).items()
+        return next(((cursor, rest) for cursor, rest in rests if rest is not None), None)
+
     def note_rest(self, at: int, cursor: int, rest: list[bytes], is_learned: bool) -> None:
         """Note what leads on from a cursor before a place. ``is_learned``: as a guide, too."""
         if at < len(self.places):
@@ -401,7 +379,7 @@ class Canvas:
         ways = self.ways(at, cursor)
         return [(ways.text(number), after) for number, after in self.led_on(at, ways)]
 
-    def led_on(self, at: int, ways: _Ways) -> list[tuple[int, int]]:
+    def led_on(self, at: int, ways: Ways) -> list[tuple[int, int]]:
         """The numbers of those ways to fill a place that the text behind it may follow, and the cursors behind that."""
         after = self.tables.step_all(ways.cursors, [self.places[at].text])[:, 0]
         numbers = np.flatnonzero(after)
@@ -421,9 +399,9 @@ class Canvas:
                     found.setdefault((at, path[at]), guide[:at])
         return [(at, cursor, left) for (at, cursor), left in found.items()]
 
-    def note(self, state: _State, at: int, rest: list[bytes]) -> list[bytes]:
+    def note(self, state: State, at: int, rest: list[bytes]) -> list[bytes]:
         """Note what leads on from a state before a place, and so from all before it; returns it from the first one on."""
-        here: _State | None = state
+        here: State | None = state
         while here is not None:
             if at < len(self.places):
                 self._known[at][here.cursor] = rest
@@ -451,7 +429,7 @@ class Canvas:
         self._n_guides += len(others) >= len(self.guides) - 1
         self.guides[1:] = [guide, *others[: _MOST_GUIDES - 2]]
 
-    def ways(self, at: int, cursor: int) -> _Ways:
+    def ways(self, at: int, cursor: int) -> Ways:
         """What a place may be filled with. The largest classes come first. A gap is ended by texts that ended others."""
         if self.places[at].is_slot:
             known = self._tokens.get(cursor)
@@ -460,136 +438,11 @@ class Canvas:
                 found = self.tables.token_successors(cursor)
                 order = np.argsort(-found.sizes, kind="stable")
                 texts, size = self.tables.vocab.tokens, int(found.sizes.sum())
-                known = self._tokens[cursor] = _Ways(found.cursors[order], texts, found.firsts[order], size)
+                known = self._tokens[cursor] = Ways(found.cursors[order], texts, found.firsts[order], size)
             return known
         endings = [b"", *self.tables.rests.texts]
         after = self.tables.step_all(np.array([cursor], np.int64), endings)[0].tolist()
         first = dict(zip(reversed(after), reversed(endings), strict=True))  # by cursor: the first text before it
         first.pop(0, None)
         cursors = list(reversed(first))
-        return _Ways(np.array(cursors, np.int64), [first[end] for end in cursors], range(len(first)), len(first))
-
-
-class _Beam:
-    """A search from the cursor before one place to the end of the text, or for cursors before a ``last`` place.
-
-    ``reached``: states before the last place, none of them with the cursor of another.
-    """
-
-    def __init__(self, canvas: Canvas, first: int, last: int, cursor: int) -> None:
-        self._canvas = canvas
-        self._tables = canvas.tables
-        self._places = canvas.places
-        self._first = first
-        self._last = last
-        self._is_whole = last == len(canvas.places)
-        self._layers: defaultdict[int, list[_State]] = defaultdict(list)
-        self._followed: defaultdict[int, Counter[int]] = defaultdict(Counter)
-        self._seen = {(first, cursor)}
-        self._start = _State(0.0, 0, cursor, None, b"")
-        self.reached: list[_State] = []
-
-    def run(self, most: int) -> list[bytes] | None:
-        """The texts of the places from the first one on, if the end is found by following at most so many states."""
-        if not self._start.cursor:
-            return None
-        found = self._added(self._start, self._first)
-        for guide in self._canvas.guides[1:] if found is None else ():
-            found = found or self._led(self._start, self._first, guide)
-        width = 1
-        while found is None and most > 0 and self._canvas.may_search:
-            n_followed = 0
-            for at in range(self._first, self._last):
-                if not self._layers[at]:
-                    continue
-                n_here, found = self._follow(at, width, most - n_followed)
-                n_followed += n_here
-                if found is not None:
-                    break
-            if not n_followed:
-                break
-            most -= n_followed
-            width *= 2
-        return found
-
-    def is_waiting(self) -> bool:
-        """Whether there are states that were not followed."""
-        return any(self._layers.values())
-
-    def texts(self, state: _State) -> list[bytes]:
-        """What the places from the first one up to a state were filled with."""
-        texts: list[bytes] = []
-        here: _State | None = state
-        while here is not None and here.before is not None:
-            texts.append(here.text)
-            here = here.before
-        return texts[::-1]
-
-    def _follow(self, at: int, width: int, most: int) -> tuple[int, list[bytes] | None]:
-        """Follow states before a place, at most twice the width of the beam; returns how many, and what was found."""
-        waiting, followed = self._layers[at], self._followed[at]
-        put_off: list[_State] = []
-        found = None
-        n_here = 0
-        while found is None and waiting and n_here < min(2 * width, most) and len(put_off) < _MOST_OF_A_KIND:
-            if not self._canvas.may_search:
-                break
-            state = heapq.heappop(waiting)
-            ways = self._canvas.ways(at, state.cursor)
-            kind = ways.size
-            if followed[kind] == width:
-                put_off.append(state)
-                continue
-            followed[kind] += 1
-            n_here += 1
-            self._tables.arena.spend(_WAY_WORK * len(ways.cursors))
-            n_after = 0
-            for number, after in self._canvas.led_on(at, ways):
-                if (at + 1, after) in self._seen:
-                    continue
-                self._seen.add((at + 1, after))
-                rank = _DECAY * state.rank + math.log2(1 + n_after)
-                n_after += 1
-                found = self._added(_State(rank, len(self._seen), after, state, ways.text(number)), at + 1)
-                if found is not None:
-                    break
-        for state in put_off:
-            heapq.heappush(waiting, state)
-        return n_here, found
-
-    def _added(self, state: _State, at: int) -> list[bytes] | None:
-        """Take in a state before a place, and those to which a known text leads on from it."""
-        found = self._noted(state, at)
-        guides = self._canvas.guides
-        return self._led(state, at, guides[0]) if found is None and guides else found
-
-    def _noted(self, state: _State, at: int) -> list[bytes] | None:
-        """Take in one state before a place; the texts from the first place on if the rest of the text is known from there."""
-        if at == self._last and not self._is_whole:
-            self.reached.append(state)
-            return None
-        rest = self._canvas.rest_from(at, state.cursor) if self._is_whole else None
-        if rest is None:
-            if at < self._last:
-                heapq.heappush(self._layers[at], state)
-            return None
-        return self._canvas.note(state, at, rest)
-
-    def _led(self, state: _State, at: int, guide: Sequence[bytes]) -> list[bytes] | None:
-        """Go on from a state by the texts of the places in a known text."""
-        n_places = 0
-        found = None
-        while found is None and at < self._last:
-            place = self._places[at]
-            if place.is_slot and not guide[at]:
-                break
-            n_places += 1
-            after = self._tables.step(state.cursor, guide[at] + place.text)
-            if after == 0 or (at + 1, after) in self._seen:
-                break
-            self._seen.add((at + 1, after))
-            at += 1
-            state = _State(_DECAY * state.rank, len(self._seen), after, state, guide[at - 1])
-            found = self._noted(state, at)
-        self._tables.arena.spend(_LED_WORK * n_places)
-        return found
+        return Ways(np.array(cursors, np.int64), [first[end] for end in cursors], range(len(first)), len(first))

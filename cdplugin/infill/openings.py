@@ -41,6 +41,8 @@ OPENING_TOKENS = (
 """Tokens that begin a string, a comment or a character before a slot."""
 CLOSING_TOKENS = (b"*/", b" */", b"*/\n", b'"""', b"'''", b'"', b"'", b"\n", b")", b")\n", b'")', b"')", b"\x80", b"\x80\x80")
 """Tokens that end one behind a slot."""
+REOPENING_TOKENS = (b"/*", b" //", b" #")
+"""Tokens that begin one behind a slot that has ended another."""
 _BETWEEN = ((b"",), (b"", b" "))  # head and opening; and where the opening begins with a letter
 _MOST_HEADS = 16
 _FEWEST_OPENINGS = 2  # that are tried behind all heads before others are

@@ -117,6 +117,8 @@ class Proofs:
                 if self._at == 0 and (self._canvas is None or self._tables.has_families):
                     return self._decide_classes(cursor, search)
                 with self._rests.apart():
+                    if self._canvas is not None:
+                        return self._decide_on_canvas(self._canvas, cursor)
                     return self._decide_one_by_one(cursor, search)
         finally:
             if self._canvas is not None:
@@ -202,17 +204,15 @@ class Proofs:
         return self._answers.work >= search.until or self._n_asked >= self._most_asked
 
     def _decide_one_by_one(self, start: int, search: Search) -> int:
-        """Decide tokens at a place before which something is open, or, where canvases are searched from many cursors at once,
-        at the first one. What is filled in there leads to a cursor, and a class that is proven at one is legal; what is not may
-        be legal after other fillings.
+        """Decide tokens at a place before which something is open. What is filled in there leads to a cursor, and a class that
+        is proven at one is legal; what is not may be legal after other fillings.
 
         A string or a comment that is opened before the place, and ended in it, takes nearly all tokens: such fillings are tried
         first. Of what they leave, few tokens may begin there at all; then a lattice is asked.
         """
-        possible = self._in_characters() if self._at else self._that_fit(start)
-        if not self._has_slots or self._canvas is not None:
-            last = self._elements[self._at - 1][1][-1:] if not self._has_slots else b""  # a slot may end in a token
-            possible = possible & self._answers.may_begin(last)
+        possible = self._in_characters()
+        if not self._has_slots:
+            possible = possible & self._answers.may_begin(self._elements[self._at - 1][1][-1:])
         doubtful = bit_members(~self._row & possible)
         undecided = 0
         seen: Counter[int] = Counter()
@@ -228,11 +228,7 @@ class Proofs:
                 doubtful = self._possible(doubtful, by_first=True)
                 if before > _FEW_TOKENS:
                     doubtful = self._open_for_some(start, doubtful)
-            if self._canvas is not None:
-                few_tokens = functools.partial(self._answers.few_tokens, self._parts)
-                proofs = SlotProofs(self._tables, self._canvas, few_tokens, self._hole, self._row, self._texts)
-                doubtful = proofs.decide(doubtful)
-            elif len(doubtful) > _FEW_TOKENS or (len(doubtful) and self._has_slots):
+            if len(doubtful) > _FEW_TOKENS or (len(doubtful) and self._has_slots):
                 self._begin(start)
                 if self._witness is not None and self._found is None:
                     self._found = by_place(self._tables, self._parts, self._witness, self._hole)
@@ -264,13 +260,18 @@ class Proofs:
                 elif not is_ruled and len(doubtful):
                     is_ruled = True
                     doubtful = self._possible(doubtful)
-            if (
-                len(doubtful) and self._is_brief and self._canvas is None
-            ):  # last, so that a limit that is crossed there costs nothing else
+            if len(doubtful) and self._is_brief:  # last, so that a limit that is crossed there costs nothing else
                 doubtful = self._possible(doubtful, by_first=True)
         except LimitExceeded:
             doubtful = doubtful[~bit_flags(self._row)[doubtful]]
         return undecided + len(doubtful)
+
+    def _decide_on_canvas(self, canvas: Canvas, start: int) -> int:
+        """Decide the tokens of a slot that canvases decide: not of the first one where each class is searched for by itself."""
+        possible = self._in_characters() if self._at else self._that_fit(start)
+        few_tokens = functools.partial(self._answers.few_tokens, self._parts)
+        proofs = SlotProofs(self._tables, canvas, few_tokens, self._hole, self._row, self._texts)
+        return proofs.decide(possible & self._answers.may_begin(b"") & ~self._row)  # a slot may end in a token
 
     def _that_fit(self, cursor: int) -> np.ndarray:
         """The mask row of the tokens that may come at a cursor before a slot, and be followed by the text behind it."""

@@ -454,7 +454,7 @@ class InfillSession:
             return True
         parts[at] = Part(slot=True, token=next(iter(self._eos)))
         with self._asking():
-            can_pad = self._answers.completable(parts)
+            can_pad = self._answers.may_end(parts, self._parts, self._witness)
         self._ended = self._answers.proof.of(parts) if can_pad else None
         return can_pad
 

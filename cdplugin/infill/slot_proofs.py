@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cdplugin.bits import bit_flags
+from cdplugin.errors import LimitExceeded
 from cdplugin.infill.openings import OPENING_TOKENS
 from cdplugin.infill.together import FEW_TOGETHER, FewTokens, Together, work_for
 from cdplugin.infill.token_classes import Doubt, OneClass
@@ -43,9 +44,10 @@ _MOST_TOGETHER = 4  # cursors before the slot for which that is done, of those t
 _MOST_BEFORE, _MOST_SPREADS_BEFORE = 128, 8  # cursors before a slot that are compared, and at which classes are proven
 _SAMPLE, _MOST_ALIKE = 16, 2  # tokens by which they are compared, and those at which the same ones may come
 _MOST_SPREADS = 4  # at one cursor
+_MOST_CHANGED = 24  # classes at one cursor, large ones first, that are proven by a known text with another token in a place
 
-Class = tuple[int, "OneClass | list[int]", int]
-"""A cursor, the tokens that lead to it, and how many of them are in doubt."""
+Tokens = Callable[[int], "OneClass | list[int]"]
+"""The tokens of each of some classes, by its place among them."""
 Proof = tuple["np.ndarray | OneClass | list[int]", tuple[list[bytes], list[bytes]] | Witness]
 """Tokens, and what the places before the slot, and those behind it, were filled with when they were proven."""
 Before = tuple[int, list[bytes]]
@@ -78,18 +80,20 @@ class SlotProofs:
         self._found = found
         self._largest: list[bytes] | None = None  # the text by which most tokens were proven at the last cursor
 
-    def decide(self, doubtful: np.ndarray) -> np.ndarray:
-        """Prove tokens; returns those that are still in doubt then.
+    def decide(self, doubtful: np.ndarray) -> int:
+        """Prove tokens of a row (int32 words); returns how many are still in doubt then.
 
         Where rules are made on demand (Python), each class is searched for by itself: a search from all of them found more in
         the masks of three programs, and so much less in those of a fourth that it was less in all.
         """
-        self._doubt = Doubt(self._tables.arena, doubtful, 32 * len(self._row))
+        self._doubt = Doubt(self._tables.arena, doubtful)
         try:
             self._decide()
-            return self._doubt.tokens
+        except LimitExceeded:
+            pass
         finally:
             self._row |= self._doubt.taken.view(np.int32)[: len(self._row)]
+        return self._doubt.count
 
     def _decide(self) -> None:
         canvas, doubt = self._canvas, self._doubt
@@ -170,11 +174,10 @@ class SlotProofs:
         canvas = self._canvas
         at = canvas.place_of(self._hole)
         search = Together(canvas, self._few())
-        classes = self._classes_of(cursor)
-        cursors = np.array([after for after, _, _ in classes], np.int64)
-        ends = self._tables.step_all(cursors, [canvas.places[at].text])[:, 0].tolist()
+        cursors, numbers_in_doubt, _ = self._classes_of(cursor)
+        ends = self._tables.step_all(np.array(cursors, np.int64), [canvas.places[at].text])[:, 0].tolist()
         sizes: Counter[int] = Counter()
-        for end, (_, _, size) in zip(ends, classes, strict=True):
+        for end, size in zip(ends, numbers_in_doubt.tolist(), strict=True):
             sizes[end] += size
         canvas.known_rests(at + 1, sizes)
         for end, size in sizes.items():
@@ -219,10 +222,16 @@ class SlotProofs:
         doubtful = self._doubt.tokens
         sample = [self._tables.vocab.tokens[token] or b"" for token in doubtful[:: len(doubtful) // _SAMPLE + 1].tolist()]
         ends = self._tables.step_all(np.array([cursor for cursor, _ in found], np.int64), sample)
-        distinct = [end for end in np.unique(ends).tolist() if end]
-        rests = self._canvas.behind_all(self._hole, distinct, 0)
-        proven = np.array([end for end, rest in zip(distinct, rests, strict=True) if rest is not None], np.int64)
-        are_proven, may_come = np.isin(ends, proven), ends != 0
+        may_come = ends != 0
+        distinct = np.unique(ends[may_come])
+        are_known = [rest is not None for rest in self._canvas.behind_all(self._hole, distinct.tolist(), 0)]
+        proven = distinct[np.array(are_known, bool)]
+        if is_proven:  # inside a string or a comment few cursors are met, and what ends it proves them
+            of_wide = np.unique(ends[2 * may_come.sum(axis=1) > len(sample)])
+            left = of_wide[(of_wide != 0) & ~np.isin(of_wide, proven)][:_MOST_CHANGED]
+            are_changed = [rest is not None for rest in self._canvas.as_changed(self._hole, left.tolist())]
+            proven = np.append(proven, left[np.array(are_changed, bool)])
+        are_proven = np.isin(ends, proven)
         best, most, kind_of_best = -1, (0, 0), (b"", b"")
         sizes = zip(are_proven.sum(axis=1).tolist(), may_come.sum(axis=1).tolist(), strict=True)
         for i, size in enumerate(sizes):
@@ -243,10 +252,18 @@ class SlotProofs:
             return
         self._seen[cursor] += 1
         self._largest = None
-        found = self._classes_of(cursor)
-        n_large = sum(size > self._fewest for _, _, size in found)
-        rests = self._canvas.behind_all(self._hole, [after for after, _, _ in found], self._most_states, n_large)
-        proven = [(tokens, rest) for (_, tokens, _), rest in zip(found, rests, strict=True) if rest is not None]
+        cursors, sizes, tokens_of = self._classes_of(cursor)
+        n_large = int(np.count_nonzero(sizes > self._fewest))
+        rests = self._canvas.behind_all(self._hole, cursors, self._most_states, n_large)
+        self._take(left, rests, tokens_of)
+        if not self._most_states and self._doubt.count > FEW_TOGETHER:
+            others = [i for i, rest in enumerate(rests) if rest is None][:_MOST_CHANGED]
+            found = dict(zip(others, self._canvas.as_changed(self._hole, [cursors[i] for i in others]), strict=True))
+            self._take(left, [found.get(i) for i in range(len(cursors))], tokens_of)
+
+    def _take(self, left: list[bytes], rests: list[list[bytes] | None], tokens_of: Tokens) -> None:
+        """Take the classes that have a rest out of doubt. ``left``: what the places before the slot are filled with."""
+        proven = [(tokens_of(i), rest) for i, rest in enumerate(rests) if rest is not None]
         for tokens, rest in proven:
             self._found.append((tokens, (left, rest)))
             self._largest = self._largest or [*left, self._tables.vocab.tokens[tokens[0]] or b"", *rest]
@@ -259,8 +276,10 @@ class SlotProofs:
             flags[[one.number for one in classes]] = 1
             self._doubt.take(classes[0].classes, flags)
 
-    def _classes_of(self, cursor: int) -> list[Class]:
-        """The classes of tokens in doubt at a cursor, large ones first."""
+    def _classes_of(self, cursor: int) -> tuple[list[int], np.ndarray, Tokens]:
+        """The classes of tokens in doubt at a cursor, large ones first: the cursors to which they lead, how many of them are in
+        doubt, and which.
+        """
         if self._doubt.count <= _FEW_STEPS:
             tokens = self._doubt.tokens.tolist()
             ends = self._tables.step_all(np.array([cursor]), [self._tables.vocab.tokens[token] or b"" for token in tokens])
@@ -268,9 +287,9 @@ class SlotProofs:
             for token, end in zip(tokens, ends[0].tolist(), strict=True):
                 found[end].append(token)
             found.pop(0, None)
-            return [(end, found[end], len(found[end])) for end in sorted(found, key=lambda end: -len(found[end]))]
+            cursors = sorted(found, key=lambda end: -len(found[end]))
+            return cursors, np.array([len(found[end]) for end in cursors], np.int64), lambda i: found[cursors[i]]
         classes = self._tables.classes.at(cursor)
         sizes = self._doubt.counts(classes)
         numbers = np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]
-        found_sizes = zip(numbers.tolist(), classes.cursors[numbers].tolist(), sizes[numbers].tolist(), strict=True)
-        return [(after, OneClass(classes, number), size) for number, after, size in found_sizes]
+        return classes.cursors[numbers].tolist(), sizes[numbers], lambda i: OneClass(classes, int(numbers[i]))

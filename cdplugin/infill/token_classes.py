@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cdplugin.bits import bit_flags, bit_members
 from cdplugin.engine.blocks import address_of
 from cdplugin.kernels import entry as engine
 from cdplugin.kernels.masks.classes import (
@@ -55,23 +56,21 @@ class OneClass:
 
 
 class Doubt:
-    """Tokens in doubt, a row of bits, and those that were taken out of it."""
+    """Tokens in doubt, a row of bits (int32 words), and those that were taken out of it."""
 
-    def __init__(self, arena: Arena, tokens: np.ndarray, n_tokens: int) -> None:
+    def __init__(self, arena: Arena, row: np.ndarray) -> None:
         self._arena = arena
-        n_words = (n_tokens + 63) // 64
-        flags = np.zeros(64 * n_words, np.bool_)
-        flags[tokens] = True
-        self._row = np.packbits(flags, bitorder="little").view(np.int64)
-        self.taken = np.zeros(n_words, np.int64)
-        self.count = len(tokens)
-        self._tokens: np.ndarray | None = tokens
+        self._row = np.zeros((len(row) + 1) // 2, np.int64)
+        self._row.view(np.int32)[: len(row)] = row
+        self.taken = np.zeros_like(self._row)
+        self.count = int(np.count_nonzero(bit_flags(self._row)))
+        self._tokens: np.ndarray | None = None
 
     @property
     def tokens(self) -> np.ndarray:
         """Those in doubt, ascending."""
         if self._tokens is None:
-            self._tokens = np.flatnonzero(np.unpackbits(self._row.view(np.uint8), bitorder="little").view(np.bool_))
+            self._tokens = bit_members(self._row)
         return self._tokens
 
     def counts(self, classes: Classes) -> np.ndarray:

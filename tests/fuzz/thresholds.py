@@ -173,7 +173,7 @@ INFILL = [
     *_of(
         "infill.slot_proofs", DOUBT, _STATES_BEFORE=(0, 1), _STATES_TOGETHER=(0, 1), _MOST_TOGETHER=(0, 1), _MOST_SPREADS=(0, 1)
     ),
-    *_of("infill.slot_proofs", DOUBT, _NEAR=(0, 1), _NEAR_STATES=(0, 1)),
+    *_of("infill.slot_proofs", DOUBT, _NEAR=(0, 1), _NEAR_STATES=(0, 1), _MOST_CHANGED=(0, 1)),
     *_of("infill.slot_proofs", DOUBT, _MOST_BEFORE=(0, 1), _MOST_SPREADS_BEFORE=(0, 1), _SAMPLE=(1, 2), _MOST_ALIKE=(0, 1)),
     *_of("infill.proofs", DOUBT, FEW_CLASSES=(0, 1, 10**6), MOST_TRIES=(0, 20), MOST_WORK_OF_MASK=(0, 100), _MOST_ASKED=(0, 1)),
     *_of(
@@ -199,7 +199,8 @@ INFILL = [
     *_of("infill.workspace", SPEED, _GROWTH=1.2, _SPARSE=1 << 14, _MOVED_AT_ONCE=1 << 9, _LEAST_GROWTH=10**6),
     *_of("infill.workspace", LIMIT, MOST_STATES=(3, 30)),
     *_of("infill.room", DOUBT, MOST_SETS=(0, 1, 5)),
-    *_of("infill.canvases", DOUBT, _MOST_OF_A_KIND=(0, 1), MOST_WORK=(1, 1000), FEW_WORK=(1, 1000), _LEFT_WORK=1000),
+    *_of("infill.beam", DOUBT, _MOST_OF_A_KIND=(0, 1)),
+    *_of("infill.canvases", DOUBT, MOST_WORK=(1, 1000), FEW_WORK=(1, 1000), _LEFT_WORK=1000),
     *_of("infill.canvases", DOUBT, _MOST_GUIDES=(0, 1), _FEW_GUIDES=(0, 1), _MOST_ROUNDS=(0, 1)),
     *_of("infill.usual_tokens", DOUBT, _WALKS=0, _WALK_LENGTH=(0, 1)),
 ]
