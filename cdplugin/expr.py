@@ -81,12 +81,27 @@ class Expr(Node):
         return nbytes, args[:1]
 
 
-class Names(Expr):
+class _Late(Expr):
+    """An alternation whose one part, a tree, is built when somebody asks for it."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "args":
+            raise AttributeError(name)
+        self.args = (self._tree(),)
+        return self.args
+
+    def _tree(self) -> Expr:
+        raise NotImplementedError
+
+
+class Names(_Late):
     """Any one of some texts, each character spelt in every way that is allowed inside the strings of JSON.
 
-    An alternation whose one part, a tree that branches where the texts do, is built when somebody asks for it: an arena that
-    knows the characters writes it by itself (:mod:`cdplugin.engine.programs`). ``words``: sorted, distinct, at least one, of
-    printable ASCII; ``build(words)``: the tree.
+    The tree branches where the texts do; an arena that knows the characters writes it by itself
+    (:mod:`cdplugin.engine.programs`). ``words``: sorted, distinct, at least one, of printable ASCII;
+    ``build(words)``: the tree.
     """
 
     __slots__ = ("_build", "words")
@@ -98,11 +113,8 @@ class Names(Expr):
         self._rest = None
         self._build = build
 
-    def __getattr__(self, name: str) -> Any:
-        if name != "args":
-            raise AttributeError(name)
-        self.args = (self._build(self.words),)
-        return self.args
+    def _tree(self) -> Expr:
+        return self._build(self.words)
 
     @property
     def parts(self) -> Sequence[Expr]:
@@ -114,10 +126,10 @@ class Names(Expr):
         return _NODE_BYTES + sum([_TEXT_BYTES + _LETTER_BYTES * len(word) for word in self.words]), ()
 
 
-class Automaton(Expr):
+class Automaton(_Late):
     """What a deterministic automaton without cycles over bytes below 64 (digits, signs) matches, a few words per edge.
 
-    An alternation whose one part, a tree with a node for each edge, is built when somebody asks for it: arenas read the states.
+    The tree has a node for each edge; arenas read the states.
 
     Attributes: ``tails``, what texts may end with; ``states``, int64, those that others lead to first and the start last: the
     number of the state's tail (from 1; 0: it does not end), the number of its edges, and for each edge its bytes (bit b: byte
@@ -133,12 +145,6 @@ class Automaton(Expr):
         self.n_states = n_states
         self.holders = 0
         self._rest = None
-
-    def __getattr__(self, name: str) -> Any:
-        if name != "args":
-            raise AttributeError(name)
-        self.args = (self._tree(),)
-        return self.args
 
     @property
     def parts(self) -> Sequence[Expr]:

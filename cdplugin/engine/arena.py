@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from struct import pack_into
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,10 @@ from cdplugin.kernels.jit.decorators import Notice
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.limits import Limits, at_most
 from cdplugin.vocab.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from cdplugin.engine.expander import Expander
+    from cdplugin.engine.tracked import ValueTracker
 
 _LIMIT_MESSAGES = {
     statuses.LIMIT_WIDTH: ("a regular expression grows too many alternatives", "max_expr_width"),
@@ -51,27 +55,6 @@ class Notes:
     def __init__(self, end: int) -> None:
         self.end = end
         self.measures: np.ndarray | None = None
-
-
-class Expand(Protocol):
-    """What :class:`cdplugin.engine.expander.Expander` does for an arena."""
-
-    @property
-    def nbytes(self) -> int:
-        """What it takes besides the arena's tables."""
-
-    def __call__(self, nonterminal: int) -> None:
-        """Make the rules of a nonterminal that is predicted for the first time."""
-
-
-class ValueTracker(Protocol):
-    """What :class:`cdplugin.engine.tracked.ValueTracker` does for an arena."""
-
-    def note_value(self, lexeme: int, text: int) -> None:
-        """Note the value of a text (a ``K_TEXT`` value) with which a lexeme has ended."""
-
-    def note_rest(self, lexeme: int, value: int) -> None:
-        """Note how the rule goes on in which a lexeme stands, after a value."""
 
 
 class _Named(NamedTuple):
@@ -149,7 +132,7 @@ class Arena(OwnedTables):
         self._n_growths = 0
         self._named = _STEP
         self.start = 0
-        self.expand: Expand | None = None
+        self.expand: Expander | None = None
         self.tracker: ValueTracker | None = None
         self.account = None
         self.shared: Store | None = None

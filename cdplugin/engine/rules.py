@@ -265,9 +265,7 @@ def prepare_rules(ir: GrammarIR, lexemes: Lexemes, arena: Arena, results: Sequen
         out = arena.ask(OP_PREPARE, packed, SEARCH_BYTES)
     except LimitExceeded:  # who asks pass by pass is told of what
         return None
-    if len(out) == kernels.UNUSUAL:
-        return None
-    if len(out) == kernels.NO_TEXT:  # who asks pass by pass is told where
+    if len(out) in (kernels.UNUSUAL, kernels.NO_TEXT):  # of the latter, who asks pass by pass is told where
         return None
     n_reached, n_used, n_dots, n_rules, n_corners = out[: parser_layout.OUT_WORDS].tolist()
     sizes = (n_dots, n_dots, n_dots, 2 * n_rules, 2 * n_corners, n_reached, n_reached, n_reached)

@@ -393,7 +393,7 @@ def all_captures(template: Arena, tables: StaticTables, tokens: Sequence[int]) -
 def _captured(arena: Arena, tables: StaticTables) -> dict[int, Captured]:
     """What is captured of which nonterminals, by their numbers in this arena; of families, those members that were met."""
     rules = tables.rules
-    expander: Any = arena.expand
+    expander = arena.expand
     numbers = rules.number if expander is None else expander.numbers
     out = {number: Captured(rules.ir.captures.get(symbol), rules.ir.stops.get(symbol)) for symbol, number in numbers.items()}
     if expander is not None:

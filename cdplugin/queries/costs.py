@@ -49,6 +49,7 @@ class Costs:
 
     def __init__(self, arena: Arena, measures: Measures, *, generous: bool = False) -> None:
         self._arena = arena
+        self._expander = arena.expand
         self._slack = _SLACK if generous else 0
         self.measures = measures
         self.budget = Budget(arena)
@@ -240,15 +241,14 @@ class Costs:
     def _load(self) -> None:
         """Take in the rules that came since the last time, and lower what they make cheaper."""
         tables = self._arena.tables
-        expander: Any = self._arena.expand
-        n = len(tables[layout.RULE_LISTS]) // 2 if expander is None else expander.n_rules
+        n = len(tables[layout.RULE_LISTS]) // 2 if self._expander is None else self._expander.n_rules
         if n == self._n_entries:
             return
         symbols, lefts = tables[layout.DOT_SYMBOL], tables[layout.DOT_LEFT]
         fresh: list[tuple[int, int]] = []
         self._arena.spend(_RULE_WORK * (n - self._n_entries))
         dots = tables[layout.RULE_LISTS][2 * self._n_entries : 2 * n : 2]
-        n_static = n if expander is None else expander.n_static_rules
+        n_static = n if self._expander is None else self._expander.n_static_rules
         if n_static > _FEW_RULES and self._n_entries == 0 and self._settle(dots[:n_static]):
             self._unlisted, self._n_entries = dots[:n_static].copy(), n_static
             dots = dots[n_static:]
@@ -317,8 +317,7 @@ class Costs:
         offsets = np.concatenate(([0], np.cumsum(lengths)))
         flat = symbols[np.repeat(dots - offsets[:-1], lengths) + np.arange(offsets[-1])]
         lefts = tables[layout.DOT_LEFT][dots]
-        expander: Any = self._arena.expand
-        for at in np.flatnonzero(flat >= expander.n_static_nonterminals).tolist() if expander is not None else ():
+        for at in np.flatnonzero(flat >= self._expander.n_static_nonterminals).tolist() if self._expander is not None else ():
             flat[at] = self._representative(int(flat[at]), int(lefts[rule_of[at]]))
         is_lexeme = flat < 0
         lexemes, which = np.unique(flat[is_lexeme], return_inverse=True)
@@ -348,11 +347,10 @@ class Costs:
         """The symbol whose cost counts where one stands in a rule of ``left``: for a member that stands for any number of them,
         one whose texts are about as long (:meth:`cdplugin.ir.Family.representative`).
         """
-        expander: Any = self._arena.expand
-        if expander is None or symbol < expander.n_static_nonterminals:
+        if self._expander is None or symbol < self._expander.n_static_nonterminals:
             return symbol
         self._arena.spend(_ITEM_WORK)
-        return int(expander.representative(symbol, left))
+        return int(self._expander.representative(symbol, left))
 
     def _grow(self, n: int) -> None:
         """Know nonterminals up to ``n``; those that derive the empty string cost nothing."""
@@ -396,7 +394,7 @@ class Costs:
         others of its family back by one. Otherwise all subsets of an object's names would come before an inner object with
         more names.
         """
-        expander: Any = self._arena.expand
+        expander: Any = self._expander
         nonterminal = self._representative(nonterminal, left)
         self._grow(nonterminal + 1)
         if self._cost[nonterminal] < FAR or not self._demand:
@@ -455,8 +453,7 @@ class Costs:
 
     def _is_late(self, parts: list[int], symbol: int) -> bool:
         """Whether one of some parts of a rule of ``symbol`` is of its family, and no nearer to an end."""
-        expander: Any = self._arena.expand
-        return expander is not None and any(expander.is_no_nearer(part, symbol) for part in parts)
+        return self._expander is not None and any(self._expander.is_no_nearer(part, symbol) for part in parts)
 
     def _rest(self, dot: int) -> int:
         """What the symbols from a dot to the end of its rule cost."""
@@ -487,7 +484,7 @@ class Costs:
         known = self._of_row.get(row)
         if known is None:
             items = self._arena.of_row(row, parser_layout.R_ITEMS)
-            known = self._least_of(items) if self._demand and self._arena.expand is not None else self._of_all(items)
+            known = self._least_of(items) if self._demand and self._expander is not None else self._of_all(items)
             if known < FAR:
                 self._of_row[row] = known
         return known
@@ -528,7 +525,6 @@ class Costs:
         known = self._of_rest.get(dot)
         if known is not None:
             return known
-        expander: Any = self._arena.expand
         symbols = self._arena.tables[layout.DOT_SYMBOL]
         least = 0
         for symbol in symbols[dot : _end_of(symbols, dot)].tolist():
@@ -537,7 +533,7 @@ class Costs:
             elif symbol < len(self._cost) and self._cost[symbol] < FAR:
                 least += self._cost[symbol]
             else:
-                least += 0 if expander is None else expander.least_bytes(symbol)
+                least += 0 if self._expander is None else self._expander.least_bytes(symbol)
         return min(least, FAR)
 
     def _close(self, roots: list[int]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from typing import Any
 
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.expander import StaticTables
@@ -109,8 +108,7 @@ def _words(arena: Arena, state: int) -> list[int]:
 def rule_name(arena: Arena, tables: StaticTables, nonterminal: int) -> str:
     """The name of a nonterminal, of one that was made late, too."""
     names = tables.rules.names
-    expander: Any = arena.expand
-    return names[nonterminal] if nonterminal < len(names) else expander.name(nonterminal)
+    return names[nonterminal] if arena.expand is None or nonterminal < len(names) else arena.expand.name(nonterminal)
 
 
 def lexeme_name(arena: Arena, tables: StaticTables, lexeme: int) -> str:

@@ -126,11 +126,10 @@ class Growth(Costs):
         self._of_items: dict[int, tuple[int, int, int]] = {}  # :meth:`_worst_row`
         self._of_residual: dict[int, tuple[int, bytes]] = {}  # :meth:`_residual`
         self._worst: dict[int, tuple[int, int]] = {}  # the same of all on any way on after something was completed
-        expander: Any = arena.expand
-        n_rules = len(arena.tables[layout.RULE_LISTS]) // 2 if expander is None else expander.n_static_rules
+        n_rules = len(arena.tables[layout.RULE_LISTS]) // 2 if self._expander is None else self._expander.n_static_rules
         if arena.header[layout.HAS_CLOCKS] or n_rules > _MOST_RULES:
             return
-        wholes: dict[Family, FamilyRules] | None = {} if expander is None else expander.wholes()
+        wholes: dict[Family, FamilyRules] | None = {} if self._expander is None else self._expander.wholes()
         if wholes is not None:
             self._bound(n_rules, wholes)
 
@@ -141,10 +140,9 @@ class Growth(Costs):
         tables: Any = arena.tables
         starts = tables[layout.RULE_LISTS][: 2 * n_rules : 2].copy()
         lefts = tables[layout.DOT_LEFT][starts]
-        expander: Any = arena.expand
         symbols, n = tables[layout.DOT_SYMBOL], len(tables[layout.NULLABLE])
-        if expander is not None:
-            symbols, n = symbols[: expander.n_static_dots], expander.n_nonterminals
+        if self._expander is not None:
+            symbols, n = symbols[: self._expander.n_static_dots], self._expander.n_nonterminals
         uses = np.full(n_rules, bounds.R_RULE)
         nullable, heads = tables[layout.NULLABLE][:n].copy(), np.arange(n)
         if wholes:
@@ -488,11 +486,10 @@ class Growth(Costs):
         """What stands for a nonterminal among those of which something is known."""
         if nonterminal < len(self._of_node):
             return nonterminal
-        expander: Any = self._arena.expand
-        head = self._of_family.get(expander.family(nonterminal))
-        if head is None:
+        family = None if self._expander is None else self._expander.family(nonterminal)
+        if family is None or family not in self._of_family:
             raise _unknown("family")
-        return head
+        return self._of_family[family]
 
     def _forget(self) -> None:
         super()._forget()

@@ -72,7 +72,7 @@ class PlaceFinder:
 
     def _current(self, arena: Arena) -> Rules:
         """The arena's rules, read again if there are more."""
-        expander: Any = arena.expand
+        expander = arena.expand
         known = (id(arena), getattr(expander, "n_dots", 0))
         if self._rules is None or known != self._known:
             self._rules, self._known = Rules(arena), known
