@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import prod
-from typing import Any
 
 from cdplugin.errors import LimitExceeded
-from cdplugin.expr import Expr
 from cdplugin.frontends.json_schema.bracketed import Frame
 from cdplugin.frontends.json_schema.closing import Wanted
 from cdplugin.frontends.json_schema.distinct import Unique, distinct_item
@@ -25,6 +23,8 @@ _MOST_COUNTED = 3
 """The same where items that match are counted (above one): which counts are still open is searched for."""
 _MOST_STATES = 2_000
 """Combinations of counts of several ``contains``."""
+_Contains = tuple[Subschema, int, int | None]
+"""A ``contains``, and how many items at least and at most (None: any number) are to be valid under it."""
 _SHOWN = 1 << 60  # numbers below it are written out in messages
 
 _NOT_BESIDE = "beside 'contains' with 'prefixItems', or beside several 'contains' of which one is counted"
@@ -99,31 +99,15 @@ class Arrays(Writing):
         n_fixed = max(len(part.prefix) for part in parts)
         wanted = list(dict.fromkeys(entry for part in parts for entry in part.contains))
         frame = Frame(self.ir, self._comma, (self._here.empty_bracket, self._here.close_bracket), low, high)
-        unique = any(part.unique for part in parts) and (high is None or high > 1)
-        rest = [part.rest for part in parts if part.rest is not None]  # what all items are, where there are no others
-        are_alike = not n_fixed and not wanted
-        values = self._shaper.finite(rest) if unique and are_alike else None
-        if values is not None:
-            return self._unique_values(values, frame)
-        is_counted = any(least > 1 or most is not None for _, least, most in wanted)
-        if unique and wanted and (n_fixed or (is_counted and len(wanted) > 1)):
-            for sub in alternative:
-                if sub.array is not None and sub.array.unique:
-                    self._shaper.refuse(sub, "uniqueItems", _NOT_BESIDE)
-            unique = False
-        if not wanted and not unique:
+        location = self._where_distinct(alternative, n_fixed, wanted) if high is None or high > 1 else None
+        if not wanted and location is None:
             return None
+        if location is not None and not n_fixed and not wanted:
+            alike = self._distinct_and_alike([part.rest for part in parts if part.rest is not None], frame, location)
+            if alike is not None:
+                return alike
         self._check_counts(wanted)
         self._shaper.count(len(wanted) * n_fixed << len(wanted))
-        location = ""
-        if unique:
-            location = next(f"{sub.pointer}/uniqueItems" for sub in alternative if sub.array is not None and sub.array.unique)
-        if unique and are_alike:
-            item = self._shaper.place(rest)
-            if not item.split:
-                self._shaper.split(item)
-            if item.scalar is not None and not (item.arrays or item.objects or item.constants):
-                return self._unique_scalars(item.scalar, frame, location)
 
         def choice(i: int, matched: int) -> Symbol | None:
             all_of = _items_at(i, parts)
@@ -135,14 +119,40 @@ class Arrays(Writing):
             return self._symbol(self._shaper.place(all_of))
 
         items = Items(frame, choice, n_fixed, [Wanted(least, most) for _, least, most in wanted])
-        if not unique:
+        if location is None:
             return items.start()
         distinct = DistinctItems(self.ir, self._signs, items, location)
         self._distinct.append(distinct)
         return distinct.start()
 
+    def _where_distinct(self, alternative: Alternative, n_fixed: int, wanted: Sequence[_Contains]) -> str | None:
+        """Where it says that items are distinct; None: nowhere, or beside a ``contains`` with which that is refused."""
+        unique = [sub for sub in alternative if sub.array is not None and sub.array.unique]
+        is_counted = any(least > 1 or most is not None for _, least, most in wanted)
+        if unique and wanted and (n_fixed or (is_counted and len(wanted) > 1)):
+            for sub in unique:
+                self._shaper.refuse(sub, "uniqueItems", _NOT_BESIDE)
+            return None
+        return f"{unique[0].pointer}/uniqueItems" if unique else None
+
+    def _distinct_and_alike(self, item: list[Subschema], frame: Frame, location: str) -> Symbol | None:
+        """The body of an array of distinct items, each valid under all of ``item``, if these are few values or scalars only."""
+        signs, layout = self._signs, self._inner.layout
+        values = self._shaper.finite(item)
+        if values is not None:
+            symbols = [(value, self.ir.lexeme(layout.value(text), "value")) for value, text in values]
+            return Distinct(frame, [signs.note(symbol, (VALUE, frozen(value))) for value, symbol in symbols]).start()
+        place = self._shaper.place(item)
+        if not place.split:
+            self._shaper.split(place)
+        if place.scalar is None or place.arrays or place.objects or place.constants:
+            return None
+        scalars = Unique(frame, distinct_item(place.scalar), signs.spaces(layout), location)
+        signs.note_tracked(*scalars.lexemes, is_key=False)
+        return scalars.start()
+
     @staticmethod
-    def _check_counts(wanted: Sequence[tuple[Subschema, int, int | None]]) -> None:
+    def _check_counts(wanted: Sequence[_Contains]) -> None:
         """Raise LimitExceeded where the numbers of items that match several ``contains`` have too many combinations."""
         most_wanted = _MOST_WANTED if all(most is None and least < 2 for _, least, most in wanted) else _MOST_COUNTED
         if len(wanted) > most_wanted:
@@ -162,18 +172,3 @@ class Arrays(Writing):
                 expected=f"at most {_MOST_STATES} combinations",
                 found=str(states) if states < _SHOWN else "more",
             )
-
-    def _unique_values(self, values: list[tuple[Any, Expr]], frame: Frame) -> Symbol | None:
-        """The body of an array of distinct items of which there are few: values and their texts."""
-        symbols = []
-        for value, text in values:
-            symbol = self.ir.lexeme(self._inner.layout.value(text), "value")
-            symbols.append(self._signs.note(symbol, (VALUE, frozen(value))))
-        return Distinct(frame, symbols).start()
-
-    def _unique_scalars(self, item: Expr, frame: Frame, location: str) -> Symbol:
-        """The body of an array of distinct scalars."""
-        signs = self._signs
-        scalars = Unique(frame, distinct_item(item), signs.spaces(self._inner.layout), location)
-        signs.note_tracked(*scalars.lexemes, is_key=False)
-        return scalars.start()

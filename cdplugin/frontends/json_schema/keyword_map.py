@@ -254,7 +254,7 @@ def _arrays() -> Iterator[Keyword]:
         "reader.Reader._read_array",
         (
             "arrays.Arrays._remembering",
-            "arrays.Arrays._unique_scalars",
+            "arrays.Arrays._distinct_and_alike",
             "members.Distinct",
             "distinct.Unique",
             "distinct_items.DistinctItems",
