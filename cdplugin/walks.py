@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 Node = TypeVar("Node", bound=Hashable)
 Value = TypeVar("Value")
@@ -39,6 +39,29 @@ def fold(
             stack.pop()
             done[node] = value(node, [done[child] for child in below])
     return done[root]
+
+
+def driven(begin: Callable[..., Generator[tuple[Any, ...], Any, Value]], *arguments: Any) -> Value:
+    """What the generator ``begin(*arguments)`` returns. It calls itself by a ``yield`` of arguments, and is sent what that call
+    returns.
+
+    >>> def depth(n):
+    ...     return 1 + (yield (n - 1,)) if n else 0
+    >>> driven(depth, 10_000)
+    10000
+    """
+    stack = [begin(*arguments)]
+    answer: Any = None
+    while stack:
+        try:
+            asked = stack[-1].send(answer)
+        except StopIteration as stop:
+            answer = stop.value
+            stack.pop()
+        else:
+            answer = None
+            stack.append(begin(*asked))
+    return answer
 
 
 def walk(root: Node, children: Callable[[Node], Sequence[Node]]) -> Iterator[Node]:

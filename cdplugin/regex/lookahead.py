@@ -24,7 +24,7 @@ from cdplugin.regex.pattern import Split, lower
 from cdplugin.regex.scanner import error_at
 from cdplugin.regex.tree import ALT, BEHIND, CAT, CHARS, LOOK, REPEAT, START, TEXT, WORD, Node, children_of, choice, sequence
 from cdplugin.regex.unicode import Ranges, difference, intersection
-from cdplugin.walks import walk
+from cdplugin.walks import driven, walk
 
 _MOST_COPIES = 256
 _MOST_STEPS = 20_000
@@ -55,7 +55,16 @@ class LookAhead:
     def whole(self, tree: Node, search: bool) -> Expr:
         """The texts that ``tree`` matches from end to end, or that hold a match."""
         self._word = self._word_characters(tree)
-        first, later, word = self._run(tree, self.any if search else Rest(EPSILON, EPSILON, EPSILON))
+        steps = 0
+
+        def before(node: Node, rest: Rest) -> _Steps:
+            nonlocal steps
+            if steps > _MOST_STEPS:
+                self._refuse(tree, f"look-aheads inside repetitions need more than {_MOST_STEPS} copies", LimitExceeded)
+            steps += 1
+            return self._before(node, rest)
+
+        first, later, word = driven(before, tree, self.any if search else Rest(EPSILON, EPSILON, EPSILON))
         if not search or later is word is EMPTY:
             return first
         text = self.alphabet.any_text
@@ -76,26 +85,6 @@ class LookAhead:
 
     def _one(self, ranges: Ranges, negated: bool) -> Expr:
         return self.alphabet.chars(difference(((0, MAX_CODE_POINT),), ranges) if negated else ranges)
-
-    def _run(self, tree: Node, rest: Rest) -> Rest:
-        """Drive the generators below: a call is a ``yield``, so that the depth of a pattern costs no Python stack."""
-        stack: list[_Steps] = [self._before(tree, rest)]
-        answer: Rest | None = None
-        steps = 0
-        while stack:
-            try:
-                node, rest = next(stack[-1]) if answer is None else stack[-1].send(answer)
-            except StopIteration as stop:
-                answer = stop.value
-                stack.pop()
-                continue
-            steps += 1
-            if steps > _MOST_STEPS:
-                self._refuse(tree, f"look-aheads inside repetitions need more than {_MOST_STEPS} copies", LimitExceeded)
-            stack.append(self._before(node, rest))
-            answer = None
-        assert answer is not None
-        return answer
 
     def _before(self, node: Node, rest: Rest) -> _Steps:
         """The rest of the text from before ``node``, given the rest after it."""

@@ -1,7 +1,7 @@
 """Fixed values: how ``enum`` and ``const`` members are spelt, and whether a value is valid under a subschema.
 
 ``Evaluator.holds`` follows the validation vocabulary for what the grammar enforces, so that an enumeration beside other
-keywords is filtered exactly. Nothing is recursive on the depth of a value or schema: generators are driven from a stack.
+keywords is filtered exactly. Nothing is recursive on the depth of a value or schema (:func:`cdplugin.walks.driven`).
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Subsche
 from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.frontends.json_schema.unevaluated import holding, mentions_of
 from cdplugin.memory import bounded_cache
+from cdplugin.walks import driven
 
 _MOST_TYPED = 64
 WORDS = MappingProxyType({None: b"null", True: b"true", False: b"false"})
@@ -249,18 +250,7 @@ class Evaluator:
 
     def holds(self, sub: Subschema, value: Any, *, itself: bool = False) -> bool:
         """Whether ``value`` is valid under ``sub``; ``itself``: leave out its ``allOf``, ``$ref``, ``anyOf`` and the like."""
-        stack: list[Verdict] = [self._judge(sub, value, itself)]
-        answer: bool | None = None
-        while stack:
-            try:
-                asked, member = stack[-1].send(answer)  # type: ignore[arg-type]
-            except StopIteration as stop:
-                stack.pop()
-                answer = stop.value
-            else:
-                answer = None
-                stack.append(self._judge(asked, member))
-        return bool(answer)
+        return driven(self._judge, sub, value, itself)
 
     def _judge(self, sub: Subschema, value: Any, itself: bool = False) -> Verdict:
         """:meth:`holds`, as a generator: it asks about ``(subschema, value)`` and is sent the answers."""
