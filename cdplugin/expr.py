@@ -20,6 +20,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from cdplugin import tally
 from cdplugin.memory import Node, bounded_cache
+from cdplugin.walks import fold
 
 Parameters = ParamSpec("Parameters")
 Tree = TypeVar("Tree", "Expr", "Expr | None")
@@ -211,47 +212,30 @@ def nbytes_of(roots: Iterable[Expr]) -> int:
 
 
 def nullable(root: Expr, done: dict[Expr, bool] | None = None) -> bool:
-    """Whether an expression matches the empty text. Looks only at parts that matter, with an explicit stack.
+    """Whether an expression matches the empty text. ``done``: what was found out before; grows."""
+    return fold(root, _deciding, _is_nullable, done)
 
-    ``done`` keeps what was found out; an expression is its own key, as they are compared by identity.
-    """
-    done = {} if done is None else done
-    places: dict[Expr, int] = {}  # how many parts of a node are known to settle nothing
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        if node in done:
-            stack.pop()
-            continue
-        op, unknown = node.op, None
-        value = op in (EPSILON_OP, CAT_OP, AND_OP)
-        if op == LITERALS_OP:
-            value = node.args[0] == b""  # they are sorted
-        elif op == REPEAT_OP and node.args[1] == 0:
-            value = True
-        elif op in (NOT_OP, REPEAT_OP):
-            unknown = None if node.args[0] in done else node.args[0]
-            value = unknown is None and done[node.args[0]] == (op == REPEAT_OP)
-        elif op in (CAT_OP, AND_OP, ALT_OP):
-            settles = op == ALT_OP  # the answer of a part that settles that of the whole
-            first = places.get(node, 0)
-            if not first and any(done.get(part) is settles for part in node.args):
-                done[node] = settles
-                continue
-            for place in range(first, len(node.args)):
-                known = done.get(node.args[place])
-                if known is settles:
-                    value = settles
-                    break
-                if known is None:
-                    places[node], unknown = place, node.args[place]
-                    break
-        if unknown is not None:
-            stack.append(unknown)
-            continue
-        done[node] = value
-        stack.pop()
-    return done[root]
+
+def _deciding(node: Expr) -> Sequence[Expr]:
+    """The parts that decide whether a node matches the empty text: of all that have to, the first if it plainly does not."""
+    op, args = node.op, node.args
+    if op in (CAT_OP, AND_OP):
+        first = args[0]
+        return args[:1] if first.op == BYTES_OP or (first.op == LITERALS_OP and first.args[0]) else args
+    if op == ALT_OP:
+        return args
+    return args[:1] if op == NOT_OP or (op == REPEAT_OP and args[1]) else ()
+
+
+def _is_nullable(node: Expr, below: list[bool]) -> bool:
+    op = node.op
+    if op == LITERALS_OP:
+        return node.args[0] == b""  # they are sorted
+    if op == REPEAT_OP:
+        return all(below)  # of none where it need not come
+    if op == ALT_OP:
+        return any(below)
+    return not below[0] if op == NOT_OP else op in (EPSILON_OP, CAT_OP, AND_OP) and all(below)
 
 
 def counted(function: Callable[Parameters, Tree]) -> Callable[Parameters, Tree]:

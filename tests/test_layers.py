@@ -36,7 +36,7 @@ ARROWS: dict[str, set[str]] = {
     "memory": {"tally", "forking"},
     "forking": set(),
     "collector": set(),
-    "expr": {"tally", "memory"},
+    "expr": {"tally", "memory", "walks"},
     "ir": {"errors", "limits", "expr"},
     "bitmask": {"bits", "errors", "kernels.masks"},
     "regex": {*GROUND},
