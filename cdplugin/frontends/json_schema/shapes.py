@@ -15,7 +15,7 @@ from itertools import combinations, product
 from typing import Any
 
 from cdplugin.errors import LimitExceeded, UnsupportedError
-from cdplugin.expr import EMPTY, Expr, literals
+from cdplugin.expr import EMPTY, Expr, alt, literals
 from cdplugin.frontends.json_schema.dialect import (
     ALL_TYPES,
     ARRAY_BIT,
