@@ -19,6 +19,7 @@ _ANY = ((0, 0xD7FF), (0xE000, MAX_CODE_POINT))
 _GAP = r"(?:[ \t\r\n]+|#[^\r\n]*)*"
 _OPTIONS = {GBNF: "", XGRAMMAR: r"(?:\[[^\]\r\n]*\])?"}
 _RULE_AHEAD = {syntax: re.compile(f"(?:{name.pattern}){_OPTIONS[syntax]}{_GAP}::=") for syntax, name in NAME.items()}
+_PLAIN_NAMES = " (names stand without < >)"
 _COUNTS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _LONG_REACH = "a rule ends with its line; within parentheses and after | it may go on"
 
@@ -68,7 +69,7 @@ class _Parser:
         at = scanner.pos
         name = scanner.name()
         if name is None:
-            hint = " (a rule's line cannot begin so)" if self.gbnf else ""
+            hint = " (a rule's line cannot begin so)" if self.gbnf else _PLAIN_NAMES if scanner.peek() == "<" else ""
             scanner.fail(f"bad rule{hint}", expected="the name of a rule")
         options = read_options(scanner, name) if not self.gbnf and scanner.peek() == "[" else RuleOptions()
         scanner.skip(newlines=not self.gbnf)
@@ -198,11 +199,12 @@ class _Parser:
         hints = {
             "'": ' (literals stand in double quotes: "…")',
             "/": " (write a class or a literal; there are no /…/ patterns here, and comments begin with #)",
+            ",": " (elements follow each other without commas)",
+            ";": " (nothing closes a rule)",
+            "<": _PLAIN_NAMES,
         }
         if char in "$^":
             hints[char] = " (a rule always matches whole: anchors are not needed)"
-        if char == "." and not self.gbnf:
-            hints[char] = " (any character is [^])"
         raise scanner.mistake(
             "bad element" + hints.get(char, ""), expected='a literal "…", a class […], the name of a rule or a group (…)'
         )

@@ -235,7 +235,8 @@ def check_references(grammar: Grammar, root: str) -> dict[str, set[str]]:
         used = set().union(*mentioned.values())
         name, at = next(iter(undefined.items()))
         more = f" (and {len(undefined) - 1} more)" if len(undefined) > 1 else ""
-        grammar.source.fail(f"rule {name!r} is not defined{more}{_similar(grammar, name, used)}", at)
+        hint = ": any character is [^]" if name == "." else _similar(grammar, name, used)
+        grammar.source.fail(f"rule {name!r} is not defined{more}{hint}", at)
     needed = reached([root], lambda name: sorted(mentioned[name], key=lambda other: rules[other].at))
     return {name: mentioned[name] for name in needed}
 

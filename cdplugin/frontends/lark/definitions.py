@@ -245,7 +245,8 @@ class Scope:
             self.source.fail(f"the template {name!r} without arguments", at, expected=name + "{…}")
         if name in self.declared:
             if name not in self.given:
-                expected = f"a grammar for it in Lark(text, grammars={{{name!r}: …}})"
+                hint = "%indent, for blocks by indentation, or " if name.endswith("DENT") else ""
+                expected = f"{hint}a grammar for it in Lark(text, grammars={{{name!r}: …}})"
                 self.source.fail(f"{name!r} is declared but stands for nothing", at, expected=expected)
             return
         kind = "terminal" if name.lstrip("_")[:1].isupper() else "rule"

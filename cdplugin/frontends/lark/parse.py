@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from cdplugin.frontends.lark import parameters, tree
 from cdplugin.frontends.lark.parameters import Condition, Function
-from cdplugin.frontends.lark.scan import Symbol, scan, token_set
+from cdplugin.frontends.lark.scan import Symbol, fail_notation, scan, token_set
 from cdplugin.frontends.lark.substring import chunks_of
 from cdplugin.frontends.lark.tree import Attributes, Definition, Grammar, Import, Node
 from cdplugin.frontends.source import Source
@@ -186,8 +186,7 @@ class _Parser:
     def no_colon(self, out: Definition) -> NoReturn:
         sign = re.compile(r":{0,2}=").match(self.source.text, self.now.at)
         if sign is not None:
-            expected = "name: … (name ::= … is written with cdplugin.Gbnf or cdplugin.Ebnf)"
-            self.source.fail("a rule of another notation", self.now.at, expected=expected, found=repr(sign.group()))
+            fail_notation(self.source, self.now.at, sign.group())
         self.unexpected("':'" if out.attributes.at or out.is_terminal else "':', or attributes in '[' ']'")
 
     def template_parameters(self) -> tuple[tuple[str, int], ...]:

@@ -49,6 +49,7 @@ _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8}
 _SIMPLE = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "a": "\a", "0": "\0"}
 _SIMPLE |= {char: char for char in "\"\\/'"}
 _REGEX_FLAGS = "imslux"
+_RULE_OF_BNF = re.compile(r"^[ \t]*[\w.-]+\s*(::=)", re.MULTILINE)
 _MOST_TOKEN = (1 << 31) - 1
 _DECODER = json.JSONDecoder()
 
@@ -212,8 +213,17 @@ def token_set(source: Source, text: str, at: int) -> tuple[tuple[str, ...], tupl
     return (), tuple(sorted(ranges)), negated
 
 
+def fail_notation(source: Source, at: int, sign: str) -> NoReturn:
+    """Raise for a grammar with ``sign`` after the names of its rules."""
+    expected = "name: … (name ::= … is written with cdplugin.Gbnf or cdplugin.Ebnf)"
+    source.fail("a rule of another notation", at, expected=expected, found=repr(sign))
+
+
 def _no_symbol(source: Source, at: int) -> NoReturn:
     char = source.text[at]
+    other = _RULE_OF_BNF.search(source.text, 0, at)
+    if other is not None:
+        fail_notation(source, other.start(1), "::=")
     if char == '"':
         source.fail("a string that does not end on its line", at, expected='a closing "', found=_rest(source, at))
     if char == "/":
