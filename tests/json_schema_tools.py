@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from naive import Naive
 
 from cdplugin.compiler import Compiler
-from cdplugin.frontends.json_schema import Options, compile_schema
+from cdplugin.frontends.json_schema import Options, compile_schema, sharing
 from cdplugin.ir import GrammarIR
 from cdplugin.vocab.vocabulary import Vocabulary
 
@@ -42,6 +43,15 @@ def grammar(schema: Any, **options: Any) -> Naive | Followed:
     """The brute-force matcher of a schema; the engine where some rules depend on texts."""
     ir = compile_schema(schema, Options(**options))
     return Followed(ir) if ir.tracked else Naive(ir)
+
+
+def only_attempt(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile all schemas at the second attempt or the last, as those are whose alternatives multiply."""
+    monkeypatch.setattr(sharing, "_FIRST_ATTEMPT", 10**9)
+    monkeypatch.setattr(sharing, "_WORK_PER_BYTE", 0)
+    again = sharing.Effort.again
+    if number > 2:
+        monkeypatch.setattr(sharing.Effort, "again", lambda effort: again(again(effort) if effort.is_first else effort))
 
 
 def dumps(value: Any) -> bytes:

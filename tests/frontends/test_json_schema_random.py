@@ -15,7 +15,7 @@ from typing import Any
 import jsonschema
 import pytest
 from engine_tools import cases
-from json_schema_tools import dumps, grammar, mutated, orders, random_schema, random_value
+from json_schema_tools import dumps, grammar, mutated, only_attempt, orders, random_schema, random_value
 from naive import Naive
 
 from cdplugin.errors import GrammarError, LimitExceeded
@@ -34,11 +34,11 @@ def test_random_schemas(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_random_schemas_with_equal_parts_shared(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("attempt", [2, 3])
+def test_random_schemas_at_later_attempts(seed: int, attempt: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same, as schemas are compiled whose alternatives multiply."""
-    monkeypatch.setattr(sharing, "_FIRST_ATTEMPT", 10**9)
-    monkeypatch.setattr(sharing, "_WORK_PER_BYTE", 0)
-    check_random_schemas(100 + seed, cases(30, 10))
+    only_attempt(attempt, monkeypatch)
+    check_random_schemas(100 * attempt + seed, cases(30, 10))
 
 
 @pytest.mark.parametrize("size", [1, 10**7])
@@ -57,6 +57,9 @@ def test_a_first_attempt_leaves_most_of_the_work_to_the_second(size: int) -> Non
     effort = effort.again()
     second = steps_until(LimitExceeded)
     assert 25 < first <= second / 2 + 1 and first + second == 999
+    for more in (effort.again, effort.loosely):
+        effort = more()
+        assert steps_until(LimitExceeded) == 999
 
 
 def check_random_schemas(seed: int, count: int) -> None:

@@ -69,6 +69,7 @@ FRONT = [
     *_of(_SCHEMA + "disjoint", LIMIT, _MOST_POSITIONS=(0, 1), _MOST_SEARCH=(0, 5, 50)),
     *_of(_SCHEMA + "unevaluated", LIMIT, MOST_BRANCHES=(0, 1, 2)),
     *_of(_SCHEMA + "sharing", SPEED, _FIRST_ATTEMPT=(1, 10**9), _WORK_PER_BYTE=0),
+    *_of(_SCHEMA + "sharing", LIMIT, _OF_A_PLACE=(1, 1_000)),
     *_of(_SCHEMA + "multiples", LIMIT, MAX_CLASSES=(2, 10), _MAX_RESIDUES=(1, 20), _MOST_LISTED=(0, 3), _MOST_WANTED=(0, 10)),
     *_of(_SCHEMA + "multiples", LIMIT, _MOST_SEARCHED=(0, 100), _MAX_STATES=(1, 60)),
     *_of(_SCHEMA + "values", SPEED, _FEW=(0, 1, 100)),

@@ -8,6 +8,7 @@ order, then required names that are not declared, then further names; no whitesp
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from cdplugin.errors import GrammarError, LimitExceeded
@@ -32,7 +33,7 @@ from cdplugin.tally import apart
 
 WITH_SHORTCUT = True
 """Whether usual schemas are written by :func:`write_usual`: the rules are the same without it."""
-_ALTERNATIVES = frozenset(("oneOf", "anyOf"))
+_ALTERNATIVES, _COMPLEMENTS = frozenset(("oneOf", "anyOf")), frozenset(("oneOf", "not", "if"))
 _SHARED_AT_ONCE = 4_000
 """Bytes of a schema with alternatives from which it is read once, with care: reading it twice would take longer."""
 _MOST_AT_FIRST = 1_000
@@ -78,7 +79,18 @@ def compile_schema(
             return _compile(document, options, limits, into, effort)
         except MultipliesError:
             into = again()
-    return _compile(share_equal_parts(document), options, limits, into, effort.again())
+    document = share_equal_parts(document)
+    try:
+        return _compile(document, options, limits, into, effort.again())
+    except MultipliesError as error:
+        multiplied = error.plain()
+    if not _COMPLEMENTS.isdisjoint(names):
+        with suppress(LimitExceeded):
+            return _compile(document, options, limits, again(), effort.again())
+    if options.on_unsupported == "relax" and "oneOf" in names:
+        with suppress(LimitExceeded):
+            return _compile(document, options, limits, again(), effort.loosely())
+    raise multiplied
 
 
 def check_schema(schema: Any, limits: Limits) -> Reader:

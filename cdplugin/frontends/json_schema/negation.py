@@ -13,7 +13,7 @@ is valid. So branches that say nothing but of objects, and not that they are (FH
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any
 
 from cdplugin.frontends.json_schema.dialect import (
@@ -29,7 +29,7 @@ from cdplugin.frontends.json_schema.dialect import (
 from cdplugin.frontends.json_schema.disjoint import Apart
 from cdplugin.frontends.json_schema.names import Conjunction
 from cdplugin.frontends.json_schema.reader import Reader
-from cdplugin.frontends.json_schema.schema import ArrayPart, Logic, ObjectPart, Refused, Subschema
+from cdplugin.frontends.json_schema.schema import ArrayPart, Logic, ObjectPart, Refused, Some, Subschema
 from cdplugin.frontends.json_schema.values import canonical, type_bit
 
 Expansion = tuple[tuple[Subschema, ...], tuple[tuple[Subschema, ...], ...]]
@@ -40,9 +40,14 @@ _NO_COMPLEMENT = "below 'not', 'oneOf' or 'if': what it forbids has no exact com
 
 
 class Logician:
-    """Expands ``Subschema.logic``. ``maybe(sub, value)``: whether a fixed value may be valid; ``count``: counts work."""
+    """Expands ``Subschema.logic``. ``maybe(sub, value)``: whether a fixed value may be valid; ``count``: counts work;
+    ``together``: that some property which may be absent is wrong is one atom, and not one for each such property.
+    """
 
-    def __init__(self, reader: Reader, maybe: Callable[[Subschema, Any], bool], count: Callable[[int], None]) -> None:
+    def __init__(
+        self, reader: Reader, maybe: Callable[[Subschema, Any], bool], count: Callable[[int], None], together: bool
+    ) -> None:
+        self._together = together
         self.matters_to: Callable[[Subschema], bool] = lambda sub: False
         self._anything = reader.anything
         self._nothing = reader.nothing
@@ -53,6 +58,7 @@ class Logician:
         self._expansions: dict[Subschema, Expansion] = {}
         self._conjunctions: dict[tuple[Subschema, ...], Subschema] = {}
         self._ways: dict[Subschema, int] = {}
+        self._loose: set[Subschema] = set()
 
     def expand(self, sub: Subschema) -> Expansion:
         """What the ``logic`` of a subschema comes to."""
@@ -66,7 +72,7 @@ class Logician:
                 if item.kind == "not":
                     branches = tuple(self._atoms(item.members[0]))
                 elif item.kind == "oneOf":
-                    branches = tuple(self._exactly_one(item.members, sub))
+                    branches = item.members if sub in self._loose else tuple(self._exactly_one(item.members, sub))
                 else:
                     condition, then, otherwise = item.members
                     if then is otherwise is self._anything and not self.matters_to(sub):
@@ -80,6 +86,26 @@ class Logician:
                     after.append(branches[0] if branches else self._nothing)
             found = self._expansions[sub] = (tuple(after), tuple(choices))
         return found
+
+    def loosen(self, parts: Iterable[Subschema]) -> list[Subschema]:
+        """Take ``oneOf`` for ``anyOf`` in the place of ``parts``, where branches are not plainly apart; whose that is."""
+        loosened: list[Subschema] = []
+        pending, seen = [*parts], set(self._loose)
+        while pending:
+            sub = pending.pop()
+            if sub in seen:
+                continue
+            seen.add(sub)
+            pending += (*sub.before, *sub.after, *chain(*sub.choices))
+            for item in sub.logic:
+                if item.kind in ("oneOf", "if"):
+                    pending += item.members
+                if item.kind == "oneOf" and not set(self._exactly_one(item.members, sub)) <= set(item.members):
+                    loosened.append(sub)
+        for sub in loosened:
+            self._loose.add(sub)
+            self._expansions.pop(sub, None)
+        return loosened
 
     def complement(self, sub: Subschema) -> Subschema:
         """The subschema that is valid exactly where ``sub`` is not."""
@@ -296,9 +322,13 @@ class Logician:
         required = dict.fromkeys(part.required)
         for name in required:  # absent, or present with a wrong value: one atom
             add(properties={name: self.complement(part.properties.get(name, self._anything))})
-        for name, child in part.properties.items():
-            if name not in required and not child.is_anything():
-                add(properties={name: self.complement(child)}, required=(name,))
+        own = [
+            (name, self.complement(c)) for name, c in part.properties.items() if name not in required and not c.is_anything()
+        ]
+        if not self._together:
+            for name, wrong in own:
+                add(properties={name: wrong}, required=(name,))
+            own = []
         if part.low:
             add(high=part.low - 1)
         if part.high is not None:
@@ -306,13 +336,16 @@ class Logician:
         for pattern, child in part.patterns:
             if not child.is_anything():
                 named = self._atom(sub, STRING_BIT, text=(0, None, (pattern,)))
-                add(some=((named, self.complement(child)),))
+                add(some=(Some(named, self.complement(child)),))
+        named, values = self._nothing, self._nothing
         if part.additional is not None:
             unlike = tuple(pattern for pattern, _ in part.patterns)
             named = self._atom(sub, STRING_BIT, excluded=tuple(part.properties), unlike=unlike)
-            add(some=((named, self.complement(part.additional)),))
+            values = self.complement(part.additional)
+        if part.additional is not None or own:
+            add(some=(Some(named, values, tuple(own)),))
         if part.names is not None:
-            add(some=((self.complement(part.names), self._anything),))
+            add(some=(Some(self.complement(part.names), self._anything),))
         if part.some:  # only complements say so, and their complements are at hand
             out.append(self._refusal(sub, "additionalProperties", OBJECT_BIT))
         return out
@@ -380,7 +413,7 @@ class Logician:
                 return False
         for name, child in part.properties.items():
             others = held.children(name)
-            if not any(self._includes(child, other) for other in others) and not self._clash(others):
+            if not any(self.includes(child, other) for other in others) and not self._clash(others):
                 return False
         return True
 
@@ -388,7 +421,8 @@ class Logician:
         """Whether two of the schemas are plainly disjoint."""
         return any(self.disjoint(a, b) for a, b in combinations(subs, 2))
 
-    def _includes(self, outer: Subschema, inner: Subschema) -> bool:
+    def includes(self, outer: Subschema, inner: Subschema) -> bool:
+        """Whether it is plain that what is valid under ``inner`` is valid under ``outer``."""
         if inner is outer or outer is self._anything or inner.types == 0:
             return True
         denied = self._complements.get(outer)
@@ -415,3 +449,21 @@ def _way_to_imply(sub: Subschema) -> int:
 
 def _says_only_logic(sub: Subschema) -> bool:
     return not (sub.before or sub.after or sub.choices or sub.constrains_itself())
+
+
+def says_one_thing(sub: Subschema) -> bool:
+    """Whether a schema's complement is as simple as itself: it is about one property, or about scalars."""
+    part = sub.object
+    if not sub.is_alone() or sub.array is not None or part is None:
+        return sub.is_alone() and sub.array is None
+    others = part.patterns or part.some or part.names or part.additional or part.low or part.high is not None
+    return len(part.properties) < 2 and not others
+
+
+def left_out(sub: Subschema) -> str | None:
+    """The name of the property that a schema forbids, if that is all it says."""
+    part = sub.object
+    if part is None or len(part.properties) != 1 or part.required or sub.types != ALL_TYPES or not says_one_thing(sub):
+        return None
+    ((name, child),) = part.properties.items()
+    return None if child.types else name

@@ -22,7 +22,7 @@ from cdplugin.frontends.json_schema.distinct_values import KEY, NOTHING
 from cdplugin.frontends.json_schema.members import DistinctKey, Entry, Further, Members, are_several
 from cdplugin.frontends.json_schema.names import allowed_by_names, children_of, classes_of
 from cdplugin.frontends.json_schema.repetition import sequence
-from cdplugin.frontends.json_schema.schema import ObjectPart, Subschema, bounds_of
+from cdplugin.frontends.json_schema.schema import ObjectPart, Some, Subschema, bounds_of
 from cdplugin.frontends.json_schema.shapes import Alternative
 from cdplugin.frontends.json_schema.strings import QUOTE, STRING
 from cdplugin.frontends.json_schema.writing import Writing
@@ -36,21 +36,17 @@ them than the second, a member stands for one subset only."""
 _MOST_LISTED = 64
 """Names that are declared by a complement or a pattern, if these allow few, where it matters which ones there are."""
 
-Condition = tuple[Subschema, Subschema]
-"""Some member's name is valid under the one, and its value under the other."""
 
-
-def _subsets(conditions: Sequence[Condition], among: int, sure: int) -> Iterable[tuple[int, list[Condition]]]:
-    """The subsets, each with its bit set, of the conditions in the bit set ``among``: those with all that are ``sure``."""
+def _subsets(among: int, sure: int) -> Iterable[int]:
+    """The subsets of the bit set ``among``: those with all that are ``sure``."""
     numbers = members(among & ~sure)
     for chosen in range(1 << len(numbers)):
-        marks = sum(1 << k for i, k in enumerate(numbers) if chosen >> i & 1) | among & sure
-        yield marks, [conditions[k] for k in members(marks)]
+        yield sum(1 << k for i, k in enumerate(numbers) if chosen >> i & 1) | among & sure
 
 
-def _by_name(conditions: Sequence[Condition]) -> int:
-    """The conditions, as a bit set, that any value meets: a member's name alone tells whether it does."""
-    return sum(wanted.is_anything() << k for k, (_, wanted) in enumerate(conditions))
+def _by_name(conditions: Sequence[Some]) -> int:
+    """The conditions, as a bit set, that any value meets: the name of a member that is not declared tells whether it does."""
+    return sum(some.values.is_anything() << k for k, some in enumerate(conditions))
 
 
 def _is_about_all(named: Subschema, declared: Iterable[str]) -> bool:
@@ -93,7 +89,7 @@ class Objects(Writing):
             return self._members(entries, further, low, high, len(conditions))
         return self._sequence(entries, further, pointer)
 
-    def _names_of(self, parts: list[ObjectPart], conditions: Sequence[Condition]) -> tuple[dict[str, bool], int]:
+    def _names_of(self, parts: list[ObjectPart], conditions: Sequence[Some]) -> tuple[dict[str, bool], int]:
         """The names to declare, in order, and whether each is required; those that conditions are about come last. The
         conditions, as a bit set, that a member may meet whose name is not declared.
         """
@@ -105,12 +101,12 @@ class Objects(Writing):
             for name in part.required:
                 names[name] = True
         open_ = 0
-        for k, (named, _) in enumerate(conditions):
+        for k, (named, _, own) in enumerate(conditions):
             few = self._few_names(named)
             open_ |= (few is None) << k
             if few is None and len(named.excluded) <= _MOST_LISTED:
                 few = [name for name in named.excluded if isinstance(name, str)]
-            names.update((name, names.get(name, False)) for name in few or ())
+            names.update((name, names.get(name, False)) for name in (*(few or ()), *(name for name, _ in own)))
         return names, open_
 
     def _members(
@@ -133,7 +129,7 @@ class Objects(Writing):
         return sequence(self.ir, declared, [(more.key, more.value) for more in further], self._comma, closings, pointer)
 
     def _entries(
-        self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition], pointer: str
+        self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Some], pointer: str
     ) -> list[Entry] | None:
         """The declared and required names with what they may hold, or None if a required one may hold nothing."""
         limited = any(part.names is not None for part in parts)
@@ -159,17 +155,24 @@ class Objects(Writing):
         return entries
 
     def _conditional(
-        self, name: str, children: list[Subschema], conditions: Sequence[Condition], pointer: str
+        self, name: str, children: list[Subschema], conditions: Sequence[Some], pointer: str
     ) -> tuple[tuple[Symbol, int], ...]:
         """The values of a member, by the conditions that it meets."""
-        place, holds = self._shaper.place, self._shaper.holds
+        place, holds, meets = self._shaper.place, self._shaper.holds, self._shaper.meets
         values: list[tuple[Symbol, int]] = []
-        among = sum(holds(named, name) << k for k, (named, _) in enumerate(conditions))
-        sure = _by_name(conditions)
+        asked: list[Subschema] = []  # what each condition asks of the value
+        among = sure = 0
+        for k, (named, others, own) in enumerate(conditions):
+            below = next((below for other, below in own if other == name), None)
+            asked.append(others if below is None else below)
+            if below is not None or holds(named, name):
+                is_met = meets(asked[k], children) if own else asked[k].is_anything() or None
+                among |= (is_met is not False) << k
+                sure |= (is_met is True) << k
         self._count_subsets(among & ~sure, len(conditions), pointer)
-        for marks, met in _subsets(conditions, among, sure):
-            unmet = self._not_met(conditions, among & ~marks)
-            value = self._symbol(place([*children, *(wanted for _, wanted in met), *unmet]), self._bare_members)
+        for marks in _subsets(among, sure):
+            met, unmet = [asked[k] for k in members(marks)], self._not_met(asked, among & ~marks)
+            value = self._symbol(place([*children, *met, *unmet]), self._bare_members)
             if value is not None:
                 values.append((value, marks))
         return tuple(values)
@@ -183,13 +186,14 @@ class Objects(Writing):
             self._signs.events[symbol] = (KEY, name)
         return symbol
 
-    def _not_met(self, conditions: Sequence[Condition], among: int) -> list[Subschema]:
+    def _not_met(self, asked: Sequence[Subschema], among: int) -> list[Subschema]:
         """What a member's value is also valid under that meets none of the conditions in ``among``, where these are many: else
-        what met some of them could have met fewer, and there would be a state for each way to see it.
+        what met some of them could have met fewer, and there would be a state for each way to see it. ``asked``: what each
+        condition asks of the value.
         """
-        if len(conditions) <= _MOST_LOOSE:
+        if len(asked) <= _MOST_LOOSE:
             return []
-        return [self._shaper.complement(wanted) for k, (_, wanted) in enumerate(conditions) if among >> k & 1]
+        return [self._shaper.complement(wanted) for k, wanted in enumerate(asked) if among >> k & 1]
 
     def _count_subsets(self, among: int, n_conditions: int, pointer: str) -> None:
         """Count the work for the subsets of the conditions in the bit set ``among``, out of ``n_conditions``."""
@@ -200,37 +204,36 @@ class Objects(Writing):
         self._shaper.count(n_conditions + (n_met << n_met))
 
     def _undeclared(
-        self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition], open_: int
+        self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Some], open_: int
     ) -> list[Further]:
         """The classes of names that are not declared, by the conditions that their members meet (of those in ``open_``)."""
         place, bare = self._shaper.place, self._bare_members
         further: list[Further] = []
-        every = sum(_is_about_all(named, names) << k for k, (named, _) in enumerate(conditions))
-        by_name = _by_name(conditions)
+        every = sum(_is_about_all(some.names, names) << k for k, some in enumerate(conditions))
+        by_name, asked = _by_name(conditions), [some.values for some in conditions]
         sure = every & by_name
         apart = self._apart(conditions, open_)
         for group, (text, children) in enumerate(classes_of(names, parts, self._shaper.strings, self._shaper.share_no_text)):
             if open_:
                 self._count_subsets(open_ & ~sure, len(conditions), "")
-            for marks, met in _subsets(conditions, open_, sure):
+            for marks in _subsets(open_, sure):
                 if any(pair & marks == pair for pair in apart):
                     continue
-                unmet = self._not_met(conditions, open_ & ~marks & every)
-                wanted = [one for _, one in met]
-                found = place([*children, *wanted, *unmet])
+                met, unmet = [conditions[k] for k in members(marks)], self._not_met(asked, open_ & ~marks & every)
+                found = place([*children, *(some.values for some in met), *unmet])
                 value = None if text is EMPTY else self._symbol(found, bare)
                 if value is not None:
                     self._scalars[value] = found.scalar
                     name_text = text
                     if met:
-                        named_text = self._shaper.strings([named for named, _ in met])
+                        named_text = self._shaper.strings([some.names for some in met])
                         name_text = named_text if text is None else both(text, named_text)
                     if name_text is not EMPTY:
                         further.append(Further(self._further_key(name_text), value, marks, group, firm=marks & ~by_name))
         return further
 
     def _beside(
-        self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Condition], further: Sequence[Further]
+        self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Some], further: Sequence[Further]
     ) -> list[Further]:
         """Of each class of names that are not declared those that no condition is about which some member of the class meets
         with its value: as no such name is that member's, they may follow it.
@@ -238,15 +241,15 @@ class Objects(Writing):
         firm = [0] * (1 + max(more.group for more in further))
         for more in further:
             firm[more.group] |= more.firm
-        every = sum(_is_about_all(named, names) << k for k, (named, _) in enumerate(conditions))
-        unmet = self._not_met(conditions, every)
+        every = sum(_is_about_all(some.names, names) << k for k, some in enumerate(conditions))
+        unmet = self._not_met([some.values for some in conditions], every)
         out: list[Further] = []
         for group, (text, children) in enumerate(classes_of(names, parts, self._shaper.strings, self._shaper.share_no_text)):
             apart = firm[group] & ~every if group < len(firm) else 0
             if not apart or text is EMPTY:
                 continue
             self._shaper.count(apart.bit_count())
-            others = self._shaper.strings([self._shaper.complement(conditions[k][0]) for k in members(apart)])
+            others = self._shaper.strings([self._shaper.complement(conditions[k].names) for k in members(apart)])
             name_text = others if text is None else both(text, others)
             nothing, taken = self._shaper.search.matches_nothing(name_text)
             self._shaper.count(taken // 4)
@@ -271,9 +274,11 @@ class Objects(Writing):
             return []
         return self._few(self._quoted[more.key]) or []
 
-    def _apart(self, conditions: Sequence[Condition], among: int) -> list[int]:
+    def _apart(self, conditions: Sequence[Some], among: int) -> list[int]:
         """Pairs of conditions, as bit sets, whose patterns are soon found to share no name."""
-        patterns = [(k, named.text[2]) for k, (named, _) in enumerate(conditions) if among >> k & 1 and named.text is not None]
+        patterns = [
+            (k, named.text[2]) for k, (named, _, _) in enumerate(conditions) if among >> k & 1 and named.text is not None
+        ]
         return [
             1 << i | 1 << k
             for (i, some), (k, others) in combinations(patterns, 2)
@@ -282,6 +287,8 @@ class Objects(Writing):
 
     def _few_names(self, named: Subschema) -> list[str] | None:
         """The names that are valid under a subschema, if they are few."""
+        if named.types == 0:
+            return []
         if named.values is None and named.text is None and not named.unlike and named.is_alone():
             return None
         if named not in self._listed:

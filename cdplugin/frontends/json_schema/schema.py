@@ -41,8 +41,7 @@ class ArrayPart:
 class ObjectPart:
     """What is said of an object: ``properties``, ``patternProperties``, ``propertyNames``, ``minProperties`` and so on.
 
-    ``additional`` and ``names`` None: anything. ``patterns``: ``(pattern, subschema)``. ``some``: for each ``(names,
-    values)``, some member's name is valid under the one and its value under the other (what complements come to).
+    ``additional`` and ``names`` None: anything. ``patterns``: ``(pattern, subschema)``.
     """
 
     properties: dict[str, Subschema] = field(default_factory=dict)
@@ -50,9 +49,19 @@ class ObjectPart:
     required: tuple[str, ...] = ()
     additional: Subschema | None = None
     names: Subschema | None = None
-    some: tuple[tuple[Subschema, Subschema], ...] = ()
+    some: tuple[Some, ...] = ()
     low: int = 0
     high: int | None = None
+
+
+class Some(NamedTuple):
+    """Some member's name is valid under ``names``, and its value under ``values``; or it is one of ``own`` (names, each with a
+    subschema), which ``names`` does not allow, and its value is valid under what stands there. Complements come to that.
+    """
+
+    names: Subschema
+    values: Subschema
+    own: tuple[tuple[str, Subschema], ...] = ()
 
 
 class Refused(NamedTuple):

@@ -25,7 +25,7 @@ from cdplugin.frontends.json_schema.dialect import (
 from cdplugin.frontends.json_schema.layout import Layout
 from cdplugin.frontends.json_schema.matching import only_text, share_no_text
 from cdplugin.frontends.json_schema.names import Conjunction
-from cdplugin.frontends.json_schema.negation import Logician
+from cdplugin.frontends.json_schema.negation import Logician, left_out, says_one_thing
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.scalars import (
     MOST_DISTINCT,
@@ -36,7 +36,7 @@ from cdplugin.frontends.json_schema.scalars import (
     types_of,
 )
 from cdplugin.frontends.json_schema.schema import Subschema, shortest_values
-from cdplugin.frontends.json_schema.sharing import Effort, located
+from cdplugin.frontends.json_schema.sharing import Effort, MultipliesError, located
 from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.frontends.json_schema.unevaluated import Unevaluated
 from cdplugin.frontends.json_schema.values import (
@@ -95,13 +95,14 @@ class Shaper:
         self._relax = on_unsupported == "relax"
         self._any_order = reader.options.property_order == "any"
         self.count = effort.count
-        self._is_first = effort.is_first
+        self._effort = effort
+        self._is_first, self._is_loose = effort.is_first, effort.is_loose
         self.search = effort.search
         self._places: dict[Any, Place] = {}
         self._unions: dict[frozenset[Expr], Expr] = {}
         self._evaluator = Evaluator(reader, self.refuse)
         self._guesser = Evaluator(reader, _give_up)
-        self._logician = Logician(reader, self._maybe, self.count)
+        self._logician = Logician(reader, self._maybe, self.count, effort.is_last)
         self._flattened: dict[Subschema, _State] = {}
         self._conjunctions: dict[Subschema, Conjunction] = {}
         self._unevaluated: Unevaluated | None = None
@@ -177,6 +178,12 @@ class Shaper:
     def complement(self, sub: Subschema) -> Subschema:
         """The subschema that is valid exactly where ``sub`` is not."""
         return self._logician.complement(sub)
+
+    def meets(self, wanted: Subschema, children: Iterable[Subschema]) -> bool | None:
+        """Whether what is valid under all ``children`` is plainly valid under ``wanted``, or invalid; None: neither."""
+        if wanted.is_anything() or any(self._logician.includes(wanted, child) for child in children):
+            return True
+        return False if any(self._logician.disjoint(wanted, child) for child in children) else None
 
     def strings(self, parts: list[Subschema]) -> Expr:
         """The JSON strings, with their quotes, that are valid under all ``parts``."""
@@ -320,7 +327,22 @@ class Shaper:
 
     # Alternatives
 
-    def _alternatives(self, parts: Iterable[Subschema]) -> list[Alternative]:
+    def _alternatives(self, parts: Sequence[Subschema]) -> list[Alternative]:
+        """:meth:`_multiplied`; where a ``oneOf`` may be given up, and that takes much, without those that make it so."""
+        if not self._is_loose:
+            return self._multiplied(parts)
+        try:
+            with self._effort.part():
+                return self._multiplied(parts)
+        except MultipliesError:
+            loosened = self._logician.loosen(parts)
+        self.relaxed.update(dict.fromkeys(("oneOf", f"{sub.pointer}/oneOf") for sub in loosened))
+        if loosened:
+            self._flattened.clear()
+            self._conjunctions.clear()
+        return self._multiplied(parts)
+
+    def _multiplied(self, parts: Iterable[Subschema]) -> list[Alternative]:
         """Multiply out the choices of a place; alternatives that plainly allow nothing are left out.
 
         As in a search for models (Davis, Logemann, Loveland 1962), branches that contradict what holds already are dropped,
@@ -342,7 +364,7 @@ class Shaper:
             if not choices:
                 out.setdefault(members, tuple(basics))
                 if len(out) > _MAX_ALTERNATIVES:
-                    raise LimitExceeded("too many alternatives of anyOf", expected=f"at most {_MAX_ALTERNATIVES}")
+                    raise MultipliesError("too many alternatives of anyOf", expected=f"at most {_MAX_ALTERNATIVES}")
                 continue
             held = Conjunction(basics)
             if len(choices) > 1 or basics:
@@ -359,7 +381,7 @@ class Shaper:
             for branch in choices[0]:
                 state_after = self._joined(basics, held, [branch, *denied], choices[1:])
                 following += state_after
-                if state_after and not self._is_first and len(choices) > 1 and _says_one_thing(branch):
+                if state_after and not self._is_first and len(choices) > 1 and says_one_thing(branch):
                     denied.append(self._logician.complement(branch))
             pending += reversed(following)  # popped in the order of the branches
         if self._unevaluated is not None:
@@ -385,7 +407,7 @@ class Shaper:
         denies = self._logician.denies
         for branches in choices:
             kept = []
-            name = _left_out(branches[0]) if branches and not self._is_first else None
+            name = left_out(branches[0]) if branches and not self._is_first else None
             others = held if name is None else held.requiring(name)  # what holds where the first branch does not
             for branch in branches:
                 if denies(branch) in members:
@@ -530,24 +552,6 @@ class Shaper:
             if unevaluated is not None or sub.constrains_itself():
                 basics[sub] = None
         return list(basics), tuple(choices)
-
-
-def _says_one_thing(sub: Subschema) -> bool:
-    """Whether a schema's complement is as simple as itself: it is about one property, or about scalars."""
-    part = sub.object
-    if not sub.is_alone() or sub.array is not None or part is None:
-        return sub.is_alone() and sub.array is None
-    others = part.patterns or part.some or part.names or part.additional or part.low or part.high is not None
-    return len(part.properties) < 2 and not others
-
-
-def _left_out(sub: Subschema) -> str | None:
-    """The name of the property that a schema forbids, if that is all it says."""
-    part = sub.object
-    if part is None or len(part.properties) != 1 or part.required or sub.types != ALL_TYPES or not _says_one_thing(sub):
-        return None
-    ((name, child),) = part.properties.items()
-    return None if child.types else name
 
 
 class _UnknownError(Exception):

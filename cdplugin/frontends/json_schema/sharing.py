@@ -8,6 +8,8 @@ a ``oneOf`` and invalid under what another branch says of it in the same words.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import unquote
 
@@ -107,45 +109,72 @@ _FIRST_ATTEMPT = 16
 """The part of the steps after which a schema is read again with more care."""
 _FOR_THE_SECOND = 3
 """The first attempt leaves at least twice what it takes to the second."""
+_OF_A_PLACE = 8
+"""The part of the steps that the alternatives of one place may take, before a ``oneOf`` there is given up that may be."""
 _WORK_PER_BYTE = 0.0625
 """What is in proportion to a schema's size: no sign that alternatives multiply."""
 
 
 class MultipliesError(LimitExceeded):
-    """A first attempt takes too much work: it may be because alternatives overlap."""
+    """An attempt takes too much work: it may be because alternatives overlap."""
+
+    def plain(self) -> LimitExceeded:
+        """The same as callers get it, where no attempt is left."""
+        return LimitExceeded(self.message, location=self.location, expected=self.expected)
 
 
 def located(error: LimitExceeded, pointer: str) -> GrammarError:
-    """The error, with the place ``pointer`` unless it names one, or only ends a first attempt."""
-    return error if error.location or isinstance(error, MultipliesError) else error.amended(location=pointer)
+    """The error, with the place ``pointer`` unless it names one."""
+    return error if error.location else error.amended(location=pointer)
 
 
 class Effort:
     """Steps of merging, counted against ``limits.max_rules``, six for a rule. ``spent``: where all schemas of a spec count.
 
     A first attempt ends early, unless the work is but in proportion to the ``size`` of the schema. What it took counts for the
-    second one, which makes alternatives that do not overlap. ``search``: what texts names may have, found for both.
+    second one, which makes alternatives that do not overlap. A last one, where complements multiplied, may take as much again:
+    it has fewer alternatives, whose objects remember more. ``search``: what texts names may have, found for all.
     """
 
     def __init__(self, limits: Limits, size: int, spent: Spent) -> None:
-        self.is_first = True
+        self.is_first, self.is_last, self.is_loose = True, False, False
         self.search = Search()
         self._spent = spent
+        self._limits = limits
         self._most = limits.max_rules
         at_first = min(max(limits.max_rules // _FIRST_ATTEMPT, int(_WORK_PER_BYTE * size)), limits.max_rules // _FOR_THE_SECOND)
         self._most_at_first = spent.steps + at_first
 
     def again(self) -> Effort:
-        """The same, for a second attempt."""
+        """The same, for the attempt after the first or the second."""
+        self.is_last = not self.is_first
         self.is_first = False
+        if self.is_last:
+            self._most += self._limits.max_rules
         return self
+
+    def loosely(self) -> Effort:
+        """The same, for an attempt after the last that gives up some ``oneOf``. It may take as much as the one before."""
+        self.is_last, self.is_loose = False, True
+        self._most += self._limits.max_rules
+        return self
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """A context in which a part of the steps may be taken."""
+        most = self._most
+        self._most = min(most, self._spent.steps + self._limits.max_rules // _OF_A_PLACE)
+        try:
+            yield
+        finally:
+            self._most = most
 
     def count(self, steps: int) -> None:
         """Count steps; raises ``LimitExceeded`` when they are too many."""
         spent = self._spent
         spent.steps += steps * _STEP_COST
         if spent.steps > self._most:
-            raise LimitExceeded(
+            raise MultipliesError(
                 "merging allOf, anyOf and $ref takes too much work",
                 expected=f"at most {self._most // _STEP_COST} steps (Limits.max_rules = {self._most})",
             )

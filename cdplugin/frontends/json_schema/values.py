@@ -395,9 +395,13 @@ def _object_holds(part: ObjectPart, value: dict[str, Any]) -> Verdict:
                 return False
         if part.names is not None and not (yield part.names, name):
             return False
-    for names, wanted in part.some:
+    for some in part.some:
+        own = dict(some.own)
         for name, member in value.items():
-            if (yield names, name) and (yield wanted, member):
+            wanted = own.get(name)
+            if wanted is None and (yield some.names, name):
+                wanted = some.values
+            if wanted is not None and (yield wanted, member):
                 break
         else:
             return False
