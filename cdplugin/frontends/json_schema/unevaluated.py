@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Subschema
+from cdplugin.walks import reached
 
 MOST_BRANCHES = 10
 """Branches of one ``anyOf`` that mention members: each set of them becomes an alternative."""
@@ -74,14 +75,8 @@ class Unevaluated:
         self._anything, self._nothing = reader.anything, reader.nothing
         self._conjunction, self._disjoint, self._count = conjunction, disjoint, count
         self._rests: dict[tuple, Subschema] = {}
-        self._under: set[Subschema] = set()
         self._telling: dict[Subschema, bool] = {}
-        stack = [sub for sub in reader.subschemas if sub.unevaluated != (None, None)]
-        while stack:
-            sub = stack.pop()
-            if sub not in self._under:
-                self._under.add(sub)
-                stack += in_place(sub)
+        self._under = reached([sub for sub in reader.subschemas if sub.unevaluated != (None, None)], in_place)
 
     def matters_to(self, sub: Subschema) -> bool:
         """Whether it matters which branches of ``sub`` hold."""
@@ -89,19 +84,9 @@ class Unevaluated:
 
     def _tells(self, sub: Subschema) -> bool:
         """Whether anything in ``sub`` evaluates members."""
-        found = self._telling.get(sub)
-        if found is None:
-            seen: set[Subschema] = set()
-            stack = [sub]
-            found = False
-            while stack and not found:
-                part = stack.pop()
-                if part not in seen:
-                    seen.add(part)
-                    stack += in_place(part)
-                    found = mentions_of(part) != _NOTHING
-            self._telling[sub] = found
-        return found
+        if sub not in self._telling:
+            self._telling[sub] = any(mentions_of(part) != _NOTHING for part in reached([sub], in_place))
+        return self._telling[sub]
 
     def branching(self, branches: tuple[Subschema, ...], optional: bool = False) -> tuple[Subschema, ...] | None:
         """``anyOf`` as a choice between sets of those branches that evaluate members, all of which hold; None: too many.

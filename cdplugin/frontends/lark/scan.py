@@ -219,25 +219,24 @@ def fail_notation(source: Source, at: int, sign: str) -> NoReturn:
     source.fail("a rule of another notation", at, expected=expected, found=repr(sign))
 
 
+_BEGUN = {
+    '"': ("a string that does not end on its line", 'a closing "'),
+    "/": ("a regular expression that does not end on its line", "a closing /"),
+    "'": ("a string in single quotes", 'double quotes: "…"'),
+    "<": ("not a special token", "<name>, <[ids]> or <[*]>, without spaces"),
+    "@": ("not a reference to a grammar", "@name"),
+    ";": ("rules end with their line", "no ';'"),
+}
+"""By its first character, what may be meant by what is no symbol, and what was expected."""
+_OTHER = ("not part of a grammar", "a name, a string, a regular expression, a special token or punctuation")
+
+
 def _no_symbol(source: Source, at: int) -> NoReturn:
-    char = source.text[at]
     other = _RULE_OF_BNF.search(source.text, 0, at)
     if other is not None:
         fail_notation(source, other.start(1), "::=")
-    if char == '"':
-        source.fail("a string that does not end on its line", at, expected='a closing "', found=_rest(source, at))
-    if char == "/":
-        source.fail("a regular expression that does not end on its line", at, expected="a closing /", found=_rest(source, at))
-    if char == "'":
-        source.fail("a string in single quotes", at, expected='double quotes: "…"', found=_rest(source, at))
-    if char == "<":
-        source.fail("not a special token", at, expected="<name>, <[ids]> or <[*]>, without spaces", found=_rest(source, at))
-    if char == "@":
-        source.fail("not a reference to a grammar", at, expected="@name", found=_rest(source, at))
-    if char == ";":
-        source.fail("rules end with their line", at, expected="no ';'", found="';'")
-    expected = "a name, a string, a regular expression, a special token or punctuation"
-    source.fail("not part of a grammar", at, expected=expected, found=_rest(source, at))
+    message, expected = _BEGUN.get(source.text[at], _OTHER)
+    source.fail(message, at, expected=expected, found=_rest(source, at))
 
 
 def _rest(source: Source, at: int) -> str:
