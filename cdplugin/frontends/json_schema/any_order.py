@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from cdplugin.expr import EMPTY, Expr, cat, literal, literals
 from cdplugin.frontends.json_schema.bracketed import Bracketed, Frame
-from cdplugin.frontends.json_schema.distinct import ByteNode, common_length, with_text
+from cdplugin.frontends.json_schema.distinct import common_length
 from cdplugin.frontends.json_schema.distinct_values import Hashed
 from cdplugin.frontends.json_schema.members import MEMBER_BYTES, BitSet, Entry, Further
 from cdplugin.frontends.json_schema.strings import spellings
@@ -45,7 +45,7 @@ class _Names(Hashed):
 
     __slots__ = ("bits", "excluded")
 
-    def __init__(self, bits: BitSet, excluded: _Taken | None) -> None:
+    def __init__(self, bits: BitSet, excluded: Texts | None) -> None:
         self.bits = bits
         self.excluded = excluded
         super().__init__(hash(bits), _NAMES_BYTES + bits.bit_length() // 8)
@@ -88,33 +88,6 @@ _NAMES_BYTES = 350
 _NONE = _Names(BitSet(0), None)
 
 
-class _Taken(Texts):
-    """Names of a group that are no longer there. Where an expression is asked for, it is a tree that is copied
-    along the path of one name.
-    """
-
-    __slots__ = ("_tree",)
-
-    def __init__(self, among: tuple[bytes, ...], before: _Taken | None, added: tuple[bytes, ...]) -> None:
-        super().__init__(among, before, added)
-        self._tree: ByteNode | None = None
-
-    @property
-    def expression(self) -> Expr:
-        pending: list[_Taken] = []
-        last: Texts | None = self
-        while isinstance(last, _Taken) and last._tree is None:
-            pending.append(last)
-            last = last.before
-        tree = last._tree if isinstance(last, _Taken) else None
-        tree = ByteNode(False, {}) if tree is None else tree
-        for taken in reversed(pending):
-            for text in taken.added:
-                tree = with_text(tree, text.decode("latin-1"))
-            taken._tree = tree
-        return tree.expression
-
-
 class _Group:
     """Names that are alike: ``value`` follows each of them. ``lead``: a lexeme for what stands before a name and the bytes with
     which all of them begin.
@@ -138,7 +111,7 @@ class _Group:
         if bit == 0 or seen.bits & bit:
             return None
         added = tuple([text[self._n_begun :] for text in spellings(name)])
-        return _Names(BitSet(seen.bits | bit), _Taken(self._texts, seen.excluded, added))
+        return _Names(BitSet(seen.bits | bit), Texts(self._texts, seen.excluded, added))
 
 
 _MOST_KEPT = 20_000

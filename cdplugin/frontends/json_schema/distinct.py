@@ -13,7 +13,7 @@ import math
 from collections.abc import Hashable, Iterable, Sequence
 from decimal import Decimal
 from sys import getsizeof
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakValueDictionary
 
 from cdplugin.expr import (
@@ -47,7 +47,7 @@ from cdplugin.frontends.json_schema.numbers import (
 )
 from cdplugin.frontends.json_schema.strings import QUOTE
 from cdplugin.ir import Part, Productive, Symbol, TrackedLexeme, ValueReader, Whole
-from cdplugin.memory import bounded_cache, fixed_cache
+from cdplugin.memory import bounded_cache
 from cdplugin.regex.alphabet import JSON_CANONICAL, JSON_STRING
 
 _FRACTION = cat(POINT, repeat(DIGIT, 1))
@@ -150,9 +150,6 @@ def _number_spellings(value: Hashable) -> Expr:
 # --- texts to exclude: a tree that is copied along one path for each new string -----------------------------------------------
 
 
-NodeT = TypeVar("NodeT", bound="_Node")
-
-
 class _Node:
     """Strings as a tree. ``edges``: first character -> (all characters of the edge, node, expression of both)."""
 
@@ -171,26 +168,10 @@ class _Node:
             below.append(EPSILON)
         self.expression = Expr(ALT_OP, tuple(below)) if len(below) > 1 else alt(*below)
 
-    def having(self: NodeT, label: str, node: NodeT) -> NodeT:
+    def having(self, label: str, node: _Node) -> _Node:
         """This node with another edge, or with another node at the end of one."""
-        edge = (label, node, cat(self.spelt(label), node.expression))
-        return type(self)(self.ends, {**self.edges, label[0]: edge})
-
-    @staticmethod
-    def spelt(label: str) -> Expr:
-        """The texts that characters may be written as."""
-        return JSON_STRING.literal_any(label)
-
-
-class ByteNode(_Node):
-    """Texts as a tree whose characters stand for bytes."""
-
-    __slots__ = ()
-
-    @staticmethod
-    @fixed_cache(4096, entry_bytes=300)
-    def spelt(label: str) -> Expr:
-        return literal(label.encode("latin-1"))
+        edge = (label, node, cat(JSON_STRING.literal_any(label), node.expression))
+        return _Node(self.ends, {**self.edges, label[0]: edge})
 
 
 _NODE_BYTES, _EDGE_BYTES = 250, 500
@@ -204,23 +185,22 @@ def common_length(a: Sequence[object], b: Sequence[object]) -> int:
     return n
 
 
-def with_text(root: NodeT, text: str) -> NodeT:
+def with_text(root: _Node, text: str) -> _Node:
     """The tree with one string more."""
-    path: list[tuple[NodeT, str]] = []
-    node: NodeT = root
-    new = type(root)
+    path: list[tuple[_Node, str]] = []
+    node = root
     while text:
         edge = node.edges.get(text[0])
         if edge is None:
             path.append((node, text))
-            node = new(False, {})
+            node = _Node(False, {})
             break
         label, below, _ = edge
         common = common_length(label, text)
         path.append((node, label[:common]))
-        node = below if common == len(label) else new(False, {}).having(label[common:], below)
+        node = below if common == len(label) else _Node(False, {}).having(label[common:], below)
         text = text[common:]
-    node = new(True, node.edges)
+    node = _Node(True, node.edges)
     for parent, label in reversed(path):
         node = parent.having(label, node)
     return node
