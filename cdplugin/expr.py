@@ -320,17 +320,8 @@ def _show_text(text: bytes) -> str:
 
 
 def _show_mask(mask: int) -> str:
-    parts, byte = [], 0
-    while byte < 256:
-        if not mask >> byte & 1:
-            byte += 1
-            continue
-        end = byte
-        while end + 1 < 256 and mask >> (end + 1) & 1:
-            end += 1
-        parts.append(_show_byte(byte) + ("-" + _show_byte(end) if end > byte else ""))
-        byte = end + 1
-    return "".join(parts)
+    runs = merge_ranges((byte, byte) for byte in range(256) if mask >> byte & 1)
+    return "".join(_show_byte(low) + ("-" + _show_byte(high) if high > low else "") for low, high in runs)
 
 
 def _show_byte(byte: int) -> str:
@@ -457,19 +448,23 @@ MAX_CODE_POINT = 0x10FFFF
 _SURROGATES = (0xD800, 0xDFFF)
 
 
-def normalise_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Sort, merge and clip inclusive code point ranges; surrogates are cut out, as no UTF-8 text holds them."""
-    merged: list[list[int]] = []
+def merge_ranges(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Inclusive ranges in their order, those as one that overlap or touch; empty ones are left out."""
+    merged: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
-        low, high = max(low, 0), min(high, MAX_CODE_POINT)
         if low > high:
             continue
         if merged and low <= merged[-1][1] + 1:
-            merged[-1][1] = max(merged[-1][1], high)
+            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
         else:
-            merged.append([low, high])
+            merged.append((low, high))
+    return merged
+
+
+def normalise_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Merge and clip inclusive code point ranges; surrogates are cut out, as no UTF-8 text holds them."""
     out: list[tuple[int, int]] = []
-    for low, high in merged:
+    for low, high in merge_ranges((max(low, 0), min(high, MAX_CODE_POINT)) for low, high in ranges):
         if low < _SURROGATES[0]:
             out.append((low, min(high, _SURROGATES[0] - 1)))
         if high > _SURROGATES[1]:

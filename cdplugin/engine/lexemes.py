@@ -10,7 +10,7 @@ import numpy as np
 
 from cdplugin.engine.rules import KINDS
 from cdplugin.errors import GrammarError
-from cdplugin.expr import Expr
+from cdplugin.expr import Expr, merge_ranges
 from cdplugin.ir import EXACT, GrammarIR, Symbol, TokenSet, texts_bytes
 from cdplugin.kernels.store import layout
 from cdplugin.vocab.vocabulary import Vocabulary
@@ -188,12 +188,7 @@ def _ranges_of(tokens: TokenSet, vocab: Vocabulary) -> TokenRanges:
     pairs += [(token, token) for token in (_token_named(name, tokens, vocab) for name in names)]
     if tokens.negated and not tokens.ends:
         pairs += [(token, token) for token in vocab.eos_token_ids]
-    merged: list[tuple[int, int]] = []
-    for low, high in sorted(pair for pair in pairs if pair[0] <= pair[1]):
-        if merged and low <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
-        else:
-            merged.append((low, high))
+    merged = merge_ranges(pairs)
     if not tokens.negated:
         return tuple(merged)
     starts = [0, *(high + 1 for _, high in merged)]

@@ -89,7 +89,9 @@ class ValueTracker:
         if tracked.excluded is not None:
             excluded = tracked.excluded
             if isinstance(excluded, Texts):
-                expression = self._remaining_of(number, expression, excluded.among).without(excluded)
+                if number not in self._remaining:
+                    self._remaining[number] = Remaining(self._arena, expression, excluded.among)
+                expression = self._remaining[number].without(excluded)
             else:
                 expression = self._without(number, expression, excluded)
             if expression == EMPTY:
@@ -99,12 +101,6 @@ class ValueTracker:
         lexeme = self._append(record)
         self._places[lexeme] = _Place(nonterminal, tracked)
         return lexeme
-
-    def _remaining_of(self, number: int, expression: int, among: tuple[bytes, ...]) -> Remaining:
-        remaining = self._remaining.get(number)
-        if remaining is None:
-            remaining = self._remaining[number] = Remaining(self._arena, expression, among)
-        return remaining
 
     def _without(self, number: int, expression: int, excluded: Expr) -> int:
         """The expression of a lexeme without what is excluded; :data:`EMPTY` if nothing is left."""

@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.expander import StaticTables
+from cdplugin.expr import merge_ranges
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
 from cdplugin.kernels.parser import layout as parser_layout
@@ -198,12 +199,7 @@ def show(text: bytes) -> str:
 def show_bytes(members: list[int]) -> str:
     """A set of bytes as ranges, such as ``'0'-'9', ','``."""
     parts = []
-    i = 0
-    while i < len(members):
-        j = i
-        while j + 1 < len(members) and members[j + 1] == members[j] + 1:
-            j += 1
-        first, last = show(bytes([members[i]])), show(bytes([members[j]]))
-        parts.append(first if i == j else f"{first}, {last}" if j == i + 1 else f"{first}-{last}")
-        i = j + 1
+    for low, high in merge_ranges((byte, byte) for byte in members):
+        first, last = show(bytes([low])), show(bytes([high]))
+        parts.append(first if low == high else f"{first}, {last}" if high == low + 1 else f"{first}-{last}")
     return ", ".join(parts)

@@ -152,7 +152,7 @@ class Scanner:
         if letter in DIGITS:
             return self._digits(letter, in_class, start)
         if letter == "x":
-            return Escape(char=self._scalar(self._braced_hex(start) if self._brace("x") else self._hex(2, start), start))
+            return Escape(char=self._scalar(self._braced_hex(start) if self._brace() else self._hex(2, start), start))
         if letter == "u":
             return Escape(char=self._unicode(start))
         if letter not in LETTERS:
@@ -186,7 +186,7 @@ class Scanner:
             if not in_class and (letter == "z" or (letter == "Z" and self.dialect == "python")):
                 return Escape(anchor="end")
             if letter == "U":
-                value = self._braced_hex(start) if self._brace("U") else self._hex(8, start)
+                value = self._braced_hex(start) if self._brace() else self._hex(8, start)
                 if value > 0x10FFFF:
                     self.fail("code point out of range", start, expected="at most 10FFFF", found=f"{value:X}")
                 return Escape(char=self._scalar(value, start))
@@ -205,7 +205,7 @@ class Scanner:
         names = {"ecma": "ECMA-262", "rust": "Rust", "python": "Python"}
         self.fail(f"unknown escape \\{letter} ({names[self.dialect]} syntax){hint}", start)
 
-    def _brace(self, letter: str) -> bool:
+    def _brace(self) -> bool:
         return self.dialect == "rust" and self.take("{")
 
     def _scalar(self, value: int, start: int) -> int:

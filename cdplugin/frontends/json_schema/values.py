@@ -280,7 +280,8 @@ class Evaluator:
 
     def _string_holds(self, sub: Subschema, value: str) -> bool:
         """Lengths, patterns and formats, those of ``not`` too."""
-        if sub.text is not None and not _text_holds(sub.text, value):
+        low, high, patterns = sub.text or (0, None, ())
+        if len(value) < low or (high is not None and len(value) > high) or not all(finds(p, value) for p in patterns):
             return False
         for unlike in sub.unlike:
             found = finds(unlike, value) if isinstance(unlike, str) else has_format(unlike, value)
@@ -345,13 +346,6 @@ class Evaluator:
             known = frozenset(map(canonical, values))
             self._sets[id(values)] = (values, known)  # keeps them alive, so that their id stays their own
         return canonical(value) in known
-
-
-def _text_holds(text: tuple[int, int | None, tuple[str, ...]], value: str) -> bool:
-    low, high, patterns = text
-    if len(value) < low or (high is not None and len(value) > high):
-        return False
-    return all(finds(pattern, value) for pattern in patterns)
 
 
 def _number_holds(sub: Subschema, value: float) -> bool:
