@@ -144,6 +144,41 @@ def test_formats_are_what_jsonschema_says(form: str, write: Any) -> None:
     assert takes(tag, write("p", None))
 
 
+ROOTS: list[dict[str, Any]] = [
+    {"const": {"a": 1, "b": "x"}},
+    {"enum": [{"a": 1}, {"b": "x"}, {}, 7, {"a": None, "b": [1, "x"]}]},
+    {"type": "object", "properties": {"a": {}, "b": {"type": "string"}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
+    {"anyOf": [{"$ref": "#/$defs/a"}, {"properties": {"b": {"const": "x"}}, "additionalProperties": False}, False]},
+    {"anyOf": [{"anyOf": [{"$ref": "#/$defs/a"}, {"type": "null"}]}, {"enum": [{"b": "x"}]}], "title": "either"},
+]
+ARGUMENTS = [{}, {"a": 1}, {"b": "x"}, {"a": 1, "b": "x"}, {"a": None, "b": [1, "x"]}, {"a": 2}, {"b": "y"}]
+
+
+@pytest.mark.parametrize("any_order", [False, True])
+@pytest.mark.parametrize("schema", ROOTS, ids=repr)
+def test_choices_of_whole_lists_are_what_jsonschema_says(schema: dict[str, Any], any_order: bool) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    closed = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+    schema = {**schema, "$defs": {"a": closed}}
+    fmt = {**styled(schema, "kimi_k3_xml")["format"], "any_order": any_order}
+    kinds = {int: "number", str: "string", list: "array", type(None): "null"}
+    for value in ARGUMENTS:
+        text = "".join(kimi(k, kinds[type(v)], v if isinstance(v, str) else json.dumps(v)) for k, v in value.items())
+        assert takes({"format": fmt}, text) == jsonschema.Draft202012Validator(schema).is_valid(value), value
+
+
+def test_choices_of_whole_lists_that_are_refused() -> None:
+    for schema, message in (
+        ({"properties": {"a": {}}, "anyOf": [{"properties": {"a": {"type": "null"}}}]}, "anyOf that shares keywords .*/anyOf$"),
+        ({"anyOf": [{"$ref": "#"}]}, "anyOf of parameters: expected at most"),
+        ({"enum": [1, "a"]}, "nothing satisfies the schema of a parameter - at /format/json_schema$"),
+        ({"const": {}, "enum": [{}]}, "const is not supported here"),
+        ({"oneOf": [{"type": "object"}]}, "oneOf is not supported here"),
+    ):
+        with pytest.raises(cd.GrammarError, match=message):
+            cd.StructuralTag(styled(schema, "qwen_xml")).to_ir(cd.Limits())
+
+
 def test_declared_names_that_hold_an_excluded_text() -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {"x<b>y": {"type": "integer"}, "c": {"type": "integer"}}}
     for any_order in (False, True):

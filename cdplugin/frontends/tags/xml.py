@@ -165,7 +165,8 @@ class Parameters:
             raise GrammarError(
                 "bad schema of parameters", location=f"{self.at}/type", expected='"object"', found=shown(schema["type"])
             )
-        out = self._body("object", schema, self.at)
+        ways = [[self._body("object", one, at)] for one, at in self.values.ways(schema, self.at)]
+        out = either(self.ir, ways)
         while self._waiting:
             symbol, kind, waiting, at = self._waiting.pop()
             (self._object if kind == "object" else self._array)(symbol, waiting, at)

@@ -92,6 +92,38 @@ class Values:
                     others[kind] = [self._narrowed.setdefault((id(schema), kind), (schema, {**schema, "type": names}))[1]]
         return Kinds(self._strings(schema, at, bool(others)) if "string" in listed else None, others)
 
+    def ways(self, schema: dict[str, Any], at: str) -> list[tuple[dict[str, Any], str]]:
+        """Schemas of the objects that ``schema`` allows, each with where it stands: the branches of ``anyOf`` with what stands
+        beside them, and listed objects. Raises ``UnsupportedError`` where they would have to be looked into.
+        """
+        out: list[tuple[dict[str, Any], str]] = []
+        waiting = [(schema, at)]
+        while waiting:
+            one, where = waiting.pop()
+            types = one.get("type", "object")
+            if types != "object" and "object" not in types:
+                continue
+            if one.keys() & _LISTED:
+                only(one, frozenset(["type", "enum" if "enum" in one else "const"]), where)
+                listed = [value for value in one.get("enum", [one.get("const")]) if isinstance(value, dict)]
+                out += [(_constant(value), where) for value in listed]
+            elif "anyOf" in one:
+                self._count(one["anyOf"], 1, "anyOf of parameters", where, "anyOf")
+                beside = {keyword: value for keyword, value in one.items() if keyword != "anyOf"}
+                found = []
+                for i, branch in enumerate(one["anyOf"]):
+                    resolved = branch if isinstance(branch, bool) else self.resolve(branch, f"{where}/anyOf/{i}")
+                    merged = None if resolved is False else _merge([beside, {} if resolved is True else resolved])
+                    if merged is None and resolved is not False:
+                        raise unsupported("anyOf that shares keywords with what is beside it is", where, "anyOf", " here")
+                    found += [] if merged is None else [(merged, f"{where}/anyOf/{i}")]
+                waiting += reversed(found)
+            else:
+                out.append((one, where))
+        if not out:
+            raise unsatisfiable(at)
+        return out
+
     def all_of(self, schemas: list[Any]) -> dict[str, Any]:
         """A schema that asks for all of ``schemas``."""
         return self._joined.setdefault(tuple(map(id, schemas)), (schemas, {"allOf": list(schemas)}))[1]
@@ -210,6 +242,12 @@ class Values:
                 self._inside.pop()
             known = self._merged[id(schema)] = (schema, out)
         return known[1]
+
+
+def _constant(value: dict[str, Any]) -> dict[str, Any]:
+    """The schema of one object."""
+    members = {name: {"const": member} for name, member in value.items()}
+    return {"type": "object", "properties": members, "required": list(value), "additionalProperties": False}
 
 
 def _merge(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
