@@ -16,6 +16,8 @@ from tokenizers_data import llama3
 
 import cdplugin as cd
 from cdplugin.bits import bit_members
+from cdplugin.infill import answers
+from cdplugin.infill.session import surely
 
 TEXTS: dict[str, tuple[Any, list[str]]] = {
     "json": (
@@ -149,3 +151,47 @@ def test_lexemes_that_may_end_anywhere(grammar: str) -> None:
                 after = [cd.GAP] if pieces[at] is cd.GAP else []
                 with_it = infill.new([*pieces[:at], [token], *after, *pieces[at + 1 :]])
                 assert with_it.completable() == (token in allowed), (pieces, place, vocab.tokens[token])
+
+
+@pytest.mark.parametrize("name", ["arithmetic", "cpp"])
+def test_one_token_of_a_class_decides_all(name: str, vocab: cd.Vocabulary, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lattice that is asked about one token of each class gives the mask that it gives when it is asked about all of them;
+    where lexemes compete, it may know less of one than of another: of ``>>::`` than of ``<::`` behind ``i <``.
+    """
+    spec, texts = TEXTS[name]
+    infill = cd.Infill(cd.Compiler(vocab).compile(spec))
+    rng = random.Random(name)
+    asked = []
+    lay = answers.Answers.lay_for_mask
+
+    def counted(self: answers.Answers, *arguments: Any) -> bool:
+        asked.append(self)
+        return lay(self, *arguments)
+
+    monkeypatch.setattr(answers.Answers, "lay_for_mask", counted)
+    n_tokens = 0
+    for _ in range(cases(60, 1, 8)):
+        session = infill.new(problem(rng, rng.choice(texts)))
+        if infill._tables.is_exact or not surely(session.completable):
+            continue
+        masks = []
+        for few in (0, 10**9):
+            monkeypatch.setattr(answers, "_FEW_DOTS", few)
+            other = infill.new([part.text or (cd.Slots(1) if part.slot else cd.GAP) for part in session._parts])
+            masks.append(other.mask(0))
+            if other.undecided:
+                masks = []
+                break
+        if masks:
+            assert (masks[0] == masks[1]).all(), session._parts
+            n_tokens += len(bit_members(masks[0]))
+    assert n_tokens
+    assert asked
+
+
+def test_a_class_of_which_the_lattice_knows_another_token() -> None:
+    """Behind ``i <``, ``>>::`` and ``<::`` are of one class, and the lattice knows the second alone."""
+    vocab = cd.Vocabulary.from_bytes([*(bytes([byte]) for byte in range(256)), b">>::", b"<::", b"</s>"], eos_token_ids=258)
+    infill = cd.Infill(cd.Compiler(vocab).compile(cd.grammars.CPP))
+    pieces = ["int f(int l) {\n    for (int i = 0; i <", cd.GAP, "l < 100) {\n        l += i * 2;\n    }\n    return l;\n}\n"]
+    assert {256, 257} <= set(bit_members(infill.new(pieces).mask(0)).tolist())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -398,9 +399,9 @@ def test_a_completion_takes_tokens_that_one_lattice_knows(monkeypatch: pytest.Mo
     searches = []
     decide = proofs.Proofs.decide
 
-    def counted(self: proofs.Proofs) -> int:
+    def counted(self: proofs.Proofs, *arguments: Any) -> int:
         searches.append(self)
-        return decide(self)
+        return decide(self, *arguments)
 
     monkeypatch.setattr(proofs.Proofs, "decide", counted)
     for seed in range(cases(20, 5)):

@@ -46,6 +46,8 @@ MOST_STATES, FEW_STATES = 20_000, 60
 """States that are followed from slot to slot (:mod:`cdplugin.infill.canvases`): for a text, and for one of a mask's tokens."""
 _STATES_TOGETHER, _WORK_TOGETHER = 256, 1 << 25
 """States that are followed by few tokens (:mod:`cdplugin.infill.together`), and units of work, before others are."""
+_FEW_DOTS = 256
+"""Of a grammar with as many or more a lattice is asked about one token of each class; of smaller ones all take less time."""
 WORK_OF_A_NODE = 600  # units of work of spelling that count as a node of a lattice
 _WORDS = re.compile(rb"\s?\w+")
 
@@ -316,8 +318,12 @@ class Answers:
         is_only_slot = parts[hole].slot and sum(part.is_open for part in parts) == 1  # then the matcher tells all
         # of families, and of many slots, the strict lattice knows little
         is_followed = tables.has_families or (not is_only_slot and self.is_followed(parts))
-        if tables.is_exact or not (is_followed or is_only_slot):
-            self._add_mask(parts, hole, row, False)
+        is_asked = tables.is_exact or not (is_followed or is_only_slot)
+        # the matcher tells where the tokens of a first place lead: one of each class is asked about
+        is_by_class = is_asked and not tables.is_exact and tables.n_dots >= _FEW_DOTS
+        is_by_class = is_by_class and not any(part.is_open for part in parts[:hole])
+        if is_asked and not is_by_class:
+            self.add_from_lattice(parts, hole, row)
         last = self.length(parts)
         if tables.is_exact or last is None or hole >= last:  # the last: behind the first end token
             return 0
@@ -325,9 +331,9 @@ class Answers:
         if found is not None:
             self._kept.note(parts, found)
         self.proofs = proofs = Proofs(self, parts, hole, row, is_followed, witness)
-        undecided = proofs.decide()
+        undecided = proofs.decide(is_by_class)
         if is_followed and parts[hole].slot and not is_only_slot and witness is None and not row.any():
-            self._add_mask(parts, hole, row, False)  # then the strict lattice may have said that there is some text
+            self.add_from_lattice(parts, hole, row)  # then the strict lattice may have said that there is some text
             undecided = max(undecided - int(bit_flags(row).sum()), 0)
         return undecided
 
@@ -339,7 +345,7 @@ class Answers:
         if self.tables.is_exact or self.tables.has_families or self.is_followed(parts):
             return
         if sum(part.is_open for part in parts) > 1:
-            self._add_mask(parts, hole, row, False)
+            self.add_from_lattice(parts, hole, row)
 
     def possible(self, parts: Sequence[Part], hole: int, tokens: np.ndarray, free: bool, by_first: bool = False) -> np.ndarray:
         """Those of some tokens that the loose lattice does not rule out at an open part. ``free``: with gaps for slots.
@@ -350,7 +356,7 @@ class Answers:
         if free:
             parts, hole = with_gaps(parts[: self.length(parts)], hole)
         if not by_first:
-            self._add_mask(parts, hole, row, True)
+            self.add_from_lattice(parts, hole, row, loose=True)
             return tokens[row[tokens >> 5] >> (tokens & 31) & 1 != 0]
         work = self.tables.loose
         if not self._lay(parts, work, hole) or not work.call(kernels.OP_MAY_BEGIN, address_of(row)):
@@ -375,15 +381,26 @@ class Answers:
             found = self.tables.may_begin[before] = packed_bits(of_tokens) & self.tables.texts_row
         return found
 
-    def _add_mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, loose: bool) -> None:
+    def add_from_lattice(self, parts: Sequence[Part], hole: int, row: np.ndarray, loose: bool = False) -> None:
         """Add to a row the tokens that a lattice knows to be legal at an open part; those that it has are not asked about."""
+        if self.lay_for_mask(parts, hole, row, loose):
+            self.add_from_laid(row, loose)
+
+    def lay_for_mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, loose: bool = False) -> bool:
+        """Whether some token that a row does not have may come at an open part; then :meth:`add_from_laid` asks about them."""
         work = self.tables.loose if loose else self.tables.workspace
         if self.tables.is_exact:  # then masks are made of what is left of tokens; else only slots are
             self.tables.classify(work)
-        if self._lay(parts, work, hole) and work.call(kernels.OP_MAY_BEGIN, address_of(row)):
-            work.call(kernels.OP_FACTS)
-            work.call(kernels.OP_ITEMS)
-            work.call(kernels.OP_MASK, address_of(row))
+        if not self._lay(parts, work, hole) or not work.call(kernels.OP_MAY_BEGIN, address_of(row)):
+            return False
+        work.call(kernels.OP_FACTS)
+        work.call(kernels.OP_ITEMS)
+        return True
+
+    def add_from_laid(self, row: np.ndarray, loose: bool = False) -> None:
+        """:meth:`add_from_lattice` once that part is laid out."""
+        work = self.tables.loose if loose else self.tables.workspace
+        work.call(kernels.OP_MASK, address_of(row))
 
     def fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
         """What to fill the open gaps of completable parts without open slots with; None if nothing was found."""

@@ -28,7 +28,7 @@ from cdplugin.infill.search import Search, SearchGivenUp
 from cdplugin.infill.slot_proofs import MOST_WORK, STATES_OF_A_CLASS, Proof, SlotProofs
 from cdplugin.infill.token_classes import classes_of
 from cdplugin.infill.witness import Witness, by_part, by_place
-from cdplugin.queries.successors import successors
+from cdplugin.queries.successors import successors, text_successors
 
 if TYPE_CHECKING:
     from cdplugin.infill.answers import Answers
@@ -104,8 +104,10 @@ class Proofs:
         """Of slots that are followed: tokens, and what the places left of the hole, and those from it on, were filled with when
         they were proven; of a canvas, slot by slot."""
 
-    def decide(self) -> int:
-        """Decide the tokens; returns how many are left out because the search for a filling was given up."""
+    def decide(self, is_by_class: bool = False) -> int:
+        """Decide the tokens; returns how many are left out because the search for a filling was given up. ``is_by_class``: the
+        strict lattice was not asked, since one token of each class will do.
+        """
         search = Search(self._answers, MOST_WORK_OF_MASK)
         if self._witness is not None and self._parts[self._hole].slot:
             token = self._witness[self._hole]
@@ -115,7 +117,7 @@ class Proofs:
             with self._rests.trying(MOST_TRIES):
                 cursor = self._tables.step(self._tables.start, self._before)
                 if self._at == 0 and (self._canvas is None or self._tables.has_families):
-                    return self._decide_classes(cursor, search)
+                    return self._decide_classes(cursor, search, is_by_class)
                 with self._rests.apart():
                     if self._canvas is not None:
                         return self._decide_on_canvas(self._canvas, cursor)
@@ -146,9 +148,47 @@ class Proofs:
         # below a cursor there may be only tokens that are not in doubt
         return sorted([one for one in found if len(one[1])], key=lambda one: -len(one[1]))
 
-    def _decide_classes(self, start: int, search: Search) -> int:
-        """Decide classes, at a place before which nothing is open: then what holds for a token holds for its class."""
-        classes = self._classes(start)
+    def _by_lattice(self, cursor: int) -> list[Class]:
+        """Decide the classes at a cursor by what the strict lattice knows of the first token of each, then, of those that it
+        does not know to be legal, by all: what competes after a token may depend on its text. Returns those still in doubt.
+        """
+        is_laid = self._answers.lay_for_mask(self._parts, self._hole, self._row)
+        numbers = np.empty(32 * len(self._row), np.int32)
+        found = text_successors(self._tables.arena, cursor, self._tables.texts_row, numbers)
+        known = np.zeros(len(found.cursors) + 1, bool)  # the last one: of tokens that may not come here
+        if is_laid:
+            row = self._all_but(found.firsts)
+            self._answers.add_from_laid(row)
+            known[:-1] = bit_flags(row)[found.firsts]
+        are_known = known[numbers]
+        if known[:-1].all():
+            self._row |= packed_bits(are_known)
+            return []
+        left = np.flatnonzero(~are_known & (numbers >= 0))
+        if is_laid:
+            row = self._all_but(left)
+            self._answers.add_from_laid(row)
+            known[numbers[left[bit_flags(row)[left]]]] = True
+            left = left[~known[numbers[left]]]
+            are_known = known[numbers]
+        self._row |= packed_bits(are_known)
+        left = left[np.argsort(numbers[left], kind="stable")]
+        heads = np.flatnonzero(np.diff(numbers[left], prepend=-1))
+        classes = [(int(found.cursors[numbers[tokens[0]]]), tokens) for tokens in np.split(left, heads[1:]) if len(tokens)]
+        return sorted(classes, key=lambda one: -len(one[1]))
+
+    def _all_but(self, tokens: np.ndarray) -> np.ndarray:
+        """A mask row without some tokens."""
+        flags = np.ones(32 * len(self._row), bool)
+        flags[tokens] = False
+        return packed_bits(flags)
+
+    def _decide_classes(self, start: int, search: Search, is_by_class: bool) -> int:
+        """Decide classes, at a place before which nothing is open: then what holds for a token holds for its class.
+
+        ``is_by_class``: ask the strict lattice about them first.
+        """
+        classes = self._by_lattice(start) if is_by_class else self._classes(start)
         if self._canvas is not None:
             text = self._elements[self._at][1]
             after = self._tables.step_all(np.array([cursor for cursor, _ in classes], np.int64), [text])[:, 0]

@@ -22,7 +22,7 @@ from cdplugin.kernels.masks.successors import (
 )
 from cdplugin.kernels.store import layout
 
-_FIRST_SLOTS = 1 << 11
+_FIRST_SLOTS = 1 << 13
 
 
 class Successors(NamedTuple):

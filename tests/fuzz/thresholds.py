@@ -185,6 +185,7 @@ INFILL = [
     *_of("infill.token_classes", SPEED, _MOST_KEPT=(1, 2)),
     *_of("infill.openings", DOUBT, _MOST_HEADS=(0, 1), _FEWEST_OPENINGS=(0, 1), _FEW_OPENINGS=(0, 1)),
     *_of("infill.together", DOUBT, _MOST_BYTES=(0, 1), _WORK=(0, 1000), _WORK_OF_A_TOKEN=(0, 10), FEW_TOGETHER=(0, 10**6)),
+    *_of("infill.answers", SPEED, _FEW_DOTS=(0, 10**9)),
     *_of(
         "infill.answers",
         DOUBT,
