@@ -20,6 +20,7 @@ from cdplugin.bits import bit_flags, members, packed_bits
 from cdplugin.infill.parts import records_of
 from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.store import layout
+from cdplugin.memory import bounded_cache
 from cdplugin.walks import fold
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ _RANGES = (0x00, 0x80, 0x90, 0xA0, 0xC0, 0xC2, 0xE0, 0xE1, 0xED, 0xEE, 0xF0, 0xF
 """Where ranges of bytes begin that no state tells apart."""
 
 
-@functools.lru_cache(1 << 12)
+@bounded_cache
 def _after(states: int, text: bytes) -> int:
     """The states, as bits, that a text leads to from some states."""
     for byte in text:
