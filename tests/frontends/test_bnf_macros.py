@@ -188,6 +188,7 @@ def test_max_tokens_end_a_rule() -> None:
         ('root[excludes=("b")] ::= "(" root ")" | "a"', "excludes of a rule that is not regular, 'root'"),
         ('root[lazy] ::= "(" root ")" | "a"', "lazy of a rule that is not regular, 'root', .* at line 1, column 6"),
         ('root[max_tokens=3] ::= a a\na[capture="a"] ::= "a"', "max_tokens of a rule that is not regular"),
+        ('root[max_chars=3] ::= (Token(8) | "a")*', "max_chars of a rule that is not regular.*without recursion, tokens, and"),
         ('root[capture="a", capture_hidden_marker_rule_id=7] ::= "a"', "expected the number of a rule that is regular"),
     ],
 )  # fmt: skip

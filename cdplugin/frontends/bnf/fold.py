@@ -48,7 +48,8 @@ def fold_rules(grammar: Grammar, mentioned: dict[str, set[str]]) -> Folded:
         if name not in folded and name not in alone:
             options = grammar.rules[name].options
             if option := options.needs_regular:
-                expected = f"a rule of at most {MOST_NODES} parts, without recursion and rules that capture or have max_tokens"
+                without = "recursion, tokens, and rules that capture or have max_tokens"
+                expected = f"a rule of at most {MOST_NODES} parts, without {without}"
                 message = f"{option} of a rule that is not regular, {name!r}, is not supported"
                 grammar.source.refuse(message, options.at[option], expected=expected)
     return Folded(folded, alone)
