@@ -264,6 +264,13 @@ def test_fewest_tokens() -> None:
     assert len(ending) == least[-1] < len(text)
 
 
+def test_the_longest_of_equally_few_tokens_comes_first() -> None:
+    vocab = vocabulary([b"ab", b"abc", b"cd", b"d!"])
+    for text, tokens in ((b"abcd", [b"abc", b"d"]), (b"abcd!", [b"abc", b"d!"]), (b"xabcd", [b"x", b"abc", b"d"])):
+        ending = cd.Compiler(vocab).compile_ir(ir_of({"S": [[expr.literal(text)]]})).matcher().shortest_completion()
+        assert [vocab.tokens[token] for token in ending] == tokens
+
+
 def test_only_tokens_that_spell_it() -> None:
     """No token is the single byte ``c``: the way through it is not taken, or is taken by a longer token."""
     vocab = vocabulary([b"a", b"b", b"bcd", b"x"], all_bytes=False)

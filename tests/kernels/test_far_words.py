@@ -4,15 +4,17 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from engine_tools import at_least, cases, describe, ir_of, mask, vocabulary
 
 import cdplugin as cd
 from cdplugin import expr
+from cdplugin.ir import EXACT, LONGEST, GrammarIR
 
 NAMES = [
     "id",
@@ -158,3 +160,96 @@ def test_the_middle_of_a_name_makes_one_state(is_open: bool) -> None:
     assert after["lexer_states"] - before["lexer_states"] == 1
     assert after["lexer_transitions"] - before["lexer_transitions"] == 0
     assert after["bases"] - before["bases"] <= (0 if is_open else 1)
+
+
+SHORT = [bytes(one) for n in (2, 3) for one in itertools.product(b'ab"1', repeat=n)]
+SHORT += [*(t.encode() for t in ("é", "aé", "éb", 'é"', "abab", "baba", "abba")), b"a\xc3", b"\xa9a"]
+FEW = frozenset('ab"1é'.encode())
+SOME = [bytes(one) for n in (1, 2, 3, 4) for one in itertools.product(b"ab", repeat=n)]
+PLAIN = expr.utf8_ranges(((0x20, 0x21), (0x23, 0x10FFFF)))
+T = TypeVar("T")
+OTHERS = [expr.utf8_ranges(((0x61, 0x7A), (0xE9, 0xE9))), expr.alt(expr.literal(b"a"), expr.literal(b"ba"))]
+TAILS = [expr.byte_class(b'"1'), expr.literal(b"1"), expr.byte_class(b"b"), expr.cat(expr.optional(expr.literal(b"1")), QUOTE)]
+
+
+def random_lexeme(rng: random.Random) -> expr.Expr:
+    """Words, or a text without words; by and by in a way that no front end writes."""
+
+    def usually(usual: T, others: list[T]) -> T:
+        return usual if rng.random() < 0.75 else rng.choice(others)
+
+    def words() -> expr.Expr:
+        return expr.literals(rng.sample(SOME, rng.randrange(1, 4)))
+
+    def text() -> expr.Expr:
+        return expr.repeat(usually(PLAIN, OTHERS), usually(0, [1, 2]), usually(None, [3]))
+
+    def without() -> expr.Expr:
+        excluded = usually(words(), [expr.cat(words(), text()), expr.byte_class(b"ab")])
+        return expr.both(*usually([text()], [[text(), text()]]), expr.complement(excluded))
+
+    parts = usually(
+        [rng.choice([words, without])()], [[QUOTE, without()], [without(), without()], [words(), without()], [text()]]
+    )
+    return expr.cat(*parts, *usually([QUOTE], [[], *([tail] for tail in TAILS)]))
+
+
+def by_bytes(matcher: cd.Matcher, tokens: list[bytes | None]) -> set[int]:
+    """The tokens of a few bytes that a matcher takes byte by byte."""
+    reached: dict[bytes, cd.Matcher | None] = {b"": matcher}
+
+    def after(text: bytes) -> cd.Matcher | None:
+        if text not in reached:
+            before = after(text[:-1])
+            fork = None if before is None else before.fork()
+            reached[text] = fork if fork is not None and fork.accept_token(text[-1]) else None
+        return reached[text]
+
+    return {token for token, text in enumerate(tokens) if text and FEW.issuperset(text) and after(text) is not None}
+
+
+@pytest.mark.parametrize("excluded", [[b"aab"], [b"aaab", b"aab", b"bbb"], [b"aa"], [b"aab", b"aa"]])
+def test_an_end_inside_a_token_that_is_taken_whole(excluded: list[bytes]) -> None:
+    """Of a short text whole tokens are allowed, so its base has no ends in them. What is made beside it has."""
+    vocab = vocabulary([b"aab", b"aa", b"aaa", b"aabb", b"bbb"])
+    lexeme = expr.both(expr.repeat(PLAIN, 2, 3), expr.complement(expr.literals(excluded)))
+    for rules in ([[lexeme, lexeme]], [[lexeme, expr.literal(b"b")]], [[lexeme, expr.literal(b"bbb")], [expr.literal(b"ba")]]):
+        whole, bytewise = (cd.Compiler(vocab).compile_ir(ir_of({"S": rules})).matcher() for _ in range(2))
+        for byte in b"ab":
+            found = {token for token in mask(whole) if FEW.issuperset(vocab.tokens[token] or b"<")}
+            assert found == by_bytes(bytewise, vocab.tokens)
+            assert whole.accept_token(byte) and bytewise.accept_token(byte)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_words_and_texts_of_any_shape(seed: int) -> None:
+    """Tokens that read words and exceptions to their ends, and beyond, of lexemes that no front end may ever make."""
+    rng = random.Random(seed)
+    some = vocabulary([text for text in SHORT if rng.random() < 0.5])
+    compilers = [cd.Compiler(some) for _ in range(2)]
+    compared = 0
+    for _ in range(cases(80, 20, 40)):
+        ir = GrammarIR()
+        ir.start = ir.nonterminal("S")
+        kinds = rng.choice([[EXACT], [EXACT], [EXACT], [LONGEST], [EXACT, LONGEST]])
+        lexemes = [ir.lexeme(random_lexeme(rng), lexing=rng.choice(kinds)) for _ in range(rng.choice([1, 2, 3]))]
+        for one in lexemes:
+            ir.rule(ir.start, [one] if rng.random() < 0.7 else [one, rng.choice(lexemes)])
+        try:
+            whole, bytewise = (compiler.compile_ir(ir).matcher() for compiler in compilers)
+        except cd.GrammarError:
+            continue
+        for step in range(4):
+            allowed = mask(whole) if rng.random() < (0.6 if step else 0.3) else None
+            expected = by_bytes(bytewise, some.tokens)
+            if allowed is not None:
+                found = {token for token in allowed if FEW.issuperset(some.tokens[token] or b"<")}
+                assert found == expected, describe(some, some.decode(whole.tokens), found, expected)
+                compared += 1
+            assert whole.is_accepting() == bytewise.is_accepting()
+            if not expected:
+                break
+            token = max(rng.choices(sorted(expected), k=2), key=lambda token: len(some.tokens[token] or b""))
+            assert whole.accept_token(token)
+            assert all(bytewise.accept_token(byte) for byte in some.tokens[token] or b"")
+    assert compared > at_least(80, 10)

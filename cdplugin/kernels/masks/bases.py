@@ -476,14 +476,14 @@ def _walk(h, state, node, begun, first_node, skip_chars):
 @kernel
 def _walk_beside(h, state, other, node, begun):
     """Append the differences between the bases of ``state`` and ``other``: ``t`` for a token that only the first has,
-    ``~t`` for one that only the second has, and the ends at nodes where different lexemes end. 0 or a status.
+    ``~t`` for one that only the second has, and the ends at nodes by which they differ. 0 or a status.
 
     The walk steps both states side by side and descends only where they differ: from equal states, everything below is equal.
-    An end at a node replaces the other base's end there; an end that scans nothing removes it. A LONGEST match may turn out
-    to end only below its node (``BEFORE``), so an end is noted at each node where either state has such a match, and
-    completed when the ``BEFORE`` comes. Where the one state's row is beside the other's
-    (:mod:`cdplugin.kernels.lexer.rows`), only children by its own bytes are looked at; elsewhere L_OWN makes nearly all
-    siblings equal by one look-up.
+    An end at a node replaces the other base's end there, which may be missing: below a node of which the other has every token
+    none are noted. An end that scans nothing removes it. A LONGEST match may turn out to end only below its node
+    (``BEFORE``), so an end is noted at each node where either state has such a match, and completed when the ``BEFORE`` comes.
+    Where the one state's row is beside the other's (:mod:`cdplugin.kernels.lexer.rows`), only children by its own bytes are
+    looked at; elsewhere L_OWN makes nearly all siblings equal by one look-up.
     """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
@@ -568,7 +568,7 @@ def _walk_beside(h, state, other, node, begun):
             at += skips[at]
             continue
         place = np.int64(-1)
-        if skips[at] > 1 and (scanned != scanned_beside or longest_of(h, after) or longest_of(h, beside)):
+        if skips[at] > 1 and (scanned or scanned_beside or longest_of(h, after) or longest_of(h, beside)):
             place = add_end(h, at, scanned, 0)
             if place < 0:
                 return np.int64(statuses.GROW)
