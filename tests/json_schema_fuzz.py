@@ -337,8 +337,8 @@ def _is_ambiguous(schema: Any) -> bool:
 
 
 def _reference(case: Case) -> Callable[[Any], bool | None]:
-    """Whether an instance is valid; None where ``jsonschema`` cannot tell (its patterns are Python's; what is evaluated in 2019-09
-    it takes to be what ``contains`` matches, and not what ``additionalProperties`` does).
+    """Whether an instance is valid; None where ``jsonschema`` cannot tell (its patterns are Python's; what is evaluated in
+    2019-09 it takes to be what ``contains`` matches, and not what ``additionalProperties`` does).
     """
     validator = _EXACT[case.draft](case.schema)
     is_known = case.draft != "draft2019-09" or '"unevaluated' not in json.dumps(case.schema)
