@@ -135,13 +135,14 @@ class Objects(Writing):
         limited = any(part.names is not None for part in parts)
         bare, keys, locate, at = self._bare_members, self._inner.keys, self.ir.locate, self.ir.at
         entries: list[Entry] = []
+        owns = [dict(some.own) for some in conditions]
         for name, required in names.items():
             children = children_of(name, parts)
             place = self._shaper.place(children)
             values: tuple[tuple[Symbol, int], ...] = ()
             if not limited or allowed_by_names(name, parts, self._shaper.holds):
                 if conditions:
-                    values = self._conditional(name, children, conditions, pointer)
+                    values = self._conditional(name, children, conditions, owns, pointer)
                 elif (value := self._symbol(place, bare)) is not None:
                     values = ((value, 0),)
             if values:
@@ -155,15 +156,20 @@ class Objects(Writing):
         return entries
 
     def _conditional(
-        self, name: str, children: list[Subschema], conditions: Sequence[Some], pointer: str
+        self,
+        name: str,
+        children: list[Subschema],
+        conditions: Sequence[Some],
+        owns: Sequence[dict[str, Subschema]],
+        pointer: str,
     ) -> tuple[tuple[Symbol, int], ...]:
-        """The values of a member, by the conditions that it meets."""
+        """The values of a member, by the conditions that it meets. ``owns``: what each asks of names of its own."""
         place, holds, meets = self._shaper.place, self._shaper.holds, self._shaper.meets
         values: list[tuple[Symbol, int]] = []
         asked: list[Subschema] = []  # what each condition asks of the value
         among = sure = 0
-        for k, (named, others, own) in enumerate(conditions):
-            below = next((below for other, below in own if other == name), None)
+        for k, ((named, others, _), own) in enumerate(zip(conditions, owns, strict=True)):
+            below = own.get(name)
             asked.append(others if below is None else below)
             if below is not None or holds(named, name):
                 is_met = meets(asked[k], children) if own else asked[k].is_anything() or None
