@@ -11,6 +11,8 @@ import jsonschema
 import pytest
 from json_schema_tools import dumps, grammar
 
+import cdplugin as cd
+
 DRAFT_4 = "http://json-schema.org/draft-04/schema#"
 
 
@@ -132,3 +134,29 @@ def test_numbers_inside_listed_values_in_draft_4(schema: dict[str, Any], options
     for text in VALUES_OF_DRAFT_4:
         data = json.dumps(json.loads(text), indent=options.get("indent")).encode()
         assert matcher.accepts(data) == is_valid(json.loads(text)), text
+
+
+@pytest.mark.parametrize("options", [{}, {"property_order": "any"}, {"indent": 1}], ids=repr)
+def test_many_numbers_inside_a_listed_value_in_draft_4(options: dict[str, Any]) -> None:
+    """Nothing else restricts them: each is an integer or a float, in ever so many ways; beside ``items`` they are as listed."""
+    many = [1] * 7
+    for schema, yes in (({"enum": [many]}, True), ({"enum": [many], "items": {"type": "integer"}}, False)):
+        matcher = grammar({"$schema": DRAFT_4, **schema}, **options)
+        assert matcher.accepts(json.dumps(many, indent=options.get("indent")).encode())
+        assert matcher.accepts(json.dumps([*many[1:], 1.0], indent=options.get("indent")).encode()) is yes
+    choice = {"enum": [many, 0], "anyOf": [{"items": {"type": "integer"}}, {"items": {"minimum": 1}}]}
+    matcher = grammar({"$schema": DRAFT_4, **choice}, **options)
+    assert matcher.accepts(json.dumps(many, indent=options.get("indent")).encode())
+
+
+def test_copies_of_listed_values_in_draft_4_are_counted() -> None:
+    """There was a copy of a list of a hundred thousand texts for each way to write six numbers: a gigabyte."""
+    from cdplugin.frontends.json_schema.values import is_typed, n_parts, typed
+
+    assert len(typed([1, 2, 3, 4, 5, 6], False)) == 64 and n_parts([1, {"a": [2]}]) == 5
+    for value in ([1, 2, 3, 4, 5, 6, *["a"] * 100], [1] * 7):
+        assert typed(value, False) == (value,) and is_typed(value)
+    listed = {"$schema": DRAFT_4, "enum": [[i, 1, 2, 3, 4, 5] for i in range(10, 2_000)]}
+    assert grammar(listed).accepts(b"[10, 1.0, 2, 3, 4.0, 5]")
+    with pytest.raises(cd.LimitExceeded, match="takes too much work"):
+        grammar({**listed, "items": {"type": "integer"}})

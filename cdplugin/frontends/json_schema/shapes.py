@@ -47,6 +47,8 @@ from cdplugin.frontends.json_schema.values import (
     compound_expr,
     has_orders,
     integer_expr,
+    is_typed,
+    n_parts,
     number_expr,
     type_bit,
     typed,
@@ -206,12 +208,11 @@ class Shaper:
                     return None
             integral_floats = all(sub.resource.dialect.integral_floats for sub in alternative)
             for value in listed:
-                self.count(1)
                 if canonical(value) in values:
                     continue
                 instances = [
                     one
-                    for one in typed(value, integral_floats)
+                    for one in self._typed(value, integral_floats)
                     if all(self._evaluator.holds(sub, one, itself=True) for sub in alternative)
                 ]
                 if instances:
@@ -222,11 +223,17 @@ class Shaper:
             return None
         return list(values.values())
 
+    def _typed(self, value: Any, integral_floats: bool) -> tuple[Any, ...]:
+        """:func:`typed`, counted."""
+        spelt = typed(value, integral_floats)
+        self.count(1 if len(spelt) < 3 else len(spelt) * n_parts(value) // 8)
+        return spelt
+
     def _fixed(self, instances: list[Any], integral_floats: bool, is_range: bool) -> Expr:
         """Equal instances as an expression; ``is_range``: integers are spelt as those of a range are."""
         value = instances[0]
         if isinstance(value, (list, dict)):
-            return alt(*(compound_expr(one, self._layout, integral_floats) for one in instances))
+            return alt(*(compound_expr(one, self._layout, integral_floats, as_spelt=True) for one in instances))
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             return integer_expr(int(value), integral_floats) if is_range else number_expr(instances, integral_floats)
         return literals(spellings(value) if isinstance(value, str) else (WORDS[value],))
@@ -301,26 +308,28 @@ class Shaper:
             return all(self._evaluator.holds(sub, value, itself=True) for sub in alternative)
 
         for value in values:
-            if integral_floats and len(values) > 1 and isinstance(value, (list, dict)):
+            is_compound = isinstance(value, (list, dict))
+            if (integral_floats or only_types) and len(values) > 1 and is_compound:
                 key = canonical(value)
                 if key in seen:
                     continue
                 seen.add(key)
-            self.count(1)
-            spelt = typed(value, integral_floats)
+            as_spelt = not integral_floats and is_compound and not only_types
+            spelt = self._typed(value, integral_floats or (is_compound and only_types))
             fitting = [one for one in spelt if fits(one)]
             if not fitting:
                 continue
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 scalars.numbers.setdefault(integral_floats, []).extend(fitting)
-            elif isinstance(value, (list, dict)):
+            elif is_compound:
                 if self._layout.indent is not None or (self._any_order and has_orders(value)):
-                    some = not integral_floats and (len(spelt) == 1 or len(fitting) < len(spelt))
+                    some = as_spelt and (len(spelt) == 1 or len(fitting) < len(spelt))
                     bodies = place.objects if isinstance(value, dict) else place.arrays
                     for one in fitting if some else [value]:
                         bodies.append((self._logician.constant(alternative[0], one, as_spelt=some),))
                 else:
-                    scalars.parts.update((compound_expr(one, self._layout, integral_floats), None) for one in fitting)
+                    for one in fitting:
+                        scalars.parts[compound_expr(one, self._layout, integral_floats, as_spelt=as_spelt)] = None
                     place.constants.append(value)
             else:
                 scalars.texts.update(spellings(value) if isinstance(value, str) else (WORDS[value],))
@@ -485,15 +494,15 @@ class Shaper:
         fitting: dict[int, list[Any]] = {ALL_TYPES: []}  # by the types that are meant
         apart: list[Subschema] = []
         for value in shortest.values or ():
-            self.count(1)
-            spelt = typed(value, integral_floats)
+            spelt = self._typed(value, integral_floats)
             valid = [
                 one
                 for one in spelt
                 if all(holds(sub, one, itself=True) for sub in basics)
                 and all(any(holds(branch, one) for branch in branches) for branches in choices)
             ]
-            if valid and len(valid) < len(spelt) and isinstance(value, (list, dict)):
+            is_all = len(valid) == len(spelt) and (integral_floats or len(spelt) > 1 or not is_typed(value))
+            if valid and not is_all and isinstance(value, (list, dict)):
                 apart += [self._logician.constant(strict, one, as_spelt=True) for one in valid]
             elif valid:
                 types = ALL_TYPES if len(valid) == len(spelt) else type_bit(valid[0], integral_floats)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import product
-from math import prod
 from types import MappingProxyType
 from typing import Any
 
@@ -38,18 +37,25 @@ from cdplugin.frontends.json_schema.unevaluated import holding, mentions_of
 from cdplugin.memory import bounded_cache
 from cdplugin.walks import driven
 
-_MOST_TYPED = 64
+_MOST_TYPED, _MOST_COPIED = 64, 4_096
 WORDS = MappingProxyType({None: b"null", True: b"true", False: b"false"})
 
 
 def typed(value: Any, integral_floats: bool) -> tuple[Any, ...]:
     """The instances that are equal to a value, itself first: where the spelling of a number is its type, with each whole number
-    as an integer and as a float. Of arrays and objects that have more than 64 such instances, only the value.
+    as an integer and as a float. Of arrays and objects that have more than 64 such instances, or 4,096 parts in these, only the
+    value.
     """
     if integral_floats or value is None or isinstance(value, (bool, str)):
         return (value,)
-    ways = [_ways(number) for number in _numbers_in(value)]
-    if prod(map(len, ways)) > _MOST_TYPED:
+    ways: list[tuple[int | float, ...]] = []
+    n_ways = 1
+    for number in _numbers_in(value):
+        ways.append(_ways(number))
+        n_ways *= len(ways[-1])
+        if n_ways > _MOST_TYPED:
+            return (value,)
+    if n_ways == 1 or n_ways * n_parts(value) > _MOST_COPIED:
         return (value,)
     return tuple(_with_numbers(value, iter(numbers)) for numbers in product(*ways))
 
@@ -64,14 +70,27 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _numbers_in(value: Any) -> Iterator[int | float]:
+def _parts_of(value: Any) -> Iterator[Any]:
     stack = [value]
     while stack:
         item = stack.pop()
+        yield item
         if isinstance(item, (list, dict)):
             stack += item.values() if isinstance(item, dict) else item
-        elif _is_number(item):
-            yield item
+
+
+def n_parts(value: Any) -> int:
+    """How many values there are in a value, itself and what is inside the others."""
+    return sum(1 for _ in _parts_of(value))
+
+
+def _numbers_in(value: Any) -> Iterator[int | float]:
+    return filter(_is_number, _parts_of(value))
+
+
+def is_typed(value: Any) -> bool:
+    """Whether a value equals others in which a number has another type."""
+    return any(len(_ways(number)) > 1 for number in _numbers_in(value))
 
 
 def _with_numbers(value: Any, numbers: Iterator[int | float]) -> Any:
@@ -102,7 +121,8 @@ def number_expr(values: Iterable[int | float], integral_floats: bool) -> Expr:
     if integral_floats:
         found = _few_numbers(listed) if len(listed) <= _FEW else _numbers(listed)
     else:
-        found = fixed_numbers([v for v in listed if isinstance(v, int)], [v for v in listed if isinstance(v, float)])
+        by_type = tuple(v for v in listed if isinstance(v, int)), tuple(v for v in listed if isinstance(v, float))
+        found = _few_fixed(*by_type) if len(listed) <= _FEW else fixed_numbers(*by_type)
     here = tally.current()
     if here is None:
         return found
@@ -116,15 +136,15 @@ def _numbers(values: tuple[int | float, ...]) -> Expr:
 
 
 _FEW = 8
-_few_numbers = bounded_cache(_numbers)
+_few_numbers, _few_fixed = bounded_cache(_numbers), bounded_cache(fixed_numbers)
 
 
-def _scalar(value: Any, integral_floats: bool) -> Expr:
+def _scalar(value: Any, integral_floats: bool, as_spelt: bool) -> Expr:
     if isinstance(value, str):
         return literals(spellings(value))
     if value is None or isinstance(value, bool):
         return literal(WORDS[value])
-    return number_expr([value], integral_floats)
+    return number_expr([value] if as_spelt or integral_floats else _ways(value), integral_floats)
 
 
 class Scalars:
@@ -165,8 +185,10 @@ def has_orders(value: list | dict) -> bool:
     return False
 
 
-def compound_expr(value: list | dict, layout: Layout, integral_floats: bool = True) -> Expr:
-    """A fixed array or object as one lexeme, with the layout's whitespace inside. The compilation is charged for its parts."""
+def compound_expr(value: list | dict, layout: Layout, integral_floats: bool = True, *, as_spelt: bool = False) -> Expr:
+    """A fixed array or object as one lexeme, with the layout's whitespace inside. The compilation is charged for its parts.
+    ``as_spelt``: where integers and floats are different numbers, each is of the type that it has.
+    """
     parts: list[Expr] = []
     stack: list[Any] = [value]  # values, or (expression,) to emit as it is
     while stack:
@@ -188,7 +210,7 @@ def compound_expr(value: list | dict, layout: Layout, integral_floats: bool = Tr
                     stack.append((layout.comma,))
             stack.append((literal(b"{"),))
         else:
-            parts.append(_scalar(item, integral_floats))
+            parts.append(_scalar(item, integral_floats, as_spelt))
     here = tally.current()
     if here is not None:
         here.add(len(parts))
