@@ -139,7 +139,7 @@ def test_hugging_face(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
             ids = torch.cat([ids, processor(ids, scores).argmax(-1, keepdim=True)], 1)
             if criteria is not None:
                 criteria(ids, None)
-                processor._pending.wait()
+                processor._rows().pending.wait()
                 visitor.run(1 << 40)
         return ids.tolist()
 
