@@ -10,11 +10,12 @@ import re
 from typing import Any, TypeVar
 
 import pytest
-from engine_tools import at_least, cases, describe, ir_of, mask, vocabulary
+from engine_tools import PLAIN as TEXT
+from engine_tools import at_least, cases, describe, followed, ir_of, mask, vocabulary
 
 import cdplugin as cd
 from cdplugin import expr
-from cdplugin.ir import EXACT, LONGEST, GrammarIR
+from cdplugin.ir import EXACT, LAZY, LONGEST, GrammarIR
 
 NAMES = [
     "id",
@@ -219,6 +220,32 @@ def test_an_end_inside_a_token_that_is_taken_whole(excluded: list[bytes]) -> Non
             found = {token for token in mask(whole) if FEW.issuperset(vocab.tokens[token] or b"<")}
             assert found == by_bytes(bytewise, vocab.tokens)
             assert whole.accept_token(byte) and bytewise.accept_token(byte)
+
+
+def test_ends_one_below_the_other() -> None:
+    """``1`` and ``1a`` may both end the long text. Of what follows, one lexeme ends at ``1a"`` if it began behind the one, and
+    another if behind the other: the token that goes on behind either is allowed.
+    """
+    text, words = expr.repeat(TEXT), expr.literals([b"a", b"ab"])
+    without = expr.both(expr.repeat(TEXT, 0, 7), expr.complement(expr.cat(text, words, text)))
+    named = expr.both(expr.repeat(OTHERS[0]), expr.complement(expr.literals([b"aba", b"abb"])))
+    tokens = b'1a"" 1a"1 1a1" 1ba" 1bb" 1b"a 1b"b 1b"" 1b"1 1b1" 1"aa 1"ab'.split()
+    ir = GrammarIR()
+    start, rest = ir.nonterminal("S"), ir.nonterminal("T")
+    word = ir.lexeme(expr.cat(words, QUOTE), lexing=LAZY)
+    other = ir.lexeme(expr.cat(without, QUOTE), lexing=LONGEST)
+    name = ir.lexeme(expr.cat(expr.literal(b"bbba"), named), lexing=LONGEST)
+    long = ir.lexeme(expr.repeat(PLAIN, 9), lexing=EXACT)
+    ir.start = start
+    for right in ((word, rest), (other, rest), (long, name, rest), (long, long, rest)):
+        ir.rule(start, right)
+    ir.rule(rest, [other])
+    ir.rule(rest, [word, rest])
+    vocab = vocabulary(tokens)
+    matcher = cd.Compiler(vocab).compile_ir(ir).matcher()
+    for byte in b"b" * 17:
+        assert matcher.accept_token(byte)
+    assert mask(matcher) == followed(matcher)
 
 
 @pytest.mark.parametrize("seed", range(8))

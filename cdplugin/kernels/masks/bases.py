@@ -71,6 +71,8 @@ def base_of(h, state, ends):
     A base is made from that of the *simplified* state if there is one, which is walked first, or from a neighbour's. Bases are
     nested one level deep only: that one has no parent, so a mask is written from two lists at most. Below ends, a base of
     EXACT lexemes has no parent: it might have tokens to take away from it (B_LESS), and the lists of a delta are only united.
+    Nor has one below ends that overlap (:func:`_overlap`): an end of its own replaces the parent's at its node
+    (:func:`~cdplugin.kernels.masks.ends.group_ends`), which may be that of a walk from another of the nodes.
 
     Cost of a new base: a walk of the trie (300,000 nodes for 128,000 tokens, most of them skipped or taken whole); beside a
     parent, a walk along its own words.
@@ -80,7 +82,7 @@ def base_of(h, state, ends):
         return known
     parent = np.int64(-1)
     other = state
-    if ends == 0 or ending_of(h, word_of(h, value_of(h, state), 0) >> 32) != layout.EXACT:
+    if ends == 0 or (ending_of(h, word_of(h, value_of(h, state), 0) >> 32) != layout.EXACT and not _overlap(h, ends)):
         other = simplified_state(h, state)
         if other < 0:
             return other
@@ -102,6 +104,23 @@ def base_of(h, state, ends):
             return other
         parent = mask_base_of(h, other)
     return _new_base(h, state, ends, other, parent)
+
+
+@kernel
+def _overlap(h, ends):
+    """Whether one of the nodes of ``ends`` lies below another one that all bytes lead on from (its ``begun`` is 0), so that
+    walks from both come by. LONGEST lexemes that ended above would have gone on to the node below: no walk from there does.
+    """
+    skips = i32(h, layout.TRIE_SKIP)
+    header(h)[layout.WORK_LEFT] -= length_of(h, ends) >> (1 + _PASSED_BITS)
+    end = np.int64(-1)  # of what is below the last such node; the nodes ascend
+    for i in range(0, length_of(h, ends), 2):
+        node = word_of(h, ends, i)
+        if node < end:
+            return True
+        if word_of(h, ends, i + 1) == 0:
+            end = node + skips[node] if node >= 0 else header(h)[layout.N_NODES]
+    return False
 
 
 @kernel
