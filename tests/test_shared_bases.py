@@ -16,13 +16,15 @@ import warnings
 
 import numpy as np
 import pytest
-from engine_tools import DISABLED, at_least, cases
+from engine_tools import DISABLED, at_least, cases, vocabulary
 from shared_data import MASKBENCH, needs
 from tokenizers_data import llama3
 
 import cdplugin as cd
+from cdplugin import expr
 from cdplugin.engine import shared_bases
 from cdplugin.engine.shared_bases import FOLDER_VARIABLE, SharedBases
+from cdplugin.ir import EXACT, LAZY, LONGEST, GrammarIR
 from cdplugin.kernels.masks import bases
 from cdplugin.kernels.store import layout
 
@@ -125,6 +127,50 @@ def test_lexemes_that_end_keep_their_numbers(vocab):
 
 def _gbnf(pattern: str) -> str:
     return pattern.replace("x?", " [x]?")
+
+
+SOME, LETTER = expr.byte_class(b"abct"), expr.byte_range(97, 122)
+WORDS = expr.literals([b"a", b"act", b"cat", b"tab"])
+LEXED = [
+    WORDS,
+    expr.repeat(LETTER, 2, 9),
+    expr.both(expr.repeat(LETTER, 1, 12), expr.complement(WORDS)),
+    expr.alt(WORDS, expr.repeat(SOME, 4)),
+    expr.cat(SOME, expr.repeat(LETTER, 0, 3), expr.optional(expr.literal(b"1"))),
+    expr.cat(expr.repeat(SOME, 1), WORDS),
+]
+
+
+def _lexed(rng: random.Random, expressions: list[expr.Expr], kinds: list[str]) -> GrammarIR:
+    """Some expressions side by side, each before a lexeme or before all, lexed in some ways; skips before those not EXACT."""
+    ir = GrammarIR()
+    ir.start = ir.nonterminal("S")
+    skip = ir.lexeme(expr.repeat(expr.literal(b"1"), 1), lexing=LONGEST) if rng.random() < 0.3 else None
+    ways = [rng.choice(kinds) for _ in expressions]
+    lexemes = [ir.lexeme(e, lexing=way, skip=None if way == EXACT else skip) for e, way in zip(expressions, ways, strict=True)]
+    for lexeme in lexemes:
+        ir.rule(ir.start, [lexeme, rng.choice([*lexemes, ir.start])])
+    ir.rule(ir.start, [rng.choice(lexemes)])
+    return ir
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("seed", range(3))
+def test_a_lexeme_of_one_grammar_is_lexed_otherwise_in_another(seed, monkeypatch):
+    """The same expressions, EXACT in some grammars and LONGEST or LAZY in others, in any order: EXACT ones only are shared."""
+    monkeypatch.setattr(bases, "LEAST_NODES", 1)  # heeded where kernels are interpreted
+    rng, taken = random.Random(seed), 0
+    vocab = vocabulary(bytes(one) for n in range(2, 4 if DISABLED else 6) for one in itertools.product(b"abct1", repeat=n))
+    learning = cd.Compiler(vocab)
+    for i in range(cases(30, 3)):
+        expressions = rng.sample(LEXED, rng.choice([1, 2, 3]))
+        others = [[LONGEST], [LAZY], [EXACT, LONGEST], [EXACT, LONGEST, LAZY]]
+        for kinds in rng.sample([[EXACT], [EXACT], [EXACT], *others], 7):
+            ir = _lexed(rng, expressions, kinds)
+            grammar = learning.compile_ir(ir)
+            assert _masks(grammar, i, 6) == _masks(cd.Compiler(vocab, NOTHING).compile_ir(ir), i, 6), (kinds, ir.rules)
+            taken += grammar._arena.counters()["shared_bases"]
+    assert taken > at_least(100, 2), taken
 
 
 @pytest.mark.kernel
