@@ -84,7 +84,7 @@ def compile_schema(
         return _compile(document, options, limits, into, effort.again())
     except MultipliesError as error:
         multiplied = error.plain()
-    if not _COMPLEMENTS.isdisjoint(names):
+    if "properties" in names and not _COMPLEMENTS.isdisjoint(names):  # what this attempt does otherwise
         with suppress(LimitExceeded):
             return _compile(document, options, limits, again(), effort.again())
     if options.on_unsupported == "relax" and "oneOf" in names:
