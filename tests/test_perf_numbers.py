@@ -124,7 +124,7 @@ def test_formatron_s_tasks() -> None:
 
 
 def test_infilling() -> None:
-    run = record("2026-11-28-infill-morning")
+    run = record("2026-11-28-infill-noon")
     for label, grammar in (
         ("JSON Schema", "json"),
         ("SMILES", "smiles"),
