@@ -47,7 +47,7 @@ from cdplugin.kernels.lexer.plain_text import plain_chars
 from cdplugin.kernels.lexer.rows import has_long_row, is_beside, known_transition, row_of
 from cdplugin.kernels.lexer.simplified import simplified_state
 from cdplugin.kernels.masks import layout as mask_layout
-from cdplugin.kernels.masks.ends import add_end, group_ends
+from cdplugin.kernels.masks.ends import PASSED_BITS, add_end, group_ends, overlap
 from cdplugin.kernels.masks.far_words import is_spelled, spell_far_words
 from cdplugin.kernels.masks.fields import groups_of, n_groups_of, parent_of, record_base
 from cdplugin.kernels.masks.neighbours import neighbour_of, note_walked
@@ -60,7 +60,6 @@ from cdplugin.kernels.store.stack import intern_words, push
 
 _FEW, _LONG, _SHAPE_BITS = 1, 2, 2  # of a row in a walk: few bytes go on; it has an entry for each byte
 _MANY = 1024  # tokens of a subtree that are added to a bitmask at once
-_PASSED_BITS = 4  # ends that are passed over at the cost of a unit of work, as a power of two
 
 
 @kernel
@@ -71,8 +70,8 @@ def base_of(h, state, ends):
     A base is made from that of the *simplified* state if there is one, which is walked first, or from a neighbour's. Bases are
     nested one level deep only: that one has no parent, so a mask is written from two lists at most. Below ends, a base of
     EXACT lexemes has no parent: it might have tokens to take away from it (B_LESS), and the lists of a delta are only united.
-    Nor has one below ends that overlap (:func:`_overlap`): an end of its own replaces the parent's at its node
-    (:func:`~cdplugin.kernels.masks.ends.group_ends`), which may be that of a walk from another of the nodes.
+    Nor has one below ends that :func:`~cdplugin.kernels.masks.ends.overlap`: an end of its own replaces the parent's at its
+    node (:func:`~cdplugin.kernels.masks.ends.group_ends`), which may be that of a walk from another of the nodes.
 
     Cost of a new base: a walk of the trie (300,000 nodes for 128,000 tokens, most of them skipped or taken whole); beside a
     parent, a walk along its own words.
@@ -82,7 +81,7 @@ def base_of(h, state, ends):
         return known
     parent = np.int64(-1)
     other = state
-    if ends == 0 or (ending_of(h, word_of(h, value_of(h, state), 0) >> 32) != layout.EXACT and not _overlap(h, ends)):
+    if ends == 0 or (ending_of(h, word_of(h, value_of(h, state), 0) >> 32) != layout.EXACT and not overlap(h, ends)):
         other = simplified_state(h, state)
         if other < 0:
             return other
@@ -104,23 +103,6 @@ def base_of(h, state, ends):
             return other
         parent = mask_base_of(h, other)
     return _new_base(h, state, ends, other, parent)
-
-
-@kernel
-def _overlap(h, ends):
-    """Whether one of the nodes of ``ends`` lies below another one that all bytes lead on from (its ``begun`` is 0), so that
-    walks from both come by. LONGEST lexemes that ended above would have gone on to the node below: no walk from there does.
-    """
-    skips = i32(h, layout.TRIE_SKIP)
-    header(h)[layout.WORK_LEFT] -= length_of(h, ends) >> (1 + _PASSED_BITS)
-    end = np.int64(-1)  # of what is below the last such node; the nodes ascend
-    for i in range(0, length_of(h, ends), 2):
-        node = word_of(h, ends, i)
-        if node < end:
-            return True
-        if word_of(h, ends, i + 1) == 0:
-            end = node + skips[node] if node >= 0 else header(h)[layout.N_NODES]
-    return False
 
 
 @kernel
@@ -226,7 +208,7 @@ def _walk_below(h, state, ends, other, parent):
         return kinds
     below = i32(h, layout.TRIE_BELOW)
     head = header(h)
-    head[layout.WORK_LEFT] -= length_of(h, ends) >> (1 + _PASSED_BITS)
+    head[layout.WORK_LEFT] -= length_of(h, ends) >> (1 + PASSED_BITS)
     for i in range(0, length_of(h, ends), 2):
         node = word_of(h, ends, i)
         # below most nodes at which whitespace or a number ends, nothing that this state begins with comes

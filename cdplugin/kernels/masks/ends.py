@@ -25,6 +25,7 @@ from cdplugin.kernels.store.arena import (
 from cdplugin.kernels.store.stack import push
 
 _FEW_GROUPS = 8
+PASSED_BITS = 4  # ends that are passed over at the cost of a unit of work, as a power of two
 
 
 @kernel
@@ -40,6 +41,23 @@ def add_end(h, node, scanned, begun):
     ends[at + mask_layout.E_BEGUN] = begun
     head[layout.ENDS_USED] = at + mask_layout.END_WORDS
     return at
+
+
+@kernel
+def overlap(h, ends):
+    """Whether one of the nodes of ``ends`` lies below another one that all bytes lead on from (its ``begun`` is 0), so that
+    walks from both come by. LONGEST lexemes that ended above would have gone on to the node below: no walk from there does.
+    """
+    skips = i32(h, layout.TRIE_SKIP)
+    header(h)[layout.WORK_LEFT] -= length_of(h, ends) >> (1 + PASSED_BITS)
+    end = np.int64(-1)  # of what is below the last such node; the nodes ascend
+    for i in range(0, length_of(h, ends), 2):
+        node = word_of(h, ends, i)
+        if node < end:
+            return True
+        if word_of(h, ends, i + 1) == 0:
+            end = node + skips[node] if node >= 0 else header(h)[layout.N_NODES]
+    return False
 
 
 @kernel
