@@ -255,6 +255,10 @@ class Answers:
         """Whether slots can be filled, by the matcher and a lattice of gaps; None where lattices of slots have to tell.
 
         ``is_one_of_many``: questions; what slots do to the lattices takes seconds to find. Raises :class:`SearchGivenUp`.
+
+        Four steps, cheap ones first: (1) what is known of other texts, and a brief search from slot to slot, may fill them; (2)
+        if gaps in their places cannot be filled, they cannot; (3) a longer search fills them, or says *no* where it meets no
+        more states; (4) where lattices of slots will not tell either, the search may take all states.
         """
         last = self.length(parts)
         if last is None:
@@ -265,16 +269,11 @@ class Answers:
         canvas = self.canvas(parts[:last])
         is_brief = is_one_of_many or (not is_long and self.tables.has_families)  # then lattices may soon tell
         most = FEW_STATES if is_brief else MOST_STATES
-        if self.tables.workspace.classified and self._is_filled_together(parts, canvas):  # else it was tried
-            return True
-        canvas.grant(FEW_WORK)
-        if (is_long or self.proof.found) and self._is_filled(parts, canvas, most):  # most canvases can be filled
-            return True
-        if self._is_witnessed(parts):
+        if self._is_filled_soon(parts, canvas, most if is_long or self.proof.found else 0):
             return True
         if (is_long or not self._is_completed_briefly(free)) and not self.build(free, loose=True):
             return False
-        if not is_long and self._is_witnessed(parts):
+        if not is_long and self._is_witnessed(parts):  # by what the derivation has taught
             return True
         canvas.grant(MOST_WORK)
         if (is_long or not is_one_of_many) and self._is_filled(parts, canvas, most):
@@ -290,6 +289,16 @@ class Answers:
             if self._is_filled(parts, canvas, MOST_STATES):
                 return True
         return None
+
+    def _is_filled_soon(self, parts: Sequence[Part], canvas: Canvas, most: int) -> bool:
+        """Whether slots are filled by what is known of other texts, or by following ``most`` states (0: none) for a short time:
+        most canvases can be.
+        """
+        # while tokens are not classified, `_is_filled_before_lattices` has tried these few
+        if self.tables.workspace.classified and self._is_filled_together(parts, canvas):
+            return True
+        canvas.grant(FEW_WORK)
+        return (most > 0 and self._is_filled(parts, canvas, most)) or self._is_witnessed(parts)
 
     def is_followed(self, parts: Sequence[Part]) -> bool:
         """Whether lexemes compete and the matcher goes from slot to slot, since lattices tell little: where rules are made on

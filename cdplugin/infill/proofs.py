@@ -98,6 +98,12 @@ class Proofs:
         """What the open places were last filled with."""
         self._known = answers.kept_fillings(parts)
         self._narrow: list[int] = []  # cursors before the place at which few tokens may come
+        self._doubtful = np.zeros(0, np.int64)
+        """Where something is open before the place: the tokens in doubt that no search was given up for."""
+        self._undecided = 0
+        """How many it was given up for."""
+        self._seen: Counter[int] = Counter()
+        """How often the tokens in doubt at a cursor before the place were looked at: more may be known the next time."""
         self._witness = witness
         self._left: list[bytes] = []  # what the places left of the hole are filled with
         self._texts: list[Proof] = []
@@ -253,58 +259,68 @@ class Proofs:
         possible = self._in_characters()
         if not self._has_slots:
             possible = possible & self._answers.may_begin(self._elements[self._at - 1][1][-1:])
-        doubtful = bit_members(~self._row & possible)
-        undecided = 0
-        seen: Counter[int] = Counter()
-        is_ruled = self._has_slots
+        self._doubtful = bit_members(~self._row & possible)
+        self._undecided = 0
         try:
-            # other slots are planned with few tokens: a mask has what the lattices know of, as `set` does
-            if is_ruled and not self._is_brief:
-                doubtful = self._possible(doubtful)
-            doubtful = self._open_widely(start, seen, doubtful)
-            before = len(doubtful)
-            doubtful = self._open_for_some(start, doubtful)
-            if len(doubtful) and not self._is_brief:
-                doubtful = self._possible(doubtful, by_first=True)
-                if before > _FEW_TOKENS:
-                    doubtful = self._open_for_some(start, doubtful)
-            if len(doubtful) > _FEW_TOKENS or (len(doubtful) and self._has_slots):
+            self._decide_before_lattices(start)
+            if len(self._doubtful) > _FEW_TOKENS or (len(self._doubtful) and self._has_slots):
                 self._begin(start)
                 if self._witness is not None and self._found is None:
                     self._found = by_place(self._tables, self._parts, self._witness, self._hole)
-            while len(doubtful):
-                if self._found is not None:
-                    before = len(doubtful)
-                    doubtful = self._spread(self._found, seen, doubtful)
-                    self._found = None
-                    if len(doubtful) < before:
-                        doubtful = self._open_for_some(start, doubtful)
-                    continue
-                is_used_up = self._is_used_up(search)
-                if self._narrow and (is_used_up or self._n_asked >= _MOST_ASKED_AHEAD or len(doubtful) < _FEW_TOKENS):
-                    doubtful = self._spread_at(self._narrow.pop(0), seen, doubtful)
-                    continue
-                if is_used_up:
-                    break
-                token = self._next_of(doubtful)
-                doubtful = doubtful[doubtful != token]
-                is_legal = False
-                try:
-                    is_legal = self._is_completed(token, search)
-                except SearchGivenUp:
-                    undecided += 1
-                if is_legal:
-                    set_bits(self._row, np.array([token]))
-                    if self._found:
-                        self._openings.learn(self._found[0])
-                elif not is_ruled and len(doubtful):
-                    is_ruled = True
-                    doubtful = self._possible(doubtful)
-            if len(doubtful) and self._is_brief:  # last, so that a limit that is crossed there costs nothing else
-                doubtful = self._possible(doubtful, by_first=True)
+            self._decide_by_completions(start, search)
+            if len(self._doubtful) and self._is_brief:  # last, so that a limit that is crossed there costs nothing else
+                self._doubtful = self._possible(self._doubtful, by_first=True)
         except LimitExceeded:
-            doubtful = doubtful[~bit_flags(self._row)[doubtful]]
-        return undecided + len(doubtful)
+            self._doubtful = self._doubtful[~bit_flags(self._row)[self._doubtful]]
+        return self._undecided + len(self._doubtful)
+
+    def _decide_before_lattices(self, start: int) -> None:
+        """Decide tokens in doubt after fillings that are known, and rule out those that the loose lattice knows nothing of."""
+        # other slots are planned with few tokens: a mask has what the lattices know of, as `set` does
+        if self._has_slots and not self._is_brief:
+            self._doubtful = self._possible(self._doubtful)
+        self._open_widely(start)
+        before = len(self._doubtful)
+        self._open_for_some(start)
+        if len(self._doubtful) and not self._is_brief:
+            self._doubtful = self._possible(self._doubtful, by_first=True)
+            if before > _FEW_TOKENS:  # they were too many to be looked at one by one
+                self._open_for_some(start)
+
+    def _decide_by_completions(self, start: int, search: Search) -> None:
+        """Decide tokens in doubt by one completion after the other: what it fills in before the place leads to a cursor, at
+        which whole classes are proven. Where none is at hand, a lattice is asked about one token, and, if it is legal,
+        completes it.
+        """
+        is_ruled = self._has_slots
+        while len(self._doubtful):
+            if self._found is not None:
+                before = len(self._doubtful)
+                self._spread(self._found)
+                self._found = None
+                if len(self._doubtful) < before:
+                    self._open_for_some(start)
+                continue
+            is_used_up = self._is_used_up(search)
+            if self._narrow and (is_used_up or self._n_asked >= _MOST_ASKED_AHEAD or len(self._doubtful) < _FEW_TOKENS):
+                self._spread_at(self._narrow.pop(0))
+                continue
+            if is_used_up:
+                break
+            token = self._next_of_doubtful()
+            self._doubtful = self._doubtful[self._doubtful != token]
+            is_legal = False
+            try:
+                is_legal = self._is_completed(token, search)
+            except SearchGivenUp:
+                self._undecided += 1
+            if is_legal:
+                set_bits(self._row, np.array([token]))
+                if self._found:
+                    self._openings.learn(self._found[0])
+            elif not is_ruled and len(self._doubtful):
+                is_ruled = True
+                self._doubtful = self._possible(self._doubtful)
 
     def _decide_on_canvas(self, canvas: Canvas, start: int) -> int:
         """Decide the tokens of a slot that canvases decide: not of the first one where each class is searched for by itself."""
@@ -329,36 +345,35 @@ class Proofs:
         is_last = is_slot and self._at == len(self._elements) - 1
         return self._tables.characters.possible(before, after, self._at == 0, is_last)
 
-    def _next_of(self, doubtful: np.ndarray) -> int:
+    def _next_of_doubtful(self) -> int:
         """The token in doubt to ask a lattice about: one that what is known of the place does not take, so that another filling
         comes of it.
         """
         row = np.zeros(len(self._row), np.int32)
         for cursor in self._narrow:
             row |= self._tables.mask_at(cursor)
-        others = doubtful[~bit_flags(row)[doubtful]]
-        return int(others[0] if len(others) else doubtful[0])
+        others = self._doubtful[~bit_flags(row)[self._doubtful]]
+        return int(others[0] if len(others) else self._doubtful[0])
 
-    def _spread(self, fillings: list[bytes], seen: Counter[int], doubtful: np.ndarray) -> np.ndarray:
-        """Take in a completion; returns the tokens that are still in doubt then.
+    def _spread(self, fillings: list[bytes]) -> None:
+        """Take in a completion: decide the tokens in doubt at the cursor that it leads to before the place.
 
-        ``seen``: how often the tokens at a cursor before the place were looked at: more may be known the next time. Of many
-        tokens, where the completion leaves few of them open, that is put off: these have hundreds of classes, and a filling
-        that opens a string mostly decides them all at once.
+        Of many tokens, where the completion leaves few of them open, that is put off: these have hundreds of classes, and a
+        filling that opens a string mostly decides them all at once.
         """
         places = zip(fillings, self._elements[: self._at], strict=False)
         self._left = fillings[: self._at]
         left = b"".join(filling + text for filling, (_, text) in places)
         cursor = self._tables.step(self._tables.start, self._before + left)
-        if self._n_asked >= _MOST_ASKED_AHEAD or len(doubtful) < _FEW_TOKENS or self._has_slots:
-            return self._spread_at(cursor, seen, doubtful)
-        before = len(doubtful)
-        if self._is_wide(cursor, doubtful):
-            doubtful = self._spread_at(cursor, seen, doubtful, _FEW_WIDE_CLASSES)
-        if len(doubtful) == before:
+        before = len(self._doubtful)
+        if self._n_asked >= _MOST_ASKED_AHEAD or before < _FEW_TOKENS or self._has_slots:
+            self._spread_at(cursor)
+            return
+        if self._is_wide(cursor):
+            self._spread_at(cursor, _FEW_WIDE_CLASSES)
+        if len(self._doubtful) == before:
             self._narrow.append(cursor)
             set_bits(self._row, self._tokens_of(fillings[self._at]))
-        return doubtful
 
     def _tokens_of(self, filling: bytes) -> np.ndarray:
         """The tokens that what the place was filled with begins with."""
@@ -366,37 +381,32 @@ class Proofs:
         found = [ids.get(filling[:i], -1) for i in range(1, len(filling) + 1)]
         return np.array([token for token in found if token >= 0 and token not in self._answers.eos], np.int64)
 
-    def _is_wide(self, cursor: int, doubtful: np.ndarray) -> bool:
+    def _is_wide(self, cursor: int) -> bool:
         """Whether most of the tokens in doubt may come at a cursor, as in a string."""
-        return 2 * self._n_taken(cursor, doubtful) >= len(doubtful)
+        return 2 * int(bit_flags(self._tables.mask_at(cursor))[self._doubtful].sum()) >= len(self._doubtful)
 
-    def _n_taken(self, cursor: int, tokens: np.ndarray) -> int:
-        """How many of some tokens may come at a cursor."""
-        return int(bit_flags(self._tables.mask_at(cursor))[tokens].sum())
-
-    def _open_widely(self, start: int, seen: Counter[int], doubtful: np.ndarray) -> np.ndarray:
-        """Decide tokens after fillings of the places before this one that leave it open for most
-        (:class:`cdplugin.infill.openings.Openings`), until few are in doubt; returns these.
+    def _open_widely(self, start: int) -> None:
+        """Decide tokens in doubt after fillings of the places before this one that leave it open for most
+        (:class:`cdplugin.infill.openings.Openings`), until few are left.
         """
         tail = self._tail
         if tail is None or self._has_slots:  # texts of so many tokens cost too many tries
-            return doubtful
+            return
         n_vain = 0
         for cursor, text in itertools.islice(self._opened(start), _MOST_CURSORS):
-            if len(doubtful) < _FEW_TOKENS:
+            before = len(self._doubtful)
+            if before < _FEW_TOKENS:
                 break
-            if not self._is_wide(cursor, doubtful):
+            if not self._is_wide(cursor):
                 continue
             if self._rests.find_closed(cursor, tail.free) is None:
                 n_vain += 1
                 if n_vain == _MOST_VAIN:
                     break
                 continue
-            before = len(doubtful)
-            doubtful = self._spread_at(cursor, seen, doubtful, _FEW_WIDE_CLASSES)
-            if 2 * len(doubtful) < before:
+            self._spread_at(cursor, _FEW_WIDE_CLASSES)
+            if 2 * len(self._doubtful) < before:
                 self._openings.learn(text)
-        return doubtful
 
     def _opened(self, start: int, most: int | None = None) -> Iterator[tuple[int, bytes]]:
         """:meth:`Openings.cursors` before the place."""
@@ -404,11 +414,11 @@ class Proofs:
         heads = [known[0][:i] for i in range(min(len(known[0]), _MOST_HEAD), -1, -1)] if known else []
         return self._openings.cursors(start, self._elements[: self._at], heads, most)
 
-    def _open_for_some(self, start: int, doubtful: np.ndarray) -> np.ndarray:
-        """Decide a few tokens, each by itself, after such fillings; returns those that are still in doubt."""
-        if self._tail is None or self._has_slots or len(doubtful) > _FEW_TOKENS:
-            return doubtful
-        left = doubtful.tolist()
+    def _open_for_some(self, start: int) -> None:
+        """Decide tokens in doubt, if they are few, each by itself, after such fillings."""
+        if self._tail is None or self._has_slots or len(self._doubtful) > _FEW_TOKENS:
+            return
+        left = self._doubtful.tolist()
         texts = self._tables.vocab.tokens
         for cursor, _ in self._opened(start, _MOST_OPENINGS):
             if not left:
@@ -418,28 +428,28 @@ class Proofs:
                 if after and self._rests.find_closed(after, self._tail) is not None:
                     left.remove(token)
                     set_bits(self._row, np.array([token]))
-        return np.array(left, np.int64)
+        self._doubtful = np.array(left, np.int64)
 
-    def _spread_at(self, cursor: int, seen: Counter[int], doubtful: np.ndarray, most_classes: int = sys.maxsize) -> np.ndarray:
-        """Prove classes at a cursor before the place, if they are not too many; returns the tokens still in doubt then."""
-        if seen[cursor] == _MOST_SPREADS:
-            return doubtful
+    def _spread_at(self, cursor: int, most_classes: int = sys.maxsize) -> None:
+        """Prove classes of the tokens in doubt at a cursor before the place, if they are not too many."""
+        if self._seen[cursor] == _MOST_SPREADS:
+            return
         row = self._tables.mask_at(cursor) & ~self._row
         cursors, numbers = successors(self._tables.arena, cursor, row)
         if len(cursors) > most_classes:
-            return doubtful
-        seen[cursor] += 1
-        numbers = numbers[doubtful]
+            return
+        self._seen[cursor] += 1
+        numbers = numbers[self._doubtful]
         sizes = np.bincount(numbers[numbers >= 0], minlength=len(cursors))
         taken = np.zeros(len(cursors) + 1, bool)  # the last one: tokens that may not come here
         for number in np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)].tolist():
             rest = self._rest_behind(cursors[number])
             taken[number] = rest is not None
             if rest is not None and self._is_brief:
-                self._texts.append((doubtful[numbers == number], (self._left, rest)))
+                self._texts.append((self._doubtful[numbers == number], (self._left, rest)))
         is_taken = taken[numbers]
-        set_bits(self._row, doubtful[is_taken])
-        return doubtful[~is_taken]
+        set_bits(self._row, self._doubtful[is_taken])
+        self._doubtful = self._doubtful[~is_taken]
 
     def _rule_out(self, *lists: list[Class]) -> None:
         """Take out of lists of classes those that the loose lattice rules out, if only for one of their tokens."""
