@@ -170,7 +170,7 @@ def test_choices_of_whole_lists_are_what_jsonschema_says(schema: dict[str, Any],
 def test_choices_of_whole_lists_that_are_refused() -> None:
     for schema, message in (
         ({"properties": {"a": {}}, "anyOf": [{"properties": {"a": {"type": "null"}}}]}, "anyOf that shares keywords .*/anyOf$"),
-        ({"anyOf": [{"$ref": "#"}]}, "anyOf of parameters: expected at most"),
+        ({"anyOf": [{"$ref": "#"}]}, r"\$ref loop: .*/anyOf/0$"),
         ({"enum": [1, "a"]}, "nothing satisfies the schema of a parameter - at /format/json_schema$"),
         ({"const": {}, "enum": [{}]}, "const is not supported here"),
         ({"oneOf": [{"type": "object"}]}, "oneOf is not supported here"),
@@ -258,3 +258,20 @@ def test_tokens_by_the_text_of_an_ordinary_one() -> None:
     assert not takes({"format": {"type": "sequence", "elements": [{"type": "tag", **tag}]}}, [*b"<tool>", *b"x", 257])
     with pytest.raises(cd.GrammarError, match="the vocabulary has no token '<none>'"):
         COMPILER.compile(cd.StructuralTag({"format": {"type": "token", "token": "<none>"}}))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"anyOf": [{"$ref": "#"}]},
+        {"type": "object", "anyOf": [{"type": "object", "properties": {"a": {"type": "string"}}}, {"$ref": "#"}]},
+        {"properties": {"a": {"oneOf": [{"type": "integer"}, {"$ref": "#/properties/a"}]}}},
+        {"properties": {"a": {"allOf": [{"anyOf": [{"$ref": "#/properties/a"}, {"type": "string"}]}]}}},
+        {"properties": {"a": {"$ref": "#/properties/a"}}},
+    ],
+)
+def test_a_loop_is_named_where_it_closes(schema: Any) -> None:
+    """``anyOf`` was followed around and around: ``LimitExceeded`` at a location of thousands of parts."""
+    with pytest.raises(cd.GrammarError, match=r"\$ref loop") as error:
+        COMPILER.compile(cd.StructuralTag(styled(schema, "qwen_xml")))
+    assert not isinstance(error.value, cd.LimitExceeded) and len(error.value.location) < 100

@@ -42,6 +42,10 @@ _MOST_BRANCHES = 10_000
 _OF_KIND = MappingProxyType({kind: {"type": kind} for kind in OTHER_KINDS})
 
 
+_Within = tuple[Any, ...]
+"""Schemas with ``anyOf``, ``oneOf`` or ``allOf``, each a branch of the one before it."""
+
+
 class Kinds(NamedTuple):
     """``text``: the strings, or None; ``others``: by type, schemas one of which must hold; ``is_any``: nothing is asked."""
 
@@ -67,16 +71,16 @@ class Values:
         self._all_known: dict[int, tuple[Any, Kinds]] = {}
         self._narrowed: dict[tuple[int, str], tuple[Any, dict[str, Any]]] = {}  # keeps the schemas alive, for their ids
 
-    def kinds(self, given: Any, at: str, unions: int = 0) -> Kinds:
-        """What ``given`` allows, in so many ``unions``. Raises ``UnsupportedError`` for what bare strings cannot keep to."""
+    def kinds(self, given: Any, at: str, within: _Within = ()) -> Kinds:
+        """What ``given`` allows. Raises ``UnsupportedError`` for what bare strings cannot keep to."""
         schema = self.resolve(given, at)
         if schema is True or not schema.keys() - ANNOTATIONS:
             return Kinds(self._free, {kind: [of_kind] for kind, of_kind in _OF_KIND.items()}, True)
         for keyword in ("anyOf", "oneOf"):
             if keyword in schema and not schema.keys() - ANNOTATIONS - {keyword}:
-                return self._union(schema[keyword], keyword, at, unions + 1)
+                return self._union(schema[keyword], keyword, at, _inside(within, schema, at))
         if "allOf" in schema:
-            return self._all(schema, at, unions + 1)
+            return self._all(schema, at, _inside(within, schema, at))
         if "enum" in schema or "const" in schema:
             return self._listed(schema, at)
         types = schema.get("type")
@@ -97,9 +101,9 @@ class Values:
         beside them, and listed objects. Raises ``UnsupportedError`` where they would have to be looked into.
         """
         out: list[tuple[dict[str, Any], str]] = []
-        waiting = [(schema, at)]
+        waiting: list[tuple[dict[str, Any], str, _Within]] = [(schema, at, (schema,))]
         while waiting:
-            one, where = waiting.pop()
+            one, where, within = waiting.pop()
             types = one.get("type", "object")
             if types != "object" and "object" not in types:
                 continue
@@ -108,7 +112,7 @@ class Values:
                 listed = [value for value in one.get("enum", [one.get("const")]) if isinstance(value, dict)]
                 out += [(_constant(value), where) for value in listed]
             elif "anyOf" in one:
-                self._count(one["anyOf"], 1, "anyOf of parameters", where, "anyOf")
+                self._count(one["anyOf"], within, "anyOf of parameters", where, "anyOf")
                 beside = {keyword: value for keyword, value in one.items() if keyword != "anyOf"}
                 found = []
                 for i, branch in enumerate(one["anyOf"]):
@@ -116,7 +120,8 @@ class Values:
                     merged = None if resolved is False else _merge([beside, {} if resolved is True else resolved])
                     if merged is None and resolved is not False:
                         raise unsupported("anyOf that shares keywords with what is beside it is", where, "anyOf", " here")
-                    found += [] if merged is None else [(merged, f"{where}/anyOf/{i}")]
+                    if merged is not None:
+                        found.append((merged, f"{where}/anyOf/{i}", _inside(within, resolved, f"{where}/anyOf/{i}")))
                 waiting += reversed(found)
             else:
                 out.append((one, where))
@@ -128,17 +133,17 @@ class Values:
         """A schema that asks for all of ``schemas``."""
         return self._joined.setdefault(tuple(map(id, schemas)), (schemas, {"allOf": list(schemas)}))[1]
 
-    def _all(self, schema: dict[str, Any], at: str, unions: int) -> Kinds:
+    def _all(self, schema: dict[str, Any], at: str, within: _Within) -> Kinds:
         """What ``allOf`` and the keywords beside it allow together."""
         known = self._all_known.get(id(schema))
         if known is not None:
             return known[1]
         branches = schema["allOf"]
-        self._count(branches, unions, "allOf of parameters", at, "allOf")
-        found = [self.kinds(self._typed(branch, at), f"{at}/allOf/{i}", unions) for i, branch in enumerate(branches)]
+        self._count(branches, within, "allOf of parameters", at, "allOf")
+        found = [self.kinds(self._typed(branch, at), f"{at}/allOf/{i}", within) for i, branch in enumerate(branches)]
         beside = {keyword: value for keyword, value in schema.items() if keyword != "allOf" and keyword not in ANNOTATIONS}
         if beside:
-            found.append(self.kinds(self._typed(beside, at), at, unions))
+            found.append(self.kinds(self._typed(beside, at), at, within))
         texts = [one.text for one in found if one.text is not None]
         others = {
             kind: [self.all_of([schema, _OF_KIND[kind]])] for kind in OTHER_KINDS if all(kind in one.others for one in found)
@@ -148,10 +153,10 @@ class Values:
         self._all_known[id(schema)] = (schema, out)
         return out
 
-    def _count(self, branches: list[Any], unions: int, what: str, at: str, keyword: str) -> None:
-        """Count branches, which stand in so many ``unions``. Raises ``LimitExceeded``."""
+    def _count(self, branches: list[Any], within: _Within, what: str, at: str, keyword: str) -> None:
+        """Count branches of the last schema of ``within``. Raises ``LimitExceeded``."""
         self._branches += len(branches)
-        if unions > _MOST_UNIONS or self._branches > _MOST_BRANCHES:
+        if len(within) > _MOST_UNIONS or self._branches > _MOST_BRANCHES:
             most = f"at most {_MOST_UNIONS} inside each other, and {_MOST_BRANCHES} branches"
             raise LimitExceeded(what, location=f"{at}/{keyword}", keyword=keyword, expected=most)
 
@@ -187,13 +192,13 @@ class Values:
             parts.append(form)
         return both(*parts)
 
-    def _union(self, branches: list[Any], keyword: str, at: str, unions: int) -> Kinds:
-        self._count(branches, unions, "anyOf and oneOf of parameters", at, keyword)
+    def _union(self, branches: list[Any], keyword: str, at: str, within: _Within) -> Kinds:
+        self._count(branches, within, "anyOf and oneOf of parameters", at, keyword)
         texts: list[Expr] = []
         others: dict[str, list[Any]] = {}
         is_any = False
         for i, branch in enumerate(branches):
-            found = self.kinds(branch, f"{at}/{keyword}/{i}", unions)
+            found = self.kinds(branch, f"{at}/{keyword}/{i}", within)
             is_any = is_any or found.is_any
             for kind, schemas in found.others.items():
                 alone = schemas if len(schemas) == 1 else [{"anyOf": schemas}]
@@ -225,7 +230,7 @@ class Values:
             if schema.keys() - ANNOTATIONS - {"$ref"}:
                 raise unsupported("$ref beside other keywords is", at, "$ref", " here")
             schema = self._documents.resolve(schema["$ref"], self._documents.root, f"{at}/$ref").schema
-        raise GrammarError("$ref refers to itself", location=f"{at}/$ref", keyword="$ref")
+        raise _loop(f"{at}/$ref")
 
     def _without_all_of(self, schema: dict[str, Any], at: str) -> Any:
         """``schema`` with the keywords of ``allOf`` beside its own, if that says the same; else as it is."""
@@ -242,6 +247,17 @@ class Values:
                 self._inside.pop()
             known = self._merged[id(schema)] = (schema, out)
         return known[1]
+
+
+def _inside(within: _Within, schema: Any, at: str) -> _Within:
+    """``within`` and ``schema``. Raises ``GrammarError`` where it is inside itself."""
+    if any(one is schema for one in within):
+        raise _loop(at)
+    return (*within, schema)
+
+
+def _loop(at: str) -> GrammarError:
+    return GrammarError("$ref loop: the schema applies itself to the same value without end", location=at, keyword="$ref")
 
 
 def _constant(value: dict[str, Any]) -> dict[str, Any]:
