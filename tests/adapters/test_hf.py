@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import gc
+import itertools
 import re
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -631,6 +634,30 @@ def test_threads_share_a_processor(model: Any, grammars: dict[str, Any]) -> None
         thread.join()
     for text in texts:
         assert torch.equal(found[text], reference(model, prompts(text), [grammars["list"]]))
+
+
+def test_threads_that_end_leave_no_rows(model: Any, grammars: dict[str, Any]) -> None:
+    """Each kept its tracker and bitmask, and a thread with the number of one that had ended went on with its prompt."""
+    processor = GrammarLogitsProcessor(grammars["list"])
+    inputs = prompts("a: ")
+    rows: list[weakref.ref[Any]] = []
+    found: list[Any] = []
+
+    def generate() -> None:
+        continued = {"input_ids": found[-1], "attention_mask": torch.ones_like(found[-1])} if found else inputs
+        found.append(run(model, continued, logits_processor=[processor], max_new_tokens=3))
+        rows.append(weakref.ref(processor._last))
+
+    for _ in range(3):
+        thread = threading.Thread(target=generate)
+        thread.start()
+        thread.join()
+    gc.collect()
+    assert [ref() is None for ref in rows] == [True, True, False], "the last one is kept for trace()"
+    processor.reset()
+    for shorter, longer in itertools.pairwise(found):
+        expected = {"input_ids": shorter, "attention_mask": torch.ones_like(shorter)}
+        assert torch.equal(longer, reference(model, expected, [grammars["list"]], max_new_tokens=3))
 
 
 @pytest.mark.parametrize("make", [copy.copy, copy.deepcopy])

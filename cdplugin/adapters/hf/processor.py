@@ -11,11 +11,12 @@ runs. For ``generate_batch`` see :meth:`GrammarLogitsProcessor.continuous_batchi
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -101,7 +102,8 @@ class GrammarLogitsProcessor(LogitsProcessor):
         self._ahead: Ahead | None = None
         self._lookahead: Lookahead | None = None
         self._thread = forking.Threads(1, "cdplugin-lookahead")
-        self._by_thread: dict[int, _Rows] = {}
+        self._of_thread = threading.local()  # a thread that ends takes its rows along
+        self._all_rows: list[weakref.ref[_Rows]] = []
         self._last = self._rows()
         forking.watch(self)
 
@@ -116,7 +118,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
 
     def after_fork(self) -> None:
         """In a forked child: the thread that had begun work is gone, and the rows may stand anywhere in that work."""
-        for own in self._by_thread.values():
+        for own in self._rows_of_all():
             if own.pending is not None:
                 own.pending.give_up()
 
@@ -141,7 +143,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
 
     def reset(self) -> None:
         """Forget all prompts, of all threads: the next call begins a new one, even if it looks like a continuation."""
-        for own in list(self._by_thread.values()):
+        for own in self._rows_of_all():
             self._drop_pending(own)
             own.forget()
             if own.recorder is not None:
@@ -261,10 +263,15 @@ class GrammarLogitsProcessor(LogitsProcessor):
 
     def _rows(self) -> _Rows:
         """Those of the thread that calls."""
-        own = self._by_thread.get(get_ident())
+        own: _Rows | None = getattr(self._of_thread, "rows", None)
         if own is None:
-            own = self._by_thread[get_ident()] = _Rows(RowTrackers(self.grammars), Recorder() if self._records else None)
+            own = self._of_thread.rows = _Rows(RowTrackers(self.grammars), Recorder() if self._records else None)
+            self._all_rows.append(weakref.ref(own, self._all_rows.remove))
         return own
+
+    def _rows_of_all(self) -> list[_Rows]:
+        """Those of all threads that live, and the last ones that were used."""
+        return [own for ref in self._all_rows.copy() if (own := ref()) is not None]
 
     def _tracker(self, own: _Rows, input_ids: torch.Tensor) -> RowTracker:
         """The tracker at ``input_ids``: as the thread left it, if these are the ids that it was started with."""
@@ -355,7 +362,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
         raise TokenNotAllowedError(_refusal(matcher, row, token, accepted), row, token)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class _Rows:
     """What the calls of one thread have come to, which is nobody else's: a step belongs to the call of ``generate()`` in its
     thread.
