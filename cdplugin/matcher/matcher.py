@@ -197,26 +197,27 @@ class Matcher:
         leave, one after the other. More of them where endings have been found since a mask was written.
         """
         arena, cursor = self._place()
-        places: list[tuple[int, int]] = []  # cursors, and the token that came there
+        places: list[tuple[int, int, int]] = []  # cursors, and the token between them
         for token in token_ids:
             after = self._step(arena, cursor, integer("token id", token))
             if after == 0:
                 break
-            places.append((cursor, token))
+            places.append((cursor, token, after))
             cursor = after
         return len(places) if budget is None else self._fitting_tokens(arena, places, integer("budget", budget))
 
-    def _fitting_tokens(self, arena: Arena, places: list[tuple[int, int]], budget: int) -> int:
+    def _fitting_tokens(self, arena: Arena, places: list[tuple[int, int, int]], budget: int) -> int:
         """How many leading tokens, which are allowed at their places, fit a budget."""
         if self._is_far(budget, len(places) - 1):
             return len(places)
         with arena.lock:
             known = self._grammar._endings_in(arena).budgets(self._stops)
             tokens, seen = self._tokens.copy(), self._seen
-            for i, (cursor, token) in enumerate(places):
-                enough, _, seen = known.quiet(cursor, budget - i, tokens, seen)
-                if budget - i < enough and not known.allows(cursor, token, budget - i, tokens):
-                    return i
+            for i, (cursor, token, after) in enumerate(places):
+                if not known.has_room(after, budget - i - 1):
+                    enough, _, seen = known.quiet(cursor, budget - i, tokens, seen)
+                    if budget - i < enough and not known.allows(cursor, token, after, budget - i, tokens):
+                        return i
                 tokens.append(token)
         return len(places)
 

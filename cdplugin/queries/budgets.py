@@ -249,8 +249,17 @@ class Budgets:
             ctypes.memmove(row_address, address, profile.row.nbytes)
         return (profile.costs[0] if profile.costs else FAR) + 1, bool(address)
 
-    def allows(self, cursor: int, token: int, budget: int, text: list[int]) -> bool:
-        """Whether a token is in the row that :meth:`write_fitting` would leave."""
+    def has_room(self, after: int, budget: int) -> bool:
+        """Whether it is known that an ending from a cursor fits a budget, its stop token included."""
+        return (0 if after == TERMINATED else self.found.left.get(after, FAR) + self.last) <= budget
+
+    def allows(self, cursor: int, token: int, after: int, budget: int, text: list[int]) -> bool:
+        """Whether a token, which leads to ``after``, is in the row that :meth:`write_fitting` would leave."""
+        with suppress(LimitExceeded, EngineError), self.arena.one_budget(GRANT):
+            if after != TERMINATED and after not in self.found.left:
+                self._look_for_ending(after)
+        if self.has_room(after, budget - 1):  # as the row would have it: no need to judge all tokens
+            return True
         try:
             profile = self._profile_for(cursor, budget, text)
         except BudgetError:
@@ -397,16 +406,20 @@ class Budgets:
         if arena.header[layout.WORK_LEFT] < 0:
             return FAR  # not for ever: the next place's tokens have a grant of their own
         try:
-            if self._may_stop(cursor):
-                self.found.left[cursor] = 0
-                return 0
-            self._find_ending(cursor)
+            self._look_for_ending(cursor)
         except LimitExceeded:
             if arena.header[layout.WORK_LEFT] < 0:
                 return FAR
         except EngineError:
             pass
         return self.found.left.setdefault(cursor, FAR)
+
+    def _look_for_ending(self, cursor: int) -> None:
+        """:meth:`_find_ending`, if none is needed an empty one."""
+        if self._may_stop(cursor):
+            self.found.left[cursor] = 0
+        else:
+            self._find_ending(cursor)
 
     def _find_ending(self, cursor: int) -> None:
         """Find an ending from a cursor, and note it. Raises :class:`EngineError` or :class:`LimitExceeded`.
