@@ -1,8 +1,7 @@
 """The *heads* of a lexer state: the bytes that may come next, where they are few.
 
 Inside a name or a number few bytes lead anywhere, and a walk of the token trie need not look at the hundreds of siblings with
-other bytes (:func:`cdplugin.kernels.masks.bases._walk`). Heads are a superset: a byte that is not among them is certainly
-dead.
+other bytes (:mod:`cdplugin.kernels.masks.base_walk`). Heads are a superset: a byte that is not among them is certainly dead.
 
 For ``{w: [a-f]+, t: true}`` the heads are ``a b c d e f t``. For ``{s: [^"]*"}`` they would be all bytes: noted as ``MANY``.
 """

@@ -22,8 +22,8 @@ L_N_HEADS, L_HEADS, L_LOOPS, L_ROW, L_COUNTED, L_FAR, LEXER_WORDS = 13, 14, 17, 
 | L_OWN | bytes by which it may differ from L_SIMPLIFIED | byte set, 4 words | simplified | lexer.transition |
 | L_N_HEADS | how many bytes may come next, MANY [-1] | bytes | rows | rows, heads, bases |
 | L_HEADS | these bytes, ascending | 3 words, 8 bytes in each | heads | heads, rows |
-| L_LOOPS | bit k: each byte of kind k (or character) leads back [-1] | trie.BYTE_KIND as bits | masks.walk | bases._walk |
-| L_ROW | its transition row [-1] | index in TRANSITIONS | rows | rows, lexer, bases._walk |
+| L_LOOPS | bit k: each byte of kind k (or character) leads back [-1] | trie.BYTE_KIND as bits | masks.walk | base_walk |
+| L_ROW | its transition row [-1] | index in TRANSITIONS | rows | rows, lexer, base_walk |
 | L_FAR | the state without words that no token ends [0] | lexer state | masks.far_words | masks.far_words |
 | L_COUNTED | whether some expression has counts that may be cut | 0, 1 | lexer | saturated_within |
 """

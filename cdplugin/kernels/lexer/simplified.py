@@ -3,7 +3,7 @@
 ``{"name": …, "size": …}`` with further names allowed waits for the words ``name`` and ``size``, or for any text but these two.
 Most tokens only see the text. Each object of a schema has other words, so each would have a mask base of its own, with a walk
 of the whole trie. The simplified state drops the words and the exceptions: it is the same for all objects, and a state is
-walked only along the spellings of its own words (:func:`cdplugin.kernels.masks.bases._walk_beside`).
+walked only along the spellings of its own words (:func:`cdplugin.kernels.masks.base_walk.walk_beside`).
 
 ::
 

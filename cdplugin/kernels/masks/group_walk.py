@@ -18,7 +18,7 @@ from cdplugin.kernels.lexer.lexer import plain_run_of, saturated, transition
 from cdplugin.kernels.lexer.plain_text import plain_chars
 from cdplugin.kernels.lexer.rows import first_head, row_of
 from cdplugin.kernels.lexer.tracked import lexer_state_of
-from cdplugin.kernels.masks.walk import begin_walk, end_walk
+from cdplugin.kernels.masks.walk import begin_walk, end_walk, ends_before
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser.cursors import pair_of, pairs_in, step, step_inside, textless_start
 from cdplugin.kernels.parser.fields import exact_start_of
@@ -82,10 +82,10 @@ def _walk(h, cursor, top_node, begun, doubtful):
         byte = np.int64(bytes_[node])
         # by a byte of its own the LONGEST lexeme would have gone on instead of ending here
         if begun and depth == top + 1:
-            own = transition(h, begun, byte)
-            if own < 0:
-                return own
-            if own != lexer_layout.BEFORE:
+            ended = ends_before(h, begun, byte)
+            if ended < 0:
+                return ended
+            if ended == 0:
                 node += skips[node]
                 continue
         after = step_inside(h, before, byte)  # most bytes stay inside a lexeme or are dead

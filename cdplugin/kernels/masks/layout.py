@@ -25,7 +25,7 @@ list. A parent has no parent.
 
 # While a base is walked, ENDS holds its ends, then groups of them in their place.
 E_NODE, E_SCANNED, E_BEGUN, END_WORDS = range(4)
-"""An end in ENDS, while a base is walked. Written by ends.add_end (bases._walk_beside completes it), read by ends.group_ends.
+"""An end in ENDS, while a base is walked. Written by ends.add_end (base_walk completes it), read by ends.group_ends.
 
 | field | what | unit |
 |---|---|---|

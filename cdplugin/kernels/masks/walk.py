@@ -68,6 +68,15 @@ def end_walk(h, place, visited, work):
 
 
 @kernel
+def ends_before(h, begun, byte):
+    """Whether the LONGEST lexemes of the state ``begun`` end before ``byte``, with which none of them goes on: 1, 0, or a
+    status.
+    """
+    own = transition(h, begun, byte)
+    return np.int64(own == lexer_layout.BEFORE) if own >= 0 else own
+
+
+@kernel
 def child_from(children, bytes_, low, high, byte):
     """The first place in ``children[low:high]``, children of one node (TRIE_CHILDREN), whose byte (TRIE_BYTE) is not below
     ``byte``; ``high`` if there is none.
