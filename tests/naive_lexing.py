@@ -8,7 +8,7 @@ What is defined here:
 - LONGEST and LAZY lexemes that a column allows are open together; those that EXACT lexing is for, apart from them.
 - A LAZY one that matches ends, with the other LAZY ones that match. If all that are open match and none can go on, they end.
 - Otherwise they end when a byte comes that none can go on with; all that match are scanned, and the byte is the next lexeme's.
-- Threads with the same open lexemes are one: what either column allows is allowed.
+- Threads never meet: each is a way to cut the text, and only lexemes that one column allows compete.
 - If a skip is among what is scanned, the column stays as it is, but only lexemes that may have it before them come next. No
   skip is open before the first lexeme. So a skip may end a text that some column both ends and goes on after.
 - A lexeme with a fence does not end before a byte that begins a text of it; another that matches there does not, either.
@@ -141,24 +141,6 @@ class NaiveLexing:
         seeds = self.moved(place.column, lexemes)
         return Place(self.column(seeds)) if seeds else None
 
-    def united(self, threads: Iterable[Thread]) -> frozenset[Thread]:
-        """Threads with the same open lexemes as one."""
-        places: dict[tuple[frozenset[Word], bool], Place] = {}
-        for place, words, exact in threads:
-            known = places.get((words, exact), place)
-            if known.column != place.column:
-                kernels = self.kernel(known.column) | self.kernel(place.column)
-                after = known.after | place.after if known.after and place.after else frozenset()
-                known = Place(self.column(kernels), after)
-            elif known.after != place.after:
-                known = Place(known.column, known.after | place.after if known.after and place.after else frozenset())
-            places[words, exact] = known
-        return frozenset(Thread(place, words, exact) for (words, exact), place in places.items())
-
-    def kernel(self, number: int) -> set[Item]:
-        """The items of a column that the others follow from."""
-        return {item for item in self.columns[number] if item[2] != HERE} | ({(0, 0, 0)} if number == 0 else set())
-
     def expected(self, place: Place) -> set[int]:
         """The lexemes that may come next. (A LAZY one that matches the empty string matches nothing else.)"""
         rights = [(self.rules[rule][1], dot) for rule, dot, _ in self.columns[place.column]]
@@ -194,7 +176,7 @@ class NaiveLexing:
 
     def step(self, threads: frozenset[Thread], byte: int) -> frozenset[Thread]:
         if (threads, byte) not in self.stepped:
-            self.stepped[threads, byte] = self.united(t for thread in threads for t in self.step_thread(thread, byte))
+            self.stepped[threads, byte] = frozenset(t for thread in threads for t in self.step_thread(thread, byte))
         return self.stepped[threads, byte]
 
     def step_thread(self, thread: Thread, byte: int) -> list[Thread]:
@@ -249,7 +231,7 @@ class NaiveLexing:
                 after = self.scan(place, named) if named else None
                 if after:
                     out |= set(self.boundary(after))
-        return self.united(t for t in out if t.words or self.expected(t.place) or self.ends(t.place))
+        return frozenset(t for t in out if t.words or self.expected(t.place) or self.ends(t.place))
 
     def tick(self, thread: Thread) -> set[Thread]:
         limits = self.ir.max_tokens

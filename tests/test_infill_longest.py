@@ -49,7 +49,7 @@ def random_longest(rng: random.Random, kinds: tuple[str, ...]) -> GrammarIR:
 
 
 class TooManyThreadsError(Exception):
-    """Brute force keeps apart what the engine unites, and may take forever."""
+    """Brute force follows each way to cut a text, and may take forever."""
 
 
 def legal(naive: NaiveLexing, text: bytes) -> bool:

@@ -403,18 +403,12 @@ def advance(h, row, accepted):
 
 @kernel
 def unite_rows(h, a, b):
-    """The row with the kernel items of rows ``a`` and ``b``; a number or a status.
+    """The row with the kernel items of rows ``a`` and ``b``, of a grammar of EXACT lexemes; a number or a status.
 
     Pairs with equal lexer states are one pair: what either row allows is allowed. Without that, ``S: a S | b S |`` with a =
-    "x", b = "xx" would have as many pairs as there are ways to cut the text. Skip items go where only one row has them.
+    "x", b = "xx" would have as many pairs as there are ways to cut the text.
     """
-    head = header(h)
-    base = head[layout.STACK_TOP]
-    items_a = items_of(h, a)
-    items_b = items_of(h, b)
-    if push_items(h, items_a) < 0 or push_items(h, items_b) < 0:
+    base = header(h)[layout.STACK_TOP]
+    if push_items(h, items_of(h, a)) < 0 or push_items(h, items_of(h, b)) < 0:
         return statuses.GROW
-    # one of the two was reached without a skip, so every lexeme may start
-    if has_skip_items(h, items_a) != has_skip_items(h, items_b):
-        drop_skip_items(h, base)
     return make_row(h, base)

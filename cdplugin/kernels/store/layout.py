@@ -127,6 +127,7 @@ _S = 2 * N_TABLES
     C_SUBWALKS,  # walks below the ends of a group for one row
     HAS_TERMINALS,  # 1: some lexeme is a set of tokens
     HAS_CLOCKS,  # 1: some lexeme ends after a number of tokens
+    HAS_LONGEST,  # 1: some lexeme is LONGEST or LAZY, so lexemes of one row compete
     HAS_TRACKED,  # 1: some lexeme tracks its value, FEW_VALUES: one that has so few that none may be left
     MAX_WORK,  # work is counted in units of about ten nanoseconds: what an operation is granted,
     WORK_GRANTED,  # what this one was granted,
@@ -142,7 +143,7 @@ _S = 2 * N_TABLES
     WALKED,  # the last states whose bases were walked whole (masks.neighbours), four words
     *_MORE,
     HEADER_WORDS,
-) = range(_S, _S + 55)
+) = range(_S, _S + 56)
 
 # --- records ---------------------------------------------------------------------------------------------------------------
 V_KIND, V_OFFSET, V_LENGTH, V_HASH, V_FLAGS, V_AUX, VALUE_WORDS = range(7)
