@@ -50,6 +50,7 @@ def test_json_schema_takes_and_documents_every_option() -> None:
     assert {name for head in heads for name in head.split(", ")} == {"schema", *taken}
 
 
+_MANY_MODULES = 6
 KERNELS = Path(cd.__file__).parent / "kernels"
 LEAST_SHARE = 0.18
 """Of the lines of the kernels, docstrings (also those under constants): algorithms are read more often than changed."""
@@ -107,3 +108,15 @@ def test_references_lead_somewhere() -> None:
             if not all(re.search(pattern, text, re.MULTILINE) for pattern in known):
                 lost.append(f"{path.relative_to(root)}: {name}")
     assert not lost
+
+
+def test_packages_name_their_modules() -> None:
+    """Whoever opens a folder with many files is told of each: its package's docstring names them all."""
+    root = Path(cd.__file__).parent
+    unnamed = []
+    for package in sorted(root.rglob("__init__.py")):
+        modules = [path.stem for path in sorted(package.parent.glob("*.py")) if not path.stem.startswith("_")]
+        text = ast.get_docstring(ast.parse(package.read_text(encoding="utf-8"))) or ""
+        if len(modules) > _MANY_MODULES and package.parent != root:
+            unnamed += [f"{package.parent.relative_to(root)}/{name}.py" for name in modules if f"``{name}``" not in text]
+    assert not unnamed

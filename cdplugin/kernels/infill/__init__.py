@@ -12,10 +12,11 @@ files                  what they find
                        ``alive``, ``taken_over``, ``stale``; ``asked``, ``chains``; ``gap_plan``, ``gap_facts``,
                        ``gap_ends``, ``gap_rests``)
 ``items``              from left to right, up to the place whose mask is asked for: parser items that can be completed
-``holes``              the mask: the trie, or ``profiles``, beside ``columns`` of items (``first_columns``, ``reach``, ``ways``)
+``holes``              the mask: the trie, or ``profiles``, beside ``columns`` of items (``first_columns``, ``reach``, ``ways``,
+                       ``pairs``), only where tokens are in ``doubt``
 ``derivation``         a completion: a cheapest derivation of the text; ``measure``: what lexemes cost in gaps
 ``checkpoints``        what of all that is still true for the next text
-``workspace``          tables, rows of bits; ``layout`` says what is in them
+``workspace``          tables, rows of bits; ``layout`` says what is in them; ``entry`` is what Python calls
 =====================  ==========================================================================================
 
 The text ``[a □ ]`` with the grammar ``S: "[" L "]"   L: E | E "," L   E: w``, ``w: /[a-z]+/``, goes through all files as an

@@ -178,7 +178,7 @@ To the parser (X_SYMBOL) and to the masks they are one lexeme.
 | X_N_RANGES | how many pairs; 0: no token terminal | pairs | cursors, masks |
 | X_SYMBOL | its number in the rules | lexeme | lexer: what ends |
 | X_BEGUN | its number after a byte | lexeme | lexer |
-| X_TICK | its number after a token that ends in it; itself: used up; -1: not counted | lexeme | cursors._tick, lexer |
+| X_TICK | its number after a token that ends in it; itself: used up; -1: not counted | lexeme | tokens._tick_pair, lexer |
 | X_IS_SKIP | it leaves the row as it is | 0, 1 | skips, earley, infill |
 | X_ROLE | its role in tracking values (lexer.tracked) | PLAIN … SIGN | lexer, tracked, earley |
 | X_TRACKED | the number under which a lexeme with a role ends, -1: none | lexeme | earley, engine.tracked |
