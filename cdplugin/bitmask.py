@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from cdplugin.bits import bit_flags
-from cdplugin.errors import needs_extra
+from cdplugin.errors import needs
 from cdplugin.kernels.masks.bitmask import MINUS_INFINITY, mask_rows
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def allocate_token_bitmask(batch_size: int, vocab_size: int, array: Literal["tor
     if array == "numpy":
         return _all_allowed(shape, too_large)
     try:
-        with needs_extra("hf"):
+        with needs("cdplugin[hf]"):
             import torch
     except ModuleNotFoundError as error:
         if array is None and error.name == "torch":

@@ -69,15 +69,15 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 
 @contextlib.contextmanager
-def needs_extra(extra: str) -> Iterator[None]:
-    """A context for imports of libraries that an extra brings: ``ModuleNotFoundError`` for an absent one names the extra."""
+def needs(requirement: str) -> Iterator[None]:
+    """A context for imports of what a requirement brings: ``ModuleNotFoundError`` for an absent library names it."""
     try:
         yield
     except ModuleNotFoundError as error:
         name = (error.name or "").partition(".")[0]
         if name in ("", "cdplugin"):
             raise
-        message = f"{name} is not installed, which this part of cdplugin needs: pip install 'cdplugin[{extra}]'"
+        message = f"{name} is not installed, which this part of cdplugin needs: pip install '{requirement}'"
         raise ModuleNotFoundError(message, name=error.name, path=error.path) from error
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -178,11 +179,12 @@ def told(call):
 told(lambda: cd.allocate_token_bitmask(1, 8, array="torch"))
 for name in cd.__all__:
     told(lambda: getattr(cd, name))
-for name in ("diffusion", "hf.serve", "mlx", "llama_cpp", "outlines"):
+for name in ("diffusion", "hf.serve", "mlx", "llama_cpp", "outlines", "tensorrt_llm"):
     told(lambda: importlib.import_module("cdplugin.adapters." + name))
 """
-    text = "{} is not installed, which this part of cdplugin needs: pip install 'cdplugin[{}]'"
-    wanted = [("torch", "hf")] * 4 + [("mlx", "mlx"), ("llama_cpp", "llama-cpp"), ("outlines", "outlines")]
+    text = "{} is not installed, which this part of cdplugin needs: pip install '{}'"
+    wanted = [("torch", "cdplugin[hf]")] * 4 + [("mlx", "cdplugin[mlx]"), ("llama_cpp", "cdplugin[llama-cpp]")]
+    wanted += [("outlines", "cdplugin[outlines]"), ("torch", "tensorrt-llm")]
     assert in_base_install(code) == [text.format(*pair) for pair in wanted]
 
 
@@ -194,13 +196,41 @@ def test_what_a_page_says_needs_nothing_runs(name: str) -> None:
     in_base_install(code + "print('numpy' in sys.modules, 'torch' in sys.modules)")
 
 
-def test_an_extra_is_named_for_what_it_brings_only() -> None:
-    from cdplugin.errors import needs_extra
+def test_a_requirement_is_named_for_what_it_brings_only() -> None:
+    from cdplugin.errors import needs
 
-    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'cdplugin\.nowhere'$"), needs_extra("hf"):
+    with pytest.raises(ModuleNotFoundError, match=r"^No module named 'cdplugin\.nowhere'$"), needs("cdplugin[hf]"):
         import cdplugin.nowhere  # type: ignore[import-not-found]  # noqa: F401
-    with pytest.raises(ModuleNotFoundError, match=r"^nowhere is not installed.*'cdplugin\[hf\]'$") as raised, needs_extra("hf"):
+    with (
+        pytest.raises(ModuleNotFoundError, match=r"^nowhere is not installed.*'cdplugin\[hf\]'$") as raised,
+        needs("cdplugin[hf]"),
+    ):
         import nowhere.inside  # type: ignore[import-not-found]  # noqa: F401
     assert raised.value.name == "nowhere" and isinstance(raised.value.__cause__, ModuleNotFoundError)
-    with pytest.raises(ImportError, match=r"^cannot import name 'nothing'"), needs_extra("hf"):
+    with pytest.raises(ImportError, match=r"^cannot import name 'nothing'"), needs("cdplugin[hf]"):
         from json import nothing  # noqa: F401
+
+
+@pytest.mark.parametrize("error", [ModuleNotFoundError("No module named 'x'"), NameError("name 'X' is not defined")], ids=type)
+def test_a_server_without_its_libraries_says_what_brings_them(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Before 5.5 the module is not there; without what ``[serving]`` brings it fails with a NameError."""
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from cdplugin.adapters.hf import serve
+
+    class Failing:
+        @staticmethod
+        def find_spec(name: str, *_: object) -> None:
+            if name.startswith("transformers.cli.serving"):
+                raise error
+
+    for name in [name for name in sys.modules if name.startswith("transformers.cli.serving")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setattr(sys, "meta_path", [Failing, *sys.meta_path])
+    found = (
+        rf"^transformers serve: expected 'transformers\[serving\]>=5\.5', found transformers \d\S+: {re.escape(str(error))}$"
+    )
+    with pytest.raises(cd.CdpluginError, match=found):
+        serve.install()
+    with pytest.raises(SystemExit, match=found):
+        serve.main()

@@ -124,7 +124,7 @@ ARROWS: dict[str, set[str]] = {
     "adapters.contexts": {"bits", "errors", "adapters.prefixes", "bitmask", "matcher"},
     "adapters.mlx": {"errors", "adapters.contexts", "vocab"},
     "adapters.llama_cpp": {"bits", "errors", "adapters.contexts", "vocab"},
-    "adapters.tensorrt_llm": {"adapters.contexts", "bitmask", "compiler", "memory", "specs", "vocab"},
+    "adapters.tensorrt_llm": {"adapters.contexts", "bitmask", "compiler", "errors", "memory", "specs", "vocab"},
     "adapters.outlines": {
         "errors",
         "limits",

@@ -21,11 +21,11 @@ import numpy as np
 
 from cdplugin.bitmask import integer
 from cdplugin.bits import bit_flags
-from cdplugin.errors import needs_extra, shown
+from cdplugin.errors import needs, shown
 from cdplugin.infill.parts import GAP, number_of_slots
 from cdplugin.infill.session import Infill, InfillSession, surely
 
-with needs_extra("hf"):
+with needs("cdplugin[hf]"):
     import torch
 
 ORDERS = ("confidence", "entropy", "margin", "random", "left")

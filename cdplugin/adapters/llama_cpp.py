@@ -17,10 +17,10 @@ import numpy as np
 
 from cdplugin.adapters.contexts import OneText
 from cdplugin.bits import bit_flags
-from cdplugin.errors import CdpluginError, VocabularyError, needs_extra
+from cdplugin.errors import CdpluginError, VocabularyError, needs
 from cdplugin.vocab.vocabulary import Vocabulary
 
-with needs_extra("llama-cpp"):
+with needs("cdplugin[llama-cpp]"):
     import llama_cpp
 
 _TEXT = llama_cpp.LLAMA_TOKEN_ATTR_NORMAL | llama_cpp.LLAMA_TOKEN_ATTR_USER_DEFINED | llama_cpp.LLAMA_TOKEN_ATTR_BYTE

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cdplugin.adapters.contexts import OneText
-from cdplugin.errors import needs_extra
+from cdplugin.errors import needs
 from cdplugin.vocab.vocabulary import Vocabulary
 
-with needs_extra("mlx"):
+with needs("cdplugin[mlx]"):
     import mlx.core as mx
     from mlx_lm.generate import BatchGenerator
 

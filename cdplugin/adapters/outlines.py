@@ -14,12 +14,12 @@ from importlib import import_module
 from typing import Any
 
 from cdplugin.compiler import Compiler
-from cdplugin.errors import CdpluginError, needs_extra
+from cdplugin.errors import CdpluginError, needs
 from cdplugin.limits import Limits
 from cdplugin.specs.base import Spec
 from cdplugin.vocab.vocabulary import Vocabulary
 
-with needs_extra("outlines"):
+with needs("cdplugin[outlines]"):
     from outlines.generator import SteerableGenerator
 
 

@@ -15,15 +15,18 @@ from collections import OrderedDict
 from typing import Any
 
 import numpy as np
-import torch
-from tensorrt_llm.sampling_params import LogitsProcessor
 
 from cdplugin.adapters.contexts import ContextMasks
 from cdplugin.bitmask import apply_token_bitmask_inplace
 from cdplugin.compiler import Compiler
+from cdplugin.errors import needs
 from cdplugin.memory import fixed_cache
 from cdplugin.specs.base import Spec
 from cdplugin.vocab.vocabulary import Vocabulary
+
+with needs("tensorrt-llm"):
+    import torch
+    from tensorrt_llm.sampling_params import LogitsProcessor
 
 _MOST_REQUESTS = 1024
 """Requests of one processor whose states are kept: it is not told when one is over."""

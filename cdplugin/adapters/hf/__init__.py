@@ -1,8 +1,8 @@
 """Hugging Face transformers: :class:`GrammarLogitsProcessor` for ``generate()``, and continuous batching."""
 
-from cdplugin.errors import needs_extra
+from cdplugin.errors import needs
 
-with needs_extra("hf"):
+with needs("cdplugin[hf]"):
     import torch  # noqa: F401
     import transformers  # noqa: F401
 

@@ -5,8 +5,8 @@
 ``/v1/chat/completions``, streamed or not: ``json_schema``, ``json_object``, ``structural_tag``; ``text`` is free. The
 request's ``max_tokens`` is a budget: the answer ends legally within it. Invalid requests return HTTP 400: a schema that
 cannot be compiled, with the location of the error; a budget that is too small, with the least one that works; any request to
-a server with continuous batching, which takes no processors. Written for transformers 5.x; :func:`install` raises where it
-finds another shape.
+a server with continuous batching, which takes no processors. Written for transformers 5.5 and later; :func:`install` raises
+where it finds another shape.
 """
 
 from __future__ import annotations
@@ -138,7 +138,9 @@ def _refusals() -> Iterator[None]:
 
 
 def install() -> None:
-    """Have ``transformers serve`` make our handler. Raises :class:`cdplugin.CdpluginError` where it has another shape."""
+    """Make ``transformers serve`` use our handler. Raises :class:`cdplugin.CdpluginError` where it cannot."""
+    import transformers
+
     try:
         from transformers.cli.serving import chat_completion as module
 
@@ -148,8 +150,9 @@ def install() -> None:
             for name in ("_unused_fields", "_validate_request", "_resolve_model", "_streaming", "_non_streaming")
             if not hasattr(base, name)
         ]
-    except (ImportError, AttributeError) as error:
-        raise CdpluginError(f"transformers serve: expected transformers[serving] 5.x, found {error}") from error
+    except (ImportError, AttributeError, NameError) as error:  # NameError: its module without what [serving] brings
+        found = f"found transformers {transformers.__version__}: {error}"
+        raise CdpluginError(f"transformers serve: expected 'transformers[serving]>=5.5', {found}") from error
     if missing:
         raise CdpluginError(f"transformers serve: expected ChatCompletionHandler with {', '.join(missing)}")
     if not getattr(base, "__cdplugin__", False):
@@ -160,7 +163,10 @@ def install() -> None:
 
 def main() -> None:
     """The command line of ``transformers serve``."""
-    install()
+    try:
+        install()
+    except CdpluginError as error:
+        sys.exit(str(error))
     import typer
     from transformers.cli.serve import Serve
 
