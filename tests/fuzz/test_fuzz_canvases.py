@@ -111,7 +111,10 @@ def problem(rng: random.Random) -> cd.Infill:
         spec, letters = cd.Regex(pattern(rng)), b"abx1"
     elif kind < 0.3:
         schema = {"properties": {"a": {"enum": [1, "a", [], None]}, "b": {"type": "boolean"}}, "required": ["a"]}
-        spec, letters = cd.JsonSchema({"type": "object", **schema}, whitespace=rng.choice(["compact", "any"])), b'{}[]":,ab1 '
+        spec, letters = (
+            cd.JsonSchema({"type": "object", **schema}, whitespace=rng.choice(["compact", "flexible"])),
+            b'{}[]":,ab1 ',
+        )
     tokens: list[bytes | None] = [bytes([byte]) for byte in letters]
     words = [bytes(rng.choices(letters, k=rng.choice([2, 2, 3]))) for _ in range(3)]
     tokens += dict.fromkeys([*rng.sample(_WORDS, 4), *words])

@@ -88,8 +88,10 @@ PLAIN_TEXTS = alt(
 
 
 def distinct_item(scalar: Expr) -> Expr:
-    """An expression for scalars, with numbers as they are written among distinct items."""
+    """An expression for scalars, with numbers as they are written among distinct items; the same object if none is left out."""
     parts = scalar.args if scalar.op == ALT_OP else (scalar,)
+    if all(map(_has_no_exponents, parts)):
+        return scalar
     return alt(*[part if _has_no_exponents(part) else both(part, complement(_LEFT_OUT)) for part in parts])
 
 

@@ -24,8 +24,8 @@ _STRING = cat(QUOTE, repeat(byte_mask(ALL_BYTES)))
 class Text:
     """A lexeme for a scalar or a name, as it is written where its text is kept: ``lead``, ``lexeme``, ``tail``.
 
-    ``twin``: of ``lexeme``; ``plain``: the symbol that it stands for (None: another family's own); ``constants``: arrays and
-    objects that it may be, written in ``layout``.
+    ``twin``: of ``lexeme``; ``plain``: the same with what stands before it, without its text (None: another family's own);
+    ``constants``: arrays and objects that it may be, written in ``layout``.
     """
 
     lexeme: Symbol
@@ -138,15 +138,18 @@ class Signs:
                 expression = scalar if is_key else distinct_item(scalar)
                 reader = ValueReader(read_any, EMPTY if expression.op == LITERALS_OP else PLAIN_TEXTS)
                 lexeme, twin = self._ir.track(expression, reader, self._ir.lexeme_names[~symbol])
+                plain = symbol
+                if expression is not scalar:
+                    plain = self._ir.lexeme(cat(EPSILON if bare else layout.space, expression), self._ir.lexeme_names[~symbol])
                 lead = () if bare else self.spaces(layout)
                 tail = (self.colon(layout),) if is_key else ()
                 constants = [frozen(value) for value in self._constants.get(symbol, ())]
-                text = Text(lexeme, twin, reader, expression, is_key, layout, symbol, lead, tail, constants)
+                text = Text(lexeme, twin, reader, expression, is_key, layout, plain, lead, tail, constants)
                 self.texts[symbol] = text
                 self.texts[lexeme] = self.texts[twin] = replace(text, plain=None, lead=(), tail=())
         if symbol in self.texts:
             text = self.texts[symbol]
-            yield from (*text.lead, text.lexeme, text.twin, *text.tail)
+            yield from (*text.lead, text.lexeme, text.twin, *text.tail, *([] if text.plain is None else [text.plain]))
         elif symbol in self.events:
             yield from (symbol, self.unsure(symbol))
         else:
