@@ -32,7 +32,7 @@ def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable
         )
     fixed, names = text.split(_MARK)
     fixed = _without("extra", fixed)
-    reserved = _reserved(fixed)
+    reserved = _reserved(fixed) | {"match"}  # SQLite takes that word for a name, but not behind an expression
     columns = {table: _names(listed, f"/tables/{table}", reserved) for table, listed in tables.items()}
     qualified = (f'({table}) "." COLUMN_{number}' for number, table in enumerate(_names(tables, "/tables", reserved)))
     lines = [
@@ -42,6 +42,7 @@ def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable
         "column: " + " | ".join(["COLUMN | ALIAS | ALIAS _DOT (COLUMN | ALIAS)", *qualified]),
         "qualifier: TABLE | ALIAS",
         "column_name: COLUMN | ALIAS",
+        "dropped_name: COLUMN | ALIAS",
         "new_table: ALIAS",
         "window_name: ALIAS",
         "new_column: ALIAS",
@@ -53,11 +54,11 @@ def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable
         *(f"COLUMN_{number}: " + " | ".join(listed) for number, listed in enumerate(columns.values())),
     ]
     if functions is None:
-        lines += ["function: FUNCTION", "function_of_none: OF_NONE"]
-        lines.append(names[names.index("FUNCTION: ") : names.index("_NEW_TABLE")].rstrip())
+        lines.append("function: FUNCTION")
+        lines.append(names[names.index("FUNCTION: ") : names.index("SET_FUNCTION")].rstrip())
     else:
         fixed, others = _with_functions(fixed, functions)
-        lines += ["function: FUNCTION", "function_of_none: FUNCTION", "FUNCTION: " + " | ".join(others)] if others else []
+        lines += ["function: FUNCTION", "FUNCTION: " + " | ".join(others)] if others else []
     return Lark(fixed + _MARK + "\n".join(lines).replace("_DOT", '"."') + "\n")
 
 
