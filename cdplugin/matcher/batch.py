@@ -62,30 +62,8 @@ def fill_each(
         raise ValueError(f"budgets: expected {n_rows}, found {len(budgets)}")
     most = os.cpu_count() or 1 if threads is None else integer("threads", threads)
     rows = range(n_rows) if indices is None else indices
-    by_arena: dict[int, _Group] = {}
-    errors: dict[int, Exception] = {}
-    listed = zip(matchers, rows, [None] * n_rows if budgets is None else budgets, strict=True)
-    for place, (matcher, index, budget) in enumerate(listed):
-        if matcher is not None:
-            if not isinstance(matcher, Matcher):
-                raise TypeError(f"matchers: expected cdplugin.Matcher or None, found {type(matcher).__name__}")
-            address = row_address(bitmask, index, matcher._size)
-            if budget is not None and type(budget) is not int:
-                budget = integer("budget", budget)
-            try:
-                arena, cursor = matcher._place()
-            except Exception as error:  # the other rows are filled first
-                errors[place] = error
-                continue
-            by_arena.setdefault(id(arena), (arena, []))[1].append((matcher, cursor, address, budget, place))
-    groups = sorted(by_arena.values(), key=_size, reverse=True)
-    workers = max(1, min(most, len(groups))) if sum(map(_size, groups)) > _FEW else 1
-    shares: list[list[_Group]] = [[] for _ in range(workers)]
-    loads = [0] * workers
-    for group in groups:
-        lightest = loads.index(min(loads))
-        shares[lightest].append(group)
-        loads[lightest] += _size(group)
+    groups, errors = _grouped(matchers, bitmask, rows, [None] * n_rows if budgets is None else budgets)
+    shares = _shares(groups, most)
     futures: list[Future[dict[int, Exception]]] = []
     try:
         for share in shares[1:]:
@@ -97,6 +75,43 @@ def fill_each(
         forking.finish(futures)
         raise
     return errors
+
+
+def _grouped(
+    matchers: Sequence[Matcher | None], bitmask: Any, rows: Sequence[int], budgets: Sequence[int | None]
+) -> tuple[list[_Group], dict[int, Exception]]:
+    """The rows to fill, by arena, large groups first; and what matchers raise when they are asked for their place, by place."""
+    by_arena: dict[int, _Group] = {}
+    errors: dict[int, Exception] = {}
+    for place, (matcher, index, budget) in enumerate(zip(matchers, rows, budgets, strict=True)):
+        if matcher is None:
+            continue
+        if not isinstance(matcher, Matcher):
+            raise TypeError(f"matchers: expected cdplugin.Matcher or None, found {type(matcher).__name__}")
+        address = row_address(bitmask, index, matcher._size)
+        if budget is not None and type(budget) is not int:
+            budget = integer("budget", budget)
+        try:
+            arena, cursor = matcher._place()
+        except Exception as error:  # the other rows are filled first
+            errors[place] = error
+            continue
+        by_arena.setdefault(id(arena), (arena, []))[1].append((matcher, cursor, address, budget, place))
+    return sorted(by_arena.values(), key=_size, reverse=True), errors
+
+
+def _shares(groups: list[_Group], most: int) -> list[list[_Group]]:
+    """The groups, large ones first, split over at most ``most`` threads, so that each has about as many rows; few rows are one
+    thread's.
+    """
+    workers = max(1, min(most, len(groups))) if sum(map(_size, groups)) > _FEW else 1
+    shares: list[list[_Group]] = [[] for _ in range(workers)]
+    loads = [0] * workers
+    for group in groups:
+        lightest = loads.index(min(loads))
+        shares[lightest].append(group)
+        loads[lightest] += _size(group)
+    return shares
 
 
 def _length(what: str, value: Any) -> int:

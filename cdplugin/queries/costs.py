@@ -11,10 +11,8 @@ what completing its rule gives, to the end of the text.
 
 from __future__ import annotations
 
-from collections import Counter
 from heapq import heapify, heappop, heappush
-from itertools import count, pairwise
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 
@@ -25,6 +23,7 @@ from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.regex.measures import FAR, LONG
 from cdplugin.kernels.store import layout
+from cdplugin.queries.late_members import LateMembers
 from cdplugin.queries.measures import Budget, Measures, ShortestMatches, total
 
 _PLACE_BYTES, _RULE_BYTES = 150, 450  # measured: an entry of a table; a rule or a nonterminal with its lists
@@ -386,74 +385,51 @@ class Costs:
 
     def _nonterminal(self, nonterminal: int, left: int) -> int:
         """The cost of a nonterminal in a rule of ``left``. Makes late rules, those near an end first, until some derivation
-        ends.
-
-        Members that follow one of their own family and are no nearer to an end come last, with all that stands in one rule with
-        them: the value of a name that need not come. An object with 20 properties in any
-        order has a million of these, and none tells what a required property may hold. Each member that gets rules moves the
-        others of its family back by one. Otherwise all subsets of an object's names would come before an inner object with
-        more names.
+        ends (:class:`~cdplugin.queries.late_members.LateMembers`).
         """
-        expander: Any = self._expander
         nonterminal = self._representative(nonterminal, left)
         self._grow(nonterminal + 1)
         if self._cost[nonterminal] < FAR or not self._demand:
             self._unsure = self._unsure or self._cost[nonterminal] >= FAR
             return self._cost[nonterminal]
         self._list_rules()
-        heads = layout.RULE_HEADS
-        tables = self._arena.tables
-        order = count()
-        # members without rules: (whether no nearer to an end, how far from it and put off, the latest first, which)
-        waiting: list[tuple[bool, int, int, int]] = []
-        made: Counter[Any] = Counter()  # members of each family
-        is_late = {nonterminal: False}
-        wanted_by: dict[int, list[int]] = {}  # those in whose rules it stands
-        pending = [nonterminal]
-
-        def distance(member: int) -> int:
-            return expander.remaining(member) + made[expander.family(member)]
-
+        members = LateMembers(self._expander, nonterminal)
         while self._cost[nonterminal] >= FAR:
-            while pending:
-                symbol = pending.pop()
-                self._grow(symbol + 1)
-                self._grow_lists()
-                if tables[heads][symbol] == layout.NOT_EXPANDED:
-                    heappush(waiting, (is_late[symbol], distance(symbol), -next(order), symbol))
-                    continue
-                for rule in self._rules_of[symbol] if self._cost[symbol] >= FAR else ():
-                    parts = [part for part in self._rules[rule][1] if part >= 0 and self._cost[part] >= FAR]
-                    wanted = [part for part in parts if is_late.get(part, True)]
-                    late = bool(wanted) and (is_late[symbol] or self._is_late(parts, symbol))
-                    for part in parts:
-                        wanted_by.setdefault(part, []).append(symbol)
-                    for part in wanted:
-                        if part not in is_late or not late:
-                            is_late[part] = late
-                            pending.append(part)
-            if not waiting:
+            while members.pending:
+                self._look_at(members.pending.pop(), members)
+            if not members.waiting:
                 return FAR
-            late, known, age, member = heappop(waiting)
-            if tables[heads][member] == layout.NOT_EXPANDED:
-                if known < distance(member):
-                    self._arena.spend(_ITEM_WORK)
-                    heappush(waiting, (late, distance(member), age, member))
-                    continue
-                if member != nonterminal and all(self._cost[symbol] < FAR for symbol in wanted_by[member]):
-                    del wanted_by[member], is_late[member]  # until another wants it
-                    continue
-                self.budget.take()
-                made[expander.family(member)] += 1
-                expander(member)
-                self._load()
-            is_late[member] = False
-            pending.append(member)
+            self._make_rules_of_next(members, nonterminal)
         return self._cost[nonterminal]
 
-    def _is_late(self, parts: list[int], symbol: int) -> bool:
-        """Whether one of some parts of a rule of ``symbol`` is of its family, and no nearer to an end."""
-        return self._expander is not None and any(self._expander.is_no_nearer(part, symbol) for part in parts)
+    def _look_at(self, symbol: int, members: LateMembers) -> None:
+        """Have what stands in a nonterminal's rules and does not end yet looked at as well; without rules it waits for some."""
+        self._grow(symbol + 1)
+        self._grow_lists()
+        if self._arena.tables[layout.RULE_HEADS][symbol] == layout.NOT_EXPANDED:
+            members.put_off(symbol)
+            return
+        for rule in self._rules_of[symbol] if self._cost[symbol] >= FAR else ():
+            members.want([part for part in self._rules[rule][1] if part >= 0 and self._cost[part] >= FAR], symbol)
+
+    def _make_rules_of_next(self, members: LateMembers, nonterminal: int) -> None:
+        """Give the first of the members that wait its rules, unless it has to wait on, or nothing wants it any more; then have
+        it looked at.
+        """
+        late, known, age, member = heappop(members.waiting)
+        if self._arena.tables[layout.RULE_HEADS][member] == layout.NOT_EXPANDED:
+            if known < members.distance(member):
+                self._arena.spend(_ITEM_WORK)
+                heappush(members.waiting, (late, members.distance(member), age, member))
+                return
+            if member != nonterminal and all(self._cost[symbol] < FAR for symbol in members.wanted_by[member]):
+                members.forget(member)  # until another wants it
+                return
+            self.budget.take()
+            members.make(member)
+            self._load()
+        members.is_late[member] = False
+        members.pending.append(member)
 
     def _rest(self, dot: int) -> int:
         """What the symbols from a dot to the end of its rule cost."""

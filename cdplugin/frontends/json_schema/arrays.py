@@ -40,25 +40,16 @@ class Arrays(Writing):
 
     def _array(self, alternative: Alternative, pointer: str) -> Symbol | None:
         """The items and the closing bracket, or None if no array fits."""
-        ir, place = self.ir, self._shaper.place
         parts = [sub.array for sub in alternative if sub.array is not None]
         if any(part.contains or part.unique for part in parts):
             special = self._remembering(alternative, parts)
             if special is not None:
                 return special
         low, high = bounds_of(parts)
-        barred: Place | None = None  # of the first item that may have no value
-        fixed: list[Symbol] = []
-        for i in range(max((len(part.prefix) for part in parts), default=0)):
-            if high is not None and i >= high:
-                break
-            there = place(_items_at(i, parts))
-            item = self._symbol(there)
-            if item is None:
-                high, barred = i, there
-                break
-            fixed.append(item)
-        rest = place([part.rest for part in parts if part.rest is not None])
+        fixed, barred = self._fixed_items(parts, high)
+        if barred is not None:
+            high = len(fixed)
+        rest = self._shaper.place([part.rest for part in parts if part.rest is not None])
         further = self._symbol(rest)
         if further is None and (high is None or high > len(fixed)):
             high, barred = len(fixed), rest
@@ -66,6 +57,24 @@ class Arrays(Writing):
             if barred is not None:
                 self._culprit.setdefault(pointer, barred.pointer)
             return None
+        return self._items(fixed, further, (low, high), pointer)
+
+    def _fixed_items(self, parts: list[ArrayPart], high: int | None) -> tuple[list[Symbol], Place | None]:
+        """The items with a schema of their own, ``high`` at most, up to the first that may have no value; and its place."""
+        fixed: list[Symbol] = []
+        for i in range(max((len(part.prefix) for part in parts), default=0)):
+            if high is not None and i >= high:
+                break
+            there = self._shaper.place(_items_at(i, parts))
+            item = self._symbol(there)
+            if item is None:
+                return fixed, there
+            fixed.append(item)
+        return fixed, None
+
+    def _items(self, fixed: list[Symbol], further: Symbol | None, bounds: tuple[int, int | None], pointer: str) -> Symbol:
+        """The body of an array of ``fixed`` items, then ``further`` ones, within bounds that some number of them meets."""
+        ir, (low, high) = self.ir, bounds
         body = self._nonterminal(pointer)
         if low == 0:
             ir.rule(body, [self._here.empty_bracket])

@@ -7,6 +7,7 @@ fetched from the network. The meta-schemas of drafts 4, 6 and 7 come with the pa
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -33,6 +34,17 @@ _META_SCHEMAS = frozenset(f"http://json-schema.org/draft-0{number}/schema" for n
 @lru_cache(maxsize=1)
 def _meta_schemas() -> dict[str, Any]:
     return json.loads(resources.files("cdplugin").joinpath("metaschemas.json").read_text(encoding="utf-8"))
+
+
+def _subschemas(schema: dict[str, Any]) -> Iterator[tuple[Any, str]]:
+    """What stands where the drafts put schemas below one, and where."""
+    for keyword, value in schema.items():
+        if keyword in SCHEMA_MAPS and isinstance(value, dict):
+            yield from ((below, f"/{keyword}/{escape_token(name)}") for name, below in value.items())
+        elif keyword in _SUBSCHEMAS and isinstance(value, list):
+            yield from ((below, f"/{keyword}/{i}") for i, below in enumerate(value))
+        elif keyword in _SUBSCHEMAS:
+            yield value, f"/{keyword}"
 
 
 @dataclass(eq=False, slots=True)
@@ -267,14 +279,7 @@ class Documents:
                 seen.add((id(schema), resource.number))
                 self._indexed.add(resource.number)
                 self._add_anchors(schema, resource, pointer)
-                for keyword, value in schema.items():
-                    if keyword in SCHEMA_MAPS and isinstance(value, dict):
-                        stack.extend((v, resource, f"{pointer}/{keyword}/{escape_token(k)}") for k, v in value.items())
-                    elif keyword in _SUBSCHEMAS:
-                        if isinstance(value, list):
-                            stack.extend((v, resource, f"{pointer}/{keyword}/{i}") for i, v in enumerate(value))
-                        else:
-                            stack.append((value, resource, f"{pointer}/{keyword}"))
+                stack += ((below, resource, pointer + where) for below, where in _subschemas(schema))
 
     def _add_anchors(self, schema: dict, resource: Resource, pointer: str) -> None:
         own = schema.get(resource.dialect.id_keyword)

@@ -289,6 +289,7 @@ class Shaper:
             place.objects.append(tuple(s for s in alternative if s.object is not None))
 
     def _split_values(self, place: Place, alternative: Alternative, values: list[Any], scalars: Scalars) -> None:
+        """Add what an alternative allows of the values that it lists, in the spellings that fit all of it."""
         only_types = all((s.values is None or s.values is values) and not s.limited_unlisted() for s in alternative)
         types = types_of(alternative)
         if only_types and types & STRING_BIT and all(type(v) is str for v in values):
@@ -299,7 +300,8 @@ class Shaper:
             if only is not None:
                 self.count(len(values) // 16)
                 values = [value for value in values if value == only or not isinstance(value, str)]
-        seen: set[str] = set()
+        if integral_floats or only_types:
+            values = _distinct_compounds(values)
 
         def fits(value: Any) -> bool:
             if only_types and not isinstance(value, float):
@@ -309,11 +311,6 @@ class Shaper:
 
         for value in values:
             is_compound = isinstance(value, (list, dict))
-            if (integral_floats or only_types) and len(values) > 1 and is_compound:
-                key = canonical(value)
-                if key in seen:
-                    continue
-                seen.add(key)
             as_spelt = not integral_floats and is_compound and not only_types
             spelt = self._typed(value, integral_floats or (is_compound and only_types))
             fitting = [one for one in spelt if fits(one)]
@@ -321,18 +318,17 @@ class Shaper:
                 continue
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 scalars.numbers.setdefault(integral_floats, []).extend(fitting)
-            elif is_compound:
-                if self._layout.indent is not None or (self._any_order and has_orders(value)):
-                    some = as_spelt and (len(spelt) == 1 or len(fitting) < len(spelt))
-                    bodies = place.objects if isinstance(value, dict) else place.arrays
-                    for one in fitting if some else [value]:
-                        bodies.append((self._logician.constant(alternative[0], one, as_spelt=some),))
-                else:
-                    for one in fitting:
-                        scalars.parts[compound_expr(one, self._layout, integral_floats, as_spelt=as_spelt)] = None
-                    place.constants.append(value)
-            else:
+            elif not is_compound:
                 scalars.texts.update(spellings(value) if isinstance(value, str) else (WORDS[value],))
+            elif self._layout.indent is not None or (self._any_order and has_orders(value)):  # then it takes rules
+                some = as_spelt and (len(spelt) == 1 or len(fitting) < len(spelt))
+                bodies = place.objects if isinstance(value, dict) else place.arrays
+                for one in fitting if some else [value]:
+                    bodies.append((self._logician.constant(alternative[0], one, as_spelt=some),))
+            else:
+                for one in fitting:
+                    scalars.parts[compound_expr(one, self._layout, integral_floats, as_spelt=as_spelt)] = None
+                place.constants.append(value)
 
     # Alternatives
 
@@ -565,6 +561,16 @@ class Shaper:
 
 class _UnknownError(Exception):
     """A keyword that is not enforced was met by a guess."""
+
+
+def _distinct_compounds(values: list[Any]) -> list[Any]:
+    """The values, of equal arrays and objects the first."""
+    if len(values) < 2:
+        return values
+    found: dict[Any, Any] = {}
+    for i, value in enumerate(values):
+        found.setdefault(canonical(value) if isinstance(value, (list, dict)) else i, value)
+    return list(found.values())
 
 
 def _give_up(sub: Subschema, keyword: str, why: str) -> None:
