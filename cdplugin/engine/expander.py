@@ -1,5 +1,5 @@
-"""What of a compiled grammar never changes, how an arena gets it, and the rules of families' members
-(:class:`cdplugin.ir.Family`), which are made when the parser first predicts them.
+"""A compiled grammar's static tables, how an arena gets them, and the rules of families (:class:`cdplugin.ir.Family`), made
+when the parser first predicts a member.
 """
 
 from __future__ import annotations

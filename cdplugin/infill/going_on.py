@@ -1,4 +1,4 @@
-"""Whether every text of a language can be gone on with: then skips may come at its end, too.
+"""Can every text of a language be continued? Then skips may come at its end, too.
 
 A skip stands before a lexeme, so the matcher lets one end a text only where some lexeme may still come.
 """

@@ -1,4 +1,4 @@
-"""How much is left of a text at most, wherever its next tokens lead: where a budget is far away, no ending has to be found.
+"""An upper bound on what is left of a text, wherever its next tokens lead: with a budget above it, no ending has to be found.
 
 What is left from a place is bounded by the rules that are open there (:meth:`Growth.worst`). A text that goes on stands further
 on in one of them, or in rules that it has opened inside. Follow the graph of nonterminals down, where a rule ``A → γ B δ``

@@ -1,5 +1,4 @@
-"""Tokens that are likely to come at a place: a few of those that a mask allows, for who meets places ahead
-(:mod:`cdplugin.ahead`).
+"""The few tokens of a mask that are likely to come, for work ahead (:mod:`cdplugin.ahead`).
 
 No model is asked. What cold work depends on is where tokens *lead*, and that is told by few of them: brackets, quotation marks
 and separators lead from one lexeme to the next; digits and plain words stay inside a number or a text; and where the grammar

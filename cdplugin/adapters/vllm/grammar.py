@@ -129,7 +129,7 @@ class Engine(serving.Engine):
         if not self.options.endings:
             return
         try:
-            least = grammar.matcher().enough_tokens() + 1  # check_budget looks closer if that is too much
+            least = grammar.matcher().enough_tokens() + 1  # `check` looks closer if that is too much
         except (GrammarError, EngineError):
             least = 0
         known = self._known_budgets(key)

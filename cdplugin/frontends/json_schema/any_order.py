@@ -1,4 +1,4 @@
-"""Members in any order of objects that declare many names: what a step takes does not grow with how many there are.
+"""Objects with many declared members in any order, at a cost per step that does not grow with their number.
 
 :class:`cdplugin.frontends.json_schema.members.Members` makes a rule for each name that may still come, after each set of names
 that came before. Here names that are alike (same values, required or not) are one lexeme, which keeps its text

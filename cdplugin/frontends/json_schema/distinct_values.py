@@ -1,4 +1,4 @@
-"""JSON values as they are typed, beside others that they must not become equal to: what ``uniqueItems`` compares.
+"""A JSON value while it is typed, beside the values that it must not become equal to (``uniqueItems``).
 
 A value is a str, a number (equal numbers are equal: 1 and 1.0), the text of ``null``, ``true`` or ``false`` as bytes, a
 :class:`List` or an :class:`Object`. A :class:`Typing` is what has been written of one, an event at a time; it keeps those of

@@ -1,4 +1,4 @@
-"""Does a text match an expression, do two patterns share texts, which names are there? Asked at compile time.
+"""Questions about expressions at compile time: does a text match, do two patterns share a text, which names match?
 
 :mod:`cdplugin.languages` answers; here is what is plain without asking, and what the answers are worth.
 """

@@ -1,4 +1,4 @@
-"""What ``not``, ``oneOf`` and ``if`` come to: complements by De Morgan's laws, as subschemas again.
+"""Complements of subschemas, as subschemas again, by De Morgan's laws: for ``not``, ``oneOf`` and ``if``.
 
 The complement of a schema is one of several *atoms*: for each thing the schema says, a subschema that says the opposite and
 nothing else. Atoms of a schema below are complements of the same kind, so that nothing is copied and recursion through ``$ref``

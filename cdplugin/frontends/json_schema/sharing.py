@@ -1,4 +1,5 @@
-"""Schemas whose alternatives multiply: the work of merging them is counted, and what takes too much is written once more.
+"""Schemas whose alternatives multiply: merging is counted, and a schema that takes too much is compiled again, its equal parts
+shared.
 
 Then it is a schema in which equal parts are one object; a large one that has alternatives is so at once. The reader takes the
 same object, at the same base, for the same subschema. Only then is it plain that a property cannot be valid under one branch of

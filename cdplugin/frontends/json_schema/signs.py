@@ -1,4 +1,4 @@
-"""What the symbols of a schema's rules write: for distinct items, which follow a value as its rules write it."""
+"""What each symbol of a schema's rules writes: ``uniqueItems`` follows a value as its rules write it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what a caller passes to a JSON value that is safe to walk: its size, depth and types are known.
+"""From what a caller passes to a JSON value that is safe to walk: its size, depth and types are checked.
 
 Nothing here, nor in the modules that read the result, is recursive on the depth of the schema.
 """

@@ -1,4 +1,4 @@
-"""``unevaluatedProperties`` and ``unevaluatedItems``: what is left when all that applies to a place has had its say.
+"""``unevaluatedProperties`` and ``unevaluatedItems``: the members and items that nothing else at their place evaluates.
 
 Which members of an instance are evaluated depends on the subschemas that hold for it (Core, section 11). The alternatives of a
 place say which do: ``branching`` makes choices between sets of branches out of ``anyOf``. Per alternative the evaluated names

@@ -1,4 +1,4 @@
-"""What is looked at, once they are written, of rules with a parameter: whether there are few, and what they begin with.
+"""Checks of parametric rules after they are written: are they few, and what do they begin with?
 
 Of few members each is written out, one plain rule for each parameter that some text leads to (:func:`unfold`): a family's rules
 are made while somebody waits for a mask, member by member, in Python. To make few with the others costs no more than to look

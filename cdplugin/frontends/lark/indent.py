@@ -1,4 +1,4 @@
-"""``%indent``: ends of lines and blocks that are told by their indentation, as plain rules and rules with a parameter.
+"""``%indent``: lines and blocks by their indentation, as plain rules and parametric ones.
 
 ``lark.indenter.Indenter`` turns the lexeme at the end of a line into NEWLINE and, by how far the next line is indented, INDENT
 or any number of DEDENTs. Here there is one lexeme as well, a *lead*: the end of a line, blank lines and comments, and the
