@@ -18,6 +18,7 @@ from cdplugin.kernels.lexer.fields import (
     ending_of,
     fence_of,
     longest_of,
+    rest_of,
     symbol_of,
     value_of,
 )
@@ -63,6 +64,13 @@ def transition(h, state, byte):
     """
     after = known_transition(h, state, byte)
     return after if after >= 0 else _new_transition(h, state, byte)
+
+
+@kernel
+def going_on(h, state, byte):
+    """The state after ``byte`` in which lexemes of ``state`` go on, whatever ends there; 0: none does; or a status."""
+    after = transition(h, state, byte)
+    return rest_of(h, after & lexer_layout.STATE_MASK) if after > 0 and after & lexer_layout.ENDS_BIT else after
 
 
 @kernel

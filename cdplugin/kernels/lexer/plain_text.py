@@ -22,9 +22,8 @@ first met; a token makes one.
 import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
-from cdplugin.kernels.lexer import layout as lexer_layout
-from cdplugin.kernels.lexer.fields import begun_of, rest_of, value_of
-from cdplugin.kernels.lexer.lexer import plain_run_of, saturated_within, transition
+from cdplugin.kernels.lexer.fields import begun_of, value_of
+from cdplugin.kernels.lexer.lexer import going_on, plain_run_of, saturated_within
 from cdplugin.kernels.lexer.rows import known_transition
 from cdplugin.kernels.lexer.states import lexer_state
 from cdplugin.kernels.regex.expressions import make_cat, make_repeat
@@ -49,19 +48,6 @@ def _is_among(byte, letters):
     if 0x61 <= byte <= 0x7A:
         return letters & LOWER != 0
     return letters & UPPER != 0 if 0x41 <= byte <= 0x5A else 0x30 <= byte <= 0x39 and letters & DIGITS != 0
-
-
-@kernel
-def _inside(h, state, byte):
-    """The state after ``byte`` in which the same lexemes go on; 0: none; or a status."""
-    after = transition(h, state, byte)
-    if after < 0:
-        return after
-    if after == lexer_layout.BEFORE:
-        return np.int64(0)
-    if after > 0 and after & lexer_layout.ENDS_BIT:
-        after = rest_of(h, after & lexer_layout.STATE_MASK)
-    return after
 
 
 @kernel
@@ -94,7 +80,7 @@ def _after_char(h, state, letters):
             step = slice_step(utf8, byte)
             if step < 0 or (letters and not _is_among(byte, letters)):
                 continue
-            after = _inside(h, part, byte)
+            after = going_on(h, part, byte)
             if after < 0:
                 return after
             if after == 0:

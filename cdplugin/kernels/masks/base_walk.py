@@ -334,7 +334,7 @@ def walk_beside(h, state, other, node, begun):
             i32(h, layout.TOKEN_LISTS)[used] = token if after else ~token
             head[layout.TOKENS_USED] = used + 1
         scanned, beside_scanned = _scanned_in(h, after), _scanned_in(h, beside)
-        after, beside = _going_on(h, after, reaches[at]), _going_on(h, beside, reaches[at])
+        after, beside = _rest_within(h, after, reaches[at]), _rest_within(h, beside, reaches[at])
         if after < 0 or beside < 0:
             return min(after, beside)
         place = np.int64(-1)
@@ -373,7 +373,7 @@ def _scanned_in(h, after):
 
 
 @kernel
-def _going_on(h, after, reach):
+def _rest_within(h, after, reach):
     """The state that goes on from a transition's target below a node where ``reach`` bytes may come (TRIE_REACH); 0 or a
     status.
     """

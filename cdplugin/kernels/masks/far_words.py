@@ -21,8 +21,8 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
-from cdplugin.kernels.lexer.fields import ending_of, far_of, rest_of, roles_of, value_of
-from cdplugin.kernels.lexer.lexer import transition
+from cdplugin.kernels.lexer.fields import ending_of, far_of, roles_of, value_of
+from cdplugin.kernels.lexer.lexer import going_on
 from cdplugin.kernels.lexer.simplified import simplified_state
 from cdplugin.kernels.masks.walk import child_from
 from cdplugin.kernels.regex.expressions import EPSILON, FINITE, THIN, nullable, split
@@ -224,7 +224,7 @@ def _are_far(h, literals, other):
             while node >= 0 and at < offsets[i + 1]:
                 node = child_by(h, node, np.int64(text[at]))
                 if node >= 0:
-                    state = _goes_on(h, state, np.int64(text[at]))
+                    state = going_on(h, state, np.int64(text[at]))
                     if state <= 0:
                         return state
                 at += 1
@@ -233,15 +233,6 @@ def _are_far(h, literals, other):
         if not spend(h, 16):
             return np.int64(statuses.LIMIT_WORK)
     return np.int64(1)
-
-
-@kernel
-def _goes_on(h, state, byte):
-    """The lexer state after a byte that goes on; 0: none; or a status."""
-    after = transition(h, state, byte)
-    if after > 0 and after & lexer_layout.ENDS_BIT:
-        return np.int64(rest_of(h, after & lexer_layout.STATE_MASK))
-    return after
 
 
 @kernel

@@ -426,7 +426,6 @@ def fill(h, cursor, out):
     The mask of a set of pairs is the union of theirs. The first is written over ``out``, the others into a row beside it that
     is ORed in. The dead cursor, and one at which only the end may come, have empty masks.
     """
-    head = header(h)
     if cursor >> 32:
         state = cursor & lexer_layout.STATE_MASK
         if state > 0:
@@ -435,34 +434,39 @@ def fill(h, cursor, out):
                 return number
             return _write_mask(h, number, out)
     elif cursor > 0:
-        count = 0
-        beside = out
-        for i in range(length_of(h, cursor)):
-            pair = word_of(h, cursor, i)
-            if pair != parser_layout.ACCEPTS_HERE:
-                number = mask_of(h, pair >> 32, lexer_state_of(h, pair & layout.LOW_32))
-                if number < 0:
-                    return number
-                # a second pair: the first one's tokens are in out already
-                if count == 1:
-                    # a mask is written whole, so the second one needs a row of its own before the two are united
-                    beside = np.empty(len(out), np.int32)
-                status = _write_mask(h, number, beside)
-                if status < 0:
-                    return status
-                if count:
-                    for k in range(head[layout.WORDS]):
-                        out[k] |= beside[k]
-                count += 1
-                if i64(h, layout.MASKS)[number * mask_layout.MASK_WORDS + mask_layout.MASK_N_DOUBTS]:
-                    status = add_doubts(h, number, pair, out)
-                    if status < 0:
-                        return status
-        if count:
-            return 0
-    for i in range(head[layout.WORDS]):
+        count = _fill_pairs(h, cursor, out)
+        if count != 0:
+            return min(count, np.int64(0))
+    for i in range(header(h)[layout.WORDS]):
         out[i] = 0
-    return 0
+    return np.int64(0)
+
+
+@kernel
+def _fill_pairs(h, cursor, out):
+    """:func:`fill` for a set of pairs: how many of them have masks (0: ``out`` is as it was), or a status."""
+    count = np.int64(0)
+    beside = out
+    for i in range(length_of(h, cursor)):
+        pair = word_of(h, cursor, i)
+        if pair == parser_layout.ACCEPTS_HERE:
+            continue
+        number = mask_of(h, pair >> 32, lexer_state_of(h, pair & layout.LOW_32))
+        if number < 0:
+            return number
+        if count == 1:  # a mask is written whole, so another one needs a row of its own before the two are united
+            beside = np.empty(len(out), np.int32)
+        status = _write_mask(h, number, beside)
+        if status < 0:
+            return status
+        for k in range(header(h)[layout.WORDS] if count else 0):
+            out[k] |= beside[k]
+        count += 1
+        if i64(h, layout.MASKS)[number * mask_layout.MASK_WORDS + mask_layout.MASK_N_DOUBTS]:
+            status = add_doubts(h, number, pair, out)
+            if status < 0:
+                return status
+    return count
 
 
 @kernel

@@ -327,9 +327,8 @@ def _after_skip(h, row, accepted):
 def advance(h, row, accepted):
     """The row after scanning every lexeme of the set ``accepted`` (a ``K_ACCEPTED`` value) from ``row``: a number or a status.
 
-    Each lexeme moves the kernel items that wait for it, and the predicted items: those are found from the first lexemes of the
-    nonterminals waited for (``K_FIRST``, sorted by lexeme), not by expanding rules. A predicted item's origin is the row's,
-    restricted to what has its nonterminal as a left corner. If one of the lexemes is a skip, nothing is scanned.
+    The moves over each lexeme are collected (:func:`_push_moves`), then made (:func:`_push_after`); what comes of them is the
+    row. If one of the lexemes is a skip, nothing is scanned.
 
     Memoised by (row, accepted). Work: proportional to the items and the entries of the row's origin.
     """
@@ -339,11 +338,7 @@ def advance(h, row, accepted):
     head = header(h)
     head[layout.C_ADVANCES] += 1
     base = head[layout.STACK_TOP]
-    symbols = i64(h, layout.DOT_SYMBOL)
-    nullable = i64(h, layout.NULLABLE)
-    lefts = i64(h, layout.DOT_LEFT)
     items = items_of(h, row)
-    # items that are predicted in the row have this origin, restricted to their nonterminal
     origin = origin_of(h, row)
     asked = np.int64(0)  # 1 + where on the stack begins what the owner has to make first
     for a in range(length_of(h, accepted)):
@@ -359,27 +354,9 @@ def advance(h, row, accepted):
             if asked < 0:
                 return asked
             continue
-        for i in range(length_of(h, items)):
-            item = word_of(h, items, i)
-            dot = past_nullable(symbols, nullable, item >> 32)
-            if symbols[dot] == -2 - lexeme and push(h, pack(dot, item & layout.LOW_32)) < 0:
-                return statuses.GROW
-        for w in range(length_of(h, origin)):
-            nonterminal = word_of(h, origin, w) >> 32
-            first = first_lexemes(h, nonterminal)
-            if first < 0:
-                return first
-            # the dots before this lexeme in what the nonterminal may begin with, found without expanding a rule
-            for f in range(first_at(h, first, lexeme), length_of(h, first)):
-                entry = word_of(h, first, f)
-                if entry >> 32 != lexeme:
-                    break
-                # the predicted item's origin is the row's own, less what can never ask for it
-                restricted = restrict(h, origin, lefts[entry & layout.LOW_32])
-                if restricted < 0:
-                    return restricted
-                if push(h, pack(entry & layout.LOW_32, restricted)) < 0:
-                    return statuses.GROW
+        status = _push_moves(h, items, origin, lexeme)
+        if status < 0:
+            return status
     if asked > 0:
         head[layout.REQUEST_B] = asked - 1
         head[layout.REQUEST_A] = head[layout.STACK_TOP]
@@ -399,6 +376,38 @@ def advance(h, row, accepted):
     after = make_row(h, base + moves)
     head[layout.STACK_TOP] = base
     return memo_put(h, layout.M_ADVANCE, row, accepted, after)
+
+
+@kernel
+def _push_moves(h, items, origin, lexeme):
+    """Push the items of a row whose next symbol is ``lexeme``, as ``dot << 32 | origin`` with the dot before it; 0 or a status.
+
+    Kernel items are among ``items``. The predicted ones are found from the first lexemes of the nonterminals waited for
+    (``K_FIRST``, sorted by lexeme), not by expanding rules; their origin is the row's, restricted to what has their nonterminal
+    as a left corner.
+    """
+    symbols = i64(h, layout.DOT_SYMBOL)
+    nullable = i64(h, layout.NULLABLE)
+    lefts = i64(h, layout.DOT_LEFT)
+    for i in range(length_of(h, items)):
+        item = word_of(h, items, i)
+        dot = past_nullable(symbols, nullable, item >> 32)
+        if symbols[dot] == -2 - lexeme and push(h, pack(dot, item & layout.LOW_32)) < 0:
+            return np.int64(statuses.GROW)
+    for w in range(length_of(h, origin)):
+        first = first_lexemes(h, word_of(h, origin, w) >> 32)
+        if first < 0:
+            return first
+        for f in range(first_at(h, first, lexeme), length_of(h, first)):
+            entry = word_of(h, first, f)
+            if entry >> 32 != lexeme:
+                break
+            restricted = restrict(h, origin, lefts[entry & layout.LOW_32])
+            if restricted < 0:
+                return restricted
+            if push(h, pack(entry & layout.LOW_32, restricted)) < 0:
+                return np.int64(statuses.GROW)
+    return np.int64(0)
 
 
 @kernel

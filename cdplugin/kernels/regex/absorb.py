@@ -1,5 +1,5 @@
-"""Alternatives that another one contains, though it takes a look at what they consist of: left out of what a lexer state
-waits for.
+"""Absorption: an alternative that another one contains is left out of what a lexer state waits for, also where only its parts
+tell that.
 
 A text in which a pattern is looked for goes on as any text once the pattern is found. ``C`` is a character::
 
