@@ -308,6 +308,7 @@ class _Parser:
             scanner.fail("nothing to repeat", scanner.pos, expected=f"an atom before {char}", found="a look-behind")
 
     def _open(self) -> Node | None:
+        """Read what an opening parenthesis begins: a group, which is pushed, or a reference; None where no atom comes of it."""
         scanner = self.scanner
         start = scanner.pos
         group = _Group(start, scanner.flags)
@@ -333,17 +334,10 @@ class _Parser:
             self._push(group)
             return None
         if self.dialect == "python" and scanner.take("#"):
-            close = scanner.source.find(")", scanner.pos)
-            if close < 0:
-                scanner.fail("unclosed comment", start, expected=")", found="the end of the pattern")
-            scanner.pos = close + 1
+            self._skip_comment(start)
             return None
         if self.dialect == "python" and scanner.source.startswith("P=", scanner.pos):
-            match = _NAME.match(scanner.source, scanner.pos + 2)
-            if match is None or scanner.source[match.end() : match.end() + 1] != ")":
-                scanner.fail("bad back-reference", start, expected="(?P=name)")
-            scanner.pos = match.end() + 1
-            return self._reference(match[0], start)
+            return self._named_reference(start)
         name = self._named(start)
         if name:
             self._enter(group)
@@ -353,6 +347,22 @@ class _Parser:
             self._push(group)
             return None
         return self._inline_flags(group)
+
+    def _skip_comment(self, start: int) -> None:
+        """``(?# … )`` of Python."""
+        close = self.scanner.source.find(")", self.scanner.pos)
+        if close < 0:
+            self.scanner.fail("unclosed comment", start, expected=")", found="the end of the pattern")
+        self.scanner.pos = close + 1
+
+    def _named_reference(self, start: int) -> Node:
+        """``(?P=name)`` of Python."""
+        scanner = self.scanner
+        match = _NAME.match(scanner.source, scanner.pos + 2)
+        if match is None or scanner.source[match.end() : match.end() + 1] != ")":
+            scanner.fail("bad back-reference", start, expected="(?P=name)")
+        scanner.pos = match.end() + 1
+        return self._reference(match[0], start)
 
     def _enter(self, group: _Group) -> None:
         self.n_groups += 1

@@ -189,22 +189,8 @@ class Parameters:
                 message = f"a required parameter that is not declared, {name!r}, is not supported"
                 raise UnsupportedError(message, location=f"{at}/required")
         ir = self.ir
-        parts: list[Symbol] = []
-        needed: set[int] = set()
         patterns = self._patterns(schema, at)
-        for name, value in properties.items():
-            written = self.style.escape(name)
-            if any(text in written for text in self.layout.excludes):
-                if name in required:
-                    raise unsatisfiable(f"{at}/properties/{escape_token(name)}")
-                continue
-            if name in required:
-                needed.add(len(parts))
-            also = [one for pattern, _, one in patterns if finds(pattern.source, name)]
-            value = self.values.all_of([value, *also]) if also else value
-            pointer = f"{at}/properties/{escape_token(name)}"
-            ways = self._element(self.style.opening, written, value, pointer)
-            parts.append(either(ir, ways, f"parameter {name}"))
+        parts, needed = self._declared(properties, required, patterns, at)
         further = self._further(schema, properties, patterns, at)
         last = ir.lexeme(self.space, "whitespace")
         if self.layout.any_order and len(parts) + len(further) > 1:
@@ -223,6 +209,27 @@ class Parameters:
                 ir.rule(here, [rest])
             rest = here
         ir.rule(symbol, [rest])
+
+    def _declared(
+        self, properties: dict[str, Any], required: Sequence[str], patterns: list[tuple[Pattern, str, Any]], at: str
+    ) -> tuple[list[Symbol], set[int]]:
+        """The declared parameters, a symbol for each that may be written, and the places of those that must come."""
+        parts: list[Symbol] = []
+        needed: set[int] = set()
+        for name, value in properties.items():
+            written = self.style.escape(name)
+            if any(text in written for text in self.layout.excludes):
+                if name in required:
+                    raise unsatisfiable(f"{at}/properties/{escape_token(name)}")
+                continue
+            if name in required:
+                needed.add(len(parts))
+            also = [one for pattern, _, one in patterns if finds(pattern.source, name)]
+            value = self.values.all_of([value, *also]) if also else value
+            pointer = f"{at}/properties/{escape_token(name)}"
+            ways = self._element(self.style.opening, written, value, pointer)
+            parts.append(either(self.ir, ways, f"parameter {name}"))
+        return parts, needed
 
     def _patterns(self, schema: Any, at: str) -> list[tuple[Pattern, str, Any]]:
         """The patterns of ``patternProperties``, each with its JSON Pointer and its schema."""
