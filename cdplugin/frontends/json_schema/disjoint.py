@@ -87,13 +87,21 @@ class Apart:
 
     def _are_disjoint(self, a: Subschema, b: Subschema, depth: int) -> bool:
         first, second = self._facts_of(a), self._facts_of(b)
-        types = first.types & second.types
-        if not types:
-            return True
-        if not self._share_listed([a, b]):
+        if not first.types & second.types or not self._share_listed([a, b]):
             return True
         if not first.denied.isdisjoint(second.members) or not second.denied.isdisjoint(first.members):
             return True
+        if not self._shared_types(first, second, depth):
+            return True
+        return depth > 0 and any(
+            all(self.disjoint(branch, other, depth - 1) for branch in branches)
+            for facts, other in ((first, b), (second, a))
+            for branches in facts.choices
+        )
+
+    def _shared_types(self, first: _Facts, second: _Facts, depth: int) -> int:
+        """The types of which both may have an instance, as far as the keywords of each type tell."""
+        types = first.types & second.types
         both = first.basics + second.basics
         if types & NUMBER_BITS and _numbers_clash(both):
             types &= ~NUMBER_BITS
@@ -106,19 +114,12 @@ class Apart:
             patterns = [[p for s in f.basics if s.text for p in s.text[2]] for f in (first, second)]
             self._count(4 * len(patterns[0]) * len(patterns[1]))
             if any(self._share_no_text(x, y) for x in patterns[0] for y in patterns[1]):
-                return True
+                return 0
         if types & ARRAY_BIT and self._arrays_clash(first, second, depth):
             types &= ~ARRAY_BIT
         if types & OBJECT_BIT and self._objects_clash(first, second, depth):
             types &= ~OBJECT_BIT
-        if not types:
-            return True
-        if depth:
-            for facts, other in ((first, b), (second, a)):
-                for branches in facts.choices:
-                    if all(self.disjoint(branch, other, depth - 1) for branch in branches):
-                        return True
-        return False
+        return types
 
     def _arrays_clash(self, first: _Facts, second: _Facts, depth: int) -> bool:
         parts = [s.array for s in first.basics + second.basics if s.array is not None]

@@ -95,7 +95,8 @@ def _stuck(draft: Draft, firsts: Bytes, ignored: int) -> list[Stuck]:
     if not greedy:
         return []
     empty = draft.may_be_empty
-    first, follow = _first_and_follow(draft, firsts, empty)
+    first = _first(draft, firsts, empty)
+    follow = _follow(draft, firsts, first, empty)
     out: list[Stuck] = []
     for number in sorted(reached([0], lambda rule: _mentioned(draft, rule))):
         for i, production in enumerate(draft.rules[number].productions):
@@ -134,11 +135,10 @@ def _of(part: Part, firsts: Bytes, first: list[int], empty: list[bool]) -> tuple
     return _OPEN, part.kind == "symbol"
 
 
-def _first_and_follow(draft: Draft, firsts: Bytes, empty: list[bool]) -> tuple[list[int], list[int]]:
-    """FIRST and FOLLOW of each rule, as sets of bytes and ``_OPEN``."""
-    n = len(draft.rules)
-    first = [0] * n
-    larger: list[list[int]] = [[] for _ in range(n)]
+def _first(draft: Draft, firsts: Bytes, empty: list[bool]) -> list[int]:
+    """FIRST of each rule, as a set of bytes and ``_OPEN``."""
+    first = [0] * len(draft.rules)
+    larger: list[list[int]] = [[] for _ in draft.rules]
     for number, rule in enumerate(draft.rules):
         for production in rule.productions:
             for part in production.parts:
@@ -152,9 +152,14 @@ def _first_and_follow(draft: Draft, firsts: Bytes, empty: list[bool]) -> tuple[l
                 if not is_empty:
                     break
     _spread(first, larger)
-    follow = [0] * n
+    return first
+
+
+def _follow(draft: Draft, firsts: Bytes, first: list[int], empty: list[bool]) -> list[int]:
+    """FOLLOW of each rule, as a set of bytes and ``_OPEN``."""
+    follow = [0] * len(draft.rules)
     follow[0] = _OPEN
-    larger = [[] for _ in range(n)]
+    larger: list[list[int]] = [[] for _ in draft.rules]
     for number, rule in enumerate(draft.rules):
         for production in rule.productions:
             rest, at_end = 0, True
@@ -167,7 +172,7 @@ def _first_and_follow(draft: Draft, firsts: Bytes, empty: list[bool]) -> tuple[l
                 rest = may | rest if is_empty else may
                 at_end = at_end and is_empty
     _spread(follow, larger)
-    return first, follow
+    return follow
 
 
 def _spread(sets: list[int], larger: list[list[int]]) -> None:

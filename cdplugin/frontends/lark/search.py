@@ -66,13 +66,7 @@ class Search:
             if node in self._holds:
                 continue
             if sides is None:
-                if len(seen) > self._fuel or self.left == 0:
-                    raise OutOfFuel
-                if self.left is not None:
-                    self.left -= 1
-                sides = iter(sides_of(node))
-                if len(seen) > _FEW:  # sides that hold at once come first
-                    sides = iter(sorted(sides, key=self._holds.issuperset, reverse=True))
+                sides = self._begin(node, sides_of, len(seen))
             for side in sides:  # one at a time: what is found below it may make the others needless
                 parts = dict.fromkeys(part for part in side if part not in self._holds)
                 if not parts:
@@ -90,6 +84,16 @@ class Search:
             return True
         self._fails |= seen - self._holds
         return False
+
+    def _begin(self, node: Hashable, sides_of: Sides, n_seen: int) -> Iterator[Sequence[Hashable]]:
+        """The sides of a node that is looked at for the first time. Raises :class:`OutOfFuel`."""
+        if n_seen > self._fuel or self.left == 0:
+            raise OutOfFuel
+        if self.left is not None:
+            self.left -= 1
+        if n_seen > _FEW:  # sides that hold at once come first
+            return iter(sorted(sides_of(node), key=self._holds.issuperset, reverse=True))
+        return iter(sides_of(node))
 
     def _look_around(self, root: Hashable, sides_of: Sides, found: Productive[Hashable], most: int) -> None:
         """Note in ``found`` what the ``most`` nodes nearest to ``root`` say, breadth first: a counter that may go up and down
