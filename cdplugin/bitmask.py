@@ -259,7 +259,7 @@ def _apply_on_cpu(logits: np.ndarray, bitmask: np.ndarray, listed: np.ndarray | 
 
 
 def _apply_plain(logits: np.ndarray, bitmask: np.ndarray, rows: Sequence[int] | np.ndarray) -> None:
-    """The same with NumPy only, for any float type and strides. A temporary of one byte per column."""
+    """:func:`apply_token_bitmask_inplace` with NumPy only, for any float type and strides; a temporary byte per column."""
     columns = logits.shape[1]
     for i in rows:
         logits[i, ~bit_flags(np.ascontiguousarray(bitmask[i], "<i4"), columns)] = -np.inf
@@ -276,7 +276,7 @@ def _triton_kernel() -> Any:
 
 
 def apply_with_torch(logits: torch.Tensor, bitmask: torch.Tensor, indices: torch.Tensor | None) -> None:
-    """The same on any device with PyTorch operations only: 2-D tensors on one device, ``indices`` an int tensor or None.
+    """:func:`apply_token_bitmask_inplace` with PyTorch only: 2-D tensors on one device, ``indices`` an int tensor or None.
 
     Needs a temporary of one byte per logit, and of one logit more each where ``indices`` is given.
     """

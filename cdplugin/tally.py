@@ -71,7 +71,7 @@ class Tally:
 
 
 class Frame(Tally):
-    """The same of one value while a cached function makes it."""
+    """The tally of one value, while a cached function makes it."""
 
     def cost(self, question: Hashable, nodes: int) -> Cost:
         """What the value is charged: ``nodes`` of its own, besides those in parts that were taken."""

@@ -106,7 +106,7 @@ class Block:
         return cls(words.view(np.uint8), spans)
 
     def copy(self) -> Block:
-        """The same in memory of its own."""
+        """A copy with memory of its own."""
         return Block(self.memory.copy(), self.spans)
 
     def copied(self) -> np.ndarray:

@@ -369,7 +369,7 @@ _WORD_BYTES, _LITERAL_BYTES = 40, 60
 
 @dataclass(eq=False)
 class StaticTables:
-    """What of a compiled grammar never changes: its rules, and the program that builds its lexemes' expressions.
+    """What never changes of a compiled grammar: its rules, and the program that builds its lexemes' expressions.
 
     ``searched``: the expressions of which only a search tells whether they match anything, as ids.
 

@@ -108,7 +108,7 @@ def release(blocks: list[np.ndarray]) -> None:
 
 
 def release_room(blocks: list[np.ndarray], kind: Hashable, nbytes: int, note: Any) -> None:
-    """The same for the last block of the list, from :func:`acquire_room`: ``nbytes`` of it have been in use."""
+    """:func:`release` for the last block of the list, from :func:`acquire_room`: ``nbytes`` of it have been in use."""
     global _kept
     with _lock:
         if sys.getrefcount(blocks[-1]) <= _REFERENCES and _has_room(kind, nbytes):

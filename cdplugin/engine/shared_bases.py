@@ -1,4 +1,4 @@
-"""What the grammars of a vocabulary have learned of each other's lexemes: the store of :mod:`cdplugin.kernels.masks.shared`.
+"""The store of mask bases that grammars of a vocabulary take over from each other (:mod:`cdplugin.kernels.masks.shared`).
 
 ::
 

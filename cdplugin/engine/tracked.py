@@ -210,7 +210,7 @@ def count_words(arena: Arena, expression: int, most_states: int) -> int:
 
 
 def _count_words(arena: Arena, expression: int, first: int, end: int, most_states: int) -> tuple[int, bool]:
-    """The same of bytes from ``first`` to ``end - 1``, and whether ``most_states`` were enough."""
+    """:func:`count_words` over bytes from ``first`` to ``end - 1``, and whether ``most_states`` were enough."""
     total = 0
     level = {expression: 1}
     after: dict[int, list[tuple[int, int]]] = {}
@@ -244,7 +244,7 @@ def count_along_path(arena: Arena, expression: int) -> int:
 
 
 def _count_along(arena: Arena, expression: int, order: int) -> int:
-    """The same by a search in depth, which meets at most ``_MOST_ON_PATHS`` states."""
+    """:func:`count_along_path` by a search in depth, which meets at most ``_MOST_ON_PATHS`` states."""
 
     def onward(state: int) -> Iterator[tuple[int, int]]:
         ways: dict[int, int] = {}

@@ -33,7 +33,7 @@ class StopTokens:
 
     @functools.cached_property
     def narrowing(self) -> frozenset[int]:
-        """Them, where they take bytes away from endings; else an empty set."""
+        """The stop tokens, where they take bytes away from endings; else an empty set."""
         return narrowing(self._vocab, self.members)
 
 

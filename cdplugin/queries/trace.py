@@ -112,7 +112,7 @@ class PlaceFinder:
 
 
 def _narrowed(places: tuple[str, ...], key: tuple[str, ...], rule: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of a lexeme's places that agree with the property's name before it, and that lie inside the rule's."""
+    """A lexeme's places, narrowed to those inside the rule's that agree with the property's name before it."""
     if len(places) > 1 and key:
         agreed = tuple(place for place in places if place in key)
         places = agreed or (key if len(places) == PLACES_PER_LEXEME else places)

@@ -195,7 +195,7 @@ class LookAhead:
         return Rest(first, later, later)
 
     def _parted(self, node: Node, words: Split, rest: Rest) -> Rest:
-        """The same where what follows depends on the last character."""
+        """:meth:`_plain` where what follows depends on the last character."""
 
         def before(go_on: Expr, end: Expr, here: Expr) -> Expr:
             """Words after which the text may go on, and words that end it, from a position whose own rest is ``here``."""

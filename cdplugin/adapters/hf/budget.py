@@ -61,7 +61,7 @@ class Closing:
             allow_only(bitmask_view(bitmask, matcher.grammar.vocab.size)[row], tokens)
 
     def give_back(self, masked: torch.Tensor, rows: Sequence[int], bitmask: Any) -> None:
-        """Where another processor forbade everything that the mask of a row allows, set that to zero, in place."""
+        """In place, set what the mask of a row allows to zero, where another processor has forbidden all of it."""
         listed = list(rows)
         if not listed:
             return

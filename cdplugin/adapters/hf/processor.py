@@ -262,7 +262,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
     # --- inside -------------------------------------------------------------------------------------------------------------
 
     def _rows(self) -> _Rows:
-        """Those of the thread that calls."""
+        """The rows of the calling thread."""
         own: _Rows | None = getattr(self._of_thread, "rows", None)
         if own is None:
             own = self._of_thread.rows = _Rows(RowTrackers(self.grammars), Recorder() if self._records else None)
@@ -270,7 +270,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
         return own
 
     def _rows_of_all(self) -> list[_Rows]:
-        """Those of all threads that live, and the last ones that were used."""
+        """The rows of all threads that live, and the last ones that were used."""
         return [own for ref in self._all_rows.copy() if (own := ref()) is not None]
 
     def _tracker(self, own: _Rows, input_ids: torch.Tensor) -> RowTracker:
@@ -328,7 +328,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
             own.pending = None
 
     def _begin(self, own: _Rows, ids: np.ndarray) -> RowTracker | None:
-        """What the thread does."""
+        """The work of the thread: follow the new tokens, fill the masks."""
         if self._ahead is not None:
             self._ahead.touch()
         tracker = own.trackers.continued(ids)
@@ -364,8 +364,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
 
 @dataclass(eq=False)
 class _Rows:
-    """What the calls of one thread have come to, which is nobody else's: a step belongs to the call of ``generate()`` in its
-    thread.
+    """The state of one thread's calls: a step belongs to the call of ``generate()`` in its thread.
 
     ``pending``: the step that has begun; ``filled``: whose masks, of which version, are in ``bitmask``; ``copied``: when that
     was on the device.

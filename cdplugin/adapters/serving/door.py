@@ -38,7 +38,7 @@ from cdplugin import forking
 LARGE = 4096
 """Characters of a request from which on it is large."""
 HUGE = 65536
-"""The same for a huge one: what people write is smaller, and what is larger may take a minute."""
+"""Characters from which on it is huge: what people write is smaller, and what is larger may take a minute."""
 _SWITCH_SECONDS = 0.0005
 """How long a thread keeps Python's lock, where others wait for it, while something is compiled."""
 

@@ -97,7 +97,7 @@ class ServerOptions(JsonOptions):
             raise ValueError(f"{variable}: expected a JSON object with names among {names}: {error}") from error
 
     def compact(self) -> ServerOptions:
-        """The same without whitespace in JSON."""
+        """These options without whitespace in JSON."""
         return replace(self, whitespace="compact", separators=None, indent=None)
 
     def json_schema(self, schema: Any) -> JsonSchema:

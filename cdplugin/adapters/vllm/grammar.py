@@ -49,7 +49,7 @@ _NOT_ALLOWED = (
 
 @dataclass(slots=True)
 class _KnownBudgets:
-    """Of a request: a budget that is ``enough`` for an answer, and the largest one that was found to be ``too_few``."""
+    """What is known of a request: a budget that is ``enough`` for an answer, and the largest one found to be ``too_few``."""
 
     enough: int = 1 << 62
     too_few: int = -1

@@ -152,7 +152,7 @@ def validate_request(params: Any, model_config: Any, config: Any, tokenizer: Any
 
 
 async def _validate_off_loop(params: Any, config: Any, model_config: Any, tokenizer: Any) -> None:
-    """The same while the event loop goes on."""
+    """:func:`validate_request` on another thread, while the event loop goes on."""
     structured = params.structured_outputs
     kind, text = compat.checked_request(copy.copy(structured), model_config, tokenizer)
     with _refusals():

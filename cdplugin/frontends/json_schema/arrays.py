@@ -20,7 +20,7 @@ from cdplugin.ir import Symbol
 _MOST_WANTED = 6
 """Conditions "some item is such" on one array: each item stands for one of their subsets."""
 _MOST_COUNTED = 3
-"""The same where items that match are counted (above one): which counts are still open is searched for."""
+"""Such conditions where matching items are counted (above one): which counts are still open is searched for."""
 _MOST_STATES = 2_000
 """Combinations of counts of several ``contains``."""
 _Contains = tuple[Subschema, int, int | None]

@@ -121,7 +121,7 @@ class Closing:
         return self._ends[counts].any_within(least, room)
 
     def _can_end_one(self, count: int, least: int, room: int | None) -> bool:
-        """The same of a single ``contains``, whose numbers may be large."""
+        """:meth:`_can_end` for a single ``contains``, whose numbers may be large."""
         one, usable = self._wanted[0], self._rows[-1]
         number = max(least, one.low - count)
         if room is not None and number > room:

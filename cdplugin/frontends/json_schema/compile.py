@@ -120,7 +120,7 @@ def _compile(document: dict | bool, options: Options, limits: Limits, ir: Gramma
 
 @fixed_cache(1, entry_bytes=50_000)
 def _first_writer() -> _Writer:
-    """One that has written any JSON value in the layout that most schemas have: the compiler's templates know its lexemes."""
+    """A writer that has written any JSON value in the usual layout: the compiler's templates know its lexemes."""
     limits, ir = Limits(), GrammarIR()
     with apart():
         reader = Reader(True, USUAL, limits)

@@ -160,7 +160,7 @@ class Apart:
 
 
 class _Facts:
-    """What a schema says for certain: itself and what it includes through ``allOf`` and ``$ref``.
+    """What a schema says for certain, by itself and through ``allOf`` and ``$ref``.
 
     ``free``: the bits of the types of which it allows any value.
     """

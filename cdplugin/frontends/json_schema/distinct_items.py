@@ -86,7 +86,7 @@ class _Between(NamedTuple):
         return self.values if isinstance(self.values, bool) else self.values.count + _SPARE < _MANY
 
     def unknown(self) -> _Between:
-        """The same after an item that is not known."""
+        """This state after an item whose value is not known."""
         return self._replace(values=self.is_roomy())
 
 
@@ -325,7 +325,7 @@ class DistinctItems(Family[_Place]):
         return (*text.lead, TrackedLexeme(text.lexeme, excluded, then, (*text.tail, unknown), alike))
 
     def _unknown_text(self, stack: Stack, after: _Between) -> Sequence[Part]:
-        """The same where values are not known, without what follows."""
+        """The parts that :meth:`_text` gives, without what follows, where the items' values are not known."""
         text = self._unfolding.text_of(stack.top)
         is_endless = self._is_endless(text) and after.values is True
         if text.plain is None:

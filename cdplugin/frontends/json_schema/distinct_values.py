@@ -141,7 +141,7 @@ class Values(Hashed):
         return self.scalars.count + len(self.containers)
 
     def adding(self, value: Hashable) -> Values:
-        """These and ``value``, which is not among them."""
+        """These values and ``value``, which is not among them."""
         if isinstance(value, Container):
             return Values(self.scalars, (*self.containers, value), value)
         return Values(self.scalars.adding(value), self.containers)

@@ -78,7 +78,7 @@ NAME_SIZES = ((63, 63, 63, 19, 19, 19), (14,) * 16)
 """Longest labels of a name, first to last: 251 or 239 characters. A count of all beside the counts of labels (``&``) would be
 exact (253), but squares the states, so that a name beside another pattern takes too long to decide."""
 DOMAIN_SIZES = ((63, 61, 19, 19, 19), (14,) * 12)
-"""The same after the ``@``: 185 or 179 characters, so that a path has at most 254 octets (RFC 5321, section 4.5.3.1.3)."""
+"""Longest labels after an ``@``: 185 or 179 characters, so that a path has at most 254 octets (RFC 5321, section 4.5.3.1.3)."""
 
 
 @bounded_cache

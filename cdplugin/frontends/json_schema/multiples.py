@@ -177,7 +177,8 @@ def multiples(
 def _intersection(
     unit: int, others: tuple[int, ...], scale: int, bounds: tuple[int, int | None], points: bool, exact: bool
 ) -> Expr:
-    """The same with an automaton for each prime power in ``unit``, and for each of ``others``; all in units of 10 ** -scale.
+    """Multiples as an intersection: an automaton for each prime power in ``unit``, and for each of ``others``; all in units of
+    10 ** -scale.
 
     All spell a number in the same ways, so that what one of ``others`` leaves out is no multiple of it. Of each, the prime
     powers that are in ``unit`` say nothing.

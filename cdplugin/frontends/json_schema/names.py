@@ -74,7 +74,7 @@ class Conjunction:
         self._declared: tuple[frozenset[str] | None] | None = None
 
     def requiring(self, name: str) -> Conjunction:
-        """The same, and that there is a member called ``name``."""
+        """This conjunction, which also requires a member called ``name``."""
         out = copy(self)
         out.types = self.types & OBJECT_BIT
         out.required = self.required | {name: None}

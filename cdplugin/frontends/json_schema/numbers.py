@@ -401,7 +401,7 @@ def _decimal_from(bound: Bound) -> Decimal | None:
 
 
 def _decimal_to(bound: Bound) -> Decimal | None:
-    """The same for an upper ``bound`` and the largest double."""
+    """The shortest decimal of the largest double, or the bound, such that both readings satisfy an upper ``bound``."""
     least = _decimal_from(_negated(bound))
     return None if least is None else least.copy_negate()
 

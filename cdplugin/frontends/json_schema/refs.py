@@ -28,7 +28,7 @@ _SUBSCHEMAS = frozenset(
 
 
 _META_SCHEMAS = frozenset(f"http://json-schema.org/draft-0{number}/schema" for number in (4, 6, 7))
-"""Those that come with the package (``metaschemas.json``); later ones are made of vocabularies."""
+"""The meta-schemas that come with the package (``metaschemas.json``); later ones are made of vocabularies."""
 
 
 @lru_cache(maxsize=1)

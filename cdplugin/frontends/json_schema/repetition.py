@@ -23,7 +23,7 @@ class Commas:
         self._large = SymbolRepeats(ir, "items")
 
     def copy(self, ir: GrammarIR) -> Commas:
-        """The same for an IR that has the loops written so far."""
+        """A copy that writes into an IR which has the loops written so far."""
         other = Commas(ir, self._comma)
         other._loops.update(self._loops)
         return other

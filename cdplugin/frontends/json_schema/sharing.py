@@ -120,7 +120,7 @@ class MultipliesError(LimitExceeded):
     """An attempt takes too much work: it may be because alternatives overlap."""
 
     def plain(self) -> LimitExceeded:
-        """The same as callers get it, where no attempt is left."""
+        """This error as callers get it, when no attempt is left."""
         return LimitExceeded(self.message, location=self.location, expected=self.expected)
 
 
@@ -147,7 +147,7 @@ class Effort:
         self._most_at_first = spent.steps + at_first
 
     def again(self) -> Effort:
-        """The same, for the attempt after the first or the second."""
+        """Begin the attempt after the first or the second; returns itself."""
         self.is_last = not self.is_first
         self.is_first = False
         if self.is_last:
@@ -155,7 +155,7 @@ class Effort:
         return self
 
     def loosely(self) -> Effort:
-        """The same, for an attempt after the last that gives up some ``oneOf``. It may take as much as the one before."""
+        """Begin an attempt after the last one that gives up some ``oneOf`` and may take as much again; returns itself."""
         self.is_last, self.is_loose = False, True
         self._most += self._limits.max_rules
         return self

@@ -38,7 +38,7 @@ class Level:
         self.scalars: dict[tuple[Expr, bool], Symbol] = {}  # lexemes of values, by whether they are bare
 
     def copy(self) -> Level:
-        """The same, to which others may be added."""
+        """A copy, to which keys and scalars may be added."""
         other = object.__new__(Level)
         vars(other).update(vars(self), keys=self.keys.copy(), scalars=self.scalars.copy())
         return other

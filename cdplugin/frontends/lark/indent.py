@@ -434,4 +434,4 @@ def _compose(first: int, then: int) -> int:
 
 
 _COMPOSED = [[_compose(first, then) for then in range(16)] for first in range(16)]
-"""The same of all relations."""
+""":func:`_compose` of all pairs of relations."""

@@ -176,7 +176,7 @@ class Writer:
         return Captured(rule.capture, stop)
 
     def part(self, member: RuleAt) -> grammar.Part:
-        """The same in rules that are made late: members with a parameter are not noted in the IR."""
+        """:meth:`symbol` for rules that are made late: members with a parameter are not noted in the IR."""
         return self.symbol(member) if member.parameter is None else self._ir.member(self.family, member)
 
     def _prepare(self, number: int, first: bool) -> None:
