@@ -1,7 +1,7 @@
 """How kernels are made: the decorators, and what tells that they are being compiled.
 
 A kernel is compiled without the GIL; an entry kernel is cached on disk (:mod:`cdplugin.kernels.jit.machine_code`). Only this
-file, ``machine_code``, ``views`` and ``linking`` know Numba's own classes.
+file, ``machine_code``, ``views``, ``linking`` and ``pipeline`` know Numba's own classes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from numba.core import types
 from numba.core.types import unliteral  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 
-from cdplugin.kernels.jit.linking import CompilerToBitcode, CompilerToProgram
 from cdplugin.kernels.jit.machine_code import KernelCache
+from cdplugin.kernels.jit.pipeline import CompilerToBitcode, CompilerToProgram
 
 F = TypeVar("F", bound=Callable[..., Any])
 

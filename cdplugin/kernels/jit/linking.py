@@ -5,7 +5,7 @@ turned into machine code. Two hundred inner kernels, called by each other and by
 was three quarters of the time of a cold start. Here a function called by kernels only keeps its own bitcode, and what Python
 calls collects the bitcode below it, once. The optimiser then sees the same functions with the same linkage.
 
-Numba lets a decorator name its compiler (``pipeline_class``); all that is used of it is the choice of the library to fill.
+The compilers that fill these libraries are in :mod:`cdplugin.kernels.jit.pipeline`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 
 from numba.core.codegen import JITCodeLibrary
 from numba.core.codegen import ll as llvm
-from numba.core.compiler import Compiler
 
 
 class Bitcode(JITCodeLibrary):
@@ -89,27 +88,3 @@ class Program(JITCodeLibrary):
                     todo.extend((callee, False) for callee in library._linking_libraries)
         self._linking_libraries = finished[::-1]
         return [library for library in finished if isinstance(library, Bitcode)]
-
-
-class _CompilerTo(Compiler):
-    """Numba's compiler, but for the kind of library that it fills."""
-
-    library: type[JITCodeLibrary]
-
-    def define_pipelines(self) -> Any:
-        state = self.state
-        state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
-        state.library.enable_object_caching()
-        return super().define_pipelines()
-
-
-class CompilerToBitcode(_CompilerTo):
-    """Fills a :class:`Bitcode`: for ``kernel``."""
-
-    library = Bitcode
-
-
-class CompilerToProgram(_CompilerTo):
-    """Fills a :class:`Program`: for ``entry_kernel``."""
-
-    library = Program

@@ -332,7 +332,8 @@ def _arrange(rules, missing, start, families, skip_of, numbers):
     dots = out[parser_layout.OUT_WORDS :]
     n_corners = _lay_out(new_rules, is_null, (0, 0, 0), (rule_heads, corner_heads), dots, out[lists:], out[corner_lists:])
     end = corner_lists + 2 * n_corners
-    out[end : end + 3 * n] = heads
+    for i in range(3 * n):
+        out[end + i] = heads[i]
     out[parser_layout.O_NONTERMINALS] = n
     out[parser_layout.O_LEXEMES] = n_lexemes
     out[parser_layout.O_DOTS] = at + n_rules
