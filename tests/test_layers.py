@@ -76,6 +76,7 @@ ARROWS: dict[str, set[str]] = {
         "regex",
         "frontends.json_schema",
         "frontends.bnf",
+        "frontends.lark",
         "frontends.free_text",
         "frontends.literals",
         "frontends.repeats",

@@ -15,8 +15,9 @@ class Lark(Spec):
     """Text that a grammar derives, in Lark's notation with LLGuidance's extensions (docs/grammars.md).
 
     Rules over terminals: text is cut into terminals by longest match among those that the rules allow at that place.
-    ``grammars``: what ``@name``, and names after ``%declare``, stand for: other specs. ``on_unsupported="relax"``: bounds
-    that are not enforced (``max_tokens=`` of grammars that are not regular) are left out and listed in ``grammar.relaxed``.
+    ``grammars``: what ``@name``, and names after ``%declare``, stand for: other specs. ``on_unsupported="relax"``: what
+    is not enforced (``max_tokens=`` of grammars that are not regular, priorities of terminals) is left out and listed in
+    ``grammar.relaxed``.
 
     >>> from cdplugin.limits import Limits
     >>> ir = Lark('start: WORD ("," WORD)*  WORD: /[a-z]+/'.replace("  ", chr(10))).to_ir(Limits())

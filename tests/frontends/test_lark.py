@@ -378,6 +378,18 @@ def test_x_guidance() -> None:
         ir_of('start: %json {"x-guidance": {"lenien": true}}')
 
 
+def test_priorities_of_terminals_may_be_left_out() -> None:
+    """Both terminals stay where Lark takes the first: what it reads is read, and ``if`` is a name as well."""
+    text = 'start: IF NAME | NAME "=" NAME\nIF.2: "if"\nNAME.-1: /[a-z]+/\n%ignore " "'
+    grammar = COMPILER.compile(cd.Lark(text, on_unsupported="relax"))
+    assert list(grammar.relaxed) == [("priority", "line 2, column 4"), ("priority", "line 3, column 6")]
+    for accepted in ("if a", "a = b", "if = b"):
+        matcher = grammar.matcher()
+        assert matcher.accept_tokens(accepted.encode()) == len(accepted) and matcher.is_accepting()
+    with pytest.raises(cd.UnsupportedError, match="priority of the terminal 'IF'.*on_unsupported='relax' leaves it out"):
+        COMPILER.compile(cd.Lark(text))
+
+
 def test_grammar_options_is_xgrammars_name() -> None:
     accepted = accepts('%grammar_options {"allow_initial_skip": true}\nstart: "a"\n%ignore " "')
     assert accepted(" a") and not accepts('start: "a"\n%ignore " "')(" a")

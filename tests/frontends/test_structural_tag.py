@@ -116,6 +116,10 @@ OLDER = {
         ),
         ({"type": "repeat", "min": 1, "max": -1, "content": NULL}, {"": OPEN, "null" * 7: YES}),
         ({"type": "grammar", "grammar": 'root ::= "(" root ")" | "x"'}, {"((x))": YES, "((x)": OPEN, "x": YES, ")": NO}),
+        (
+            {"type": "grammar", "syntax": "lark", "grammar": 'start: "a" WORD\nWORD: /[b-d]+/\n%ignore " "'},
+            {"a b": YES, "abc": YES, "a ": OPEN, "e": NO},
+        ),
         ({"type": "any_text", "excludes": ["ab", "c"]}, {"ba": YES, "bab": NO, "c": NO, "a": YES}),
         (
             {"type": "tags_with_separator", "tags": [tag("<a>", AB, "</a>"), tag("<b>", NULL, "")], "separator": ", "},
@@ -135,7 +139,7 @@ OLDER = {
         ),
         ({"type": "dispatch", "rules": [["A", AB]], "loop": False}, {"x": YES, "xAab": YES, "xAabx": NO}),
     ],
-    ids=range(25),
+    ids=range(26),
 )
 def test_formats(fmt: Any, texts: dict[str, tuple[bool, bool]]) -> None:
     for text, expected in texts.items():
@@ -590,6 +594,16 @@ def test_xml_without_properties_takes_any() -> None:
         (whole({"type": "json_schema", "json_schema": {"type": "strin"}}), GrammarError, "- at /format/json_schema/type"),
         (whole(tag("a", {"type": "regex", "pattern": "("}, "b")), GrammarError, "- at /format/content/pattern, position 0"),
         (whole({"type": "grammar", "grammar": "root ::= x"}), GrammarError, "- at /format/grammar, line 1, column 10"),
+        (
+            whole({"type": "grammar", "syntax": "lark", "grammar": "start: x"}),
+            GrammarError,
+            "- at /format/grammar, line 1, column 8",
+        ),
+        (
+            whole({"type": "grammar", "syntax": "gbnf", "grammar": 'root ::= "a"'}),
+            GrammarError,
+            "unknown syntax of a grammar: expected 'ebnf' or 'lark', found gbnf - at /format/syntax",
+        ),
         (whole({"type": "json_schema", "json_schema": {}, "style": "kimi_xml"}), UnsupportedError, "style of json_schema"),
         (whole({"type": "json_schema", "json_schema": {}, "excludes": ["1"]}), UnsupportedError, "excludes that could match"),
         (
@@ -607,7 +621,7 @@ def test_xml_without_properties_takes_any() -> None:
             "- at /structures/0/schema/items/type",
         ),
     ],
-    ids=range(31),
+    ids=range(33),
 )
 def test_refusals(given: Any, kind: type[GrammarError], message: str) -> None:
     with pytest.raises(kind, match=re.escape(message)):

@@ -75,7 +75,7 @@ class _Compiler:
         """
         options = grammar_options(self.source, grammar.options)
         indented = indentation(self.source, grammar.indents)
-        scope = Scope(self.source, grammar, self.grammars, indented)
+        scope = Scope(self.source, grammar, self.grammars, indented, self.ir.relaxed if self.relaxes else None)
         draft = Draft(scope, self.terminals, self.embed, self.limits.max_rules)
         share_stops(draft)
         check_productive(draft)

@@ -33,10 +33,19 @@ class Scope:
 
     Attributes: ``rules`` and ``terminals`` by name, without templates; ``imported``: the library's name for a terminal;
     ``declared``: names that :class:`cdplugin.Lark` is given grammars for; ``layout``: the names that ``%indent`` gives a
-    meaning; ``brackets``: terminals, as messages show them -> 1 (opens) or -1 (closes).
+    meaning; ``brackets``: terminals, as messages show them -> 1 (opens) or -1 (closes). ``relaxed``: where priorities
+    are noted; without it they are refused.
     """
 
-    def __init__(self, source: Source, grammar: Grammar, given: Iterable[str], indentation: Indentation | None = None) -> None:
+    def __init__(
+        self,
+        source: Source,
+        grammar: Grammar,
+        given: Iterable[str],
+        indentation: Indentation | None = None,
+        relaxed: list[tuple[str, str]] | None = None,
+    ) -> None:
+        self._relaxed = relaxed
         self.source = source
         self.grammar = grammar
         self.given = frozenset(given)
@@ -83,8 +92,17 @@ class Scope:
             else:
                 self.rules[definition.name] = definition
             if definition.is_terminal and definition.priority_at is not None:
-                hint = 'none, since all terminals that match stay; take words out with &: NAME: /[a-z]+/ & ~("if" | "else")'
-                self.source.refuse(f"a priority of the terminal {definition.name!r}", definition.priority_at, expected=hint)
+                self._priority(definition.name, definition.priority_at)
+
+    def _priority(self, name: str, at: int) -> None:
+        """A terminal's priority: refused, or noted as relaxed."""
+        if self._relaxed is not None:
+            self._relaxed.append(("priority", self.source.where(at)))
+            return
+        hint = 'none, since all terminals that match stay; take words out with &: NAME: /[a-z]+/ & ~("if" | "else")'
+        self.source.refuse(
+            f"a priority of the terminal {name!r}", at, expected=f"{hint} (on_unsupported='relax' leaves it out)"
+        )
 
     def _import(self, entry: tree.Import) -> None:
         source = self.source

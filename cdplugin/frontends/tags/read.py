@@ -193,6 +193,14 @@ def _some_text(value: Any, at: str, depth: int) -> str:
     return _text(value, at, depth) or fail(at, "bad value", expected="a string that is not empty", found='""')
 
 
+def _syntax(value: Any, at: str, depth: int) -> str:
+    return (
+        value
+        if value in ("ebnf", "lark")
+        else fail(at, "unknown syntax of a grammar", expected="'ebnf' or 'lark'", found=value)
+    )
+
+
 def is_token(value: Any) -> TypeGuard[int | str]:
     """Whether ``value`` may be the id of a token, or its text."""
     return value != "" if isinstance(value, str) else isinstance(value, int) and not isinstance(value, bool) and value >= 0
@@ -250,7 +258,7 @@ FIELDS: dict[str, dict[str, tuple[Reader, Any]]] = {
     },
     "qwen_xml_parameter": {"json_schema": (_any, _REQUIRED)},
     "any_text": {"excludes": (_texts, ()), "max_tokens": (_most, None), "max_chars": (_most, None)},
-    "grammar": {"grammar": (_text, _REQUIRED)},
+    "grammar": {"grammar": (_text, _REQUIRED), "syntax": (_syntax, "ebnf")},
     "regex": {"pattern": (_text, _REQUIRED)},
     "token": {"token": (_token, _REQUIRED)},
     "exclude_token": {"exclude_tokens": (_tokens, ())},

@@ -18,6 +18,7 @@ from cdplugin.frontends.free_text import dispatch_text, dispatch_tokens, without
 from cdplugin.frontends.json_schema import check_schema, compile_schema
 from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.source import content_key
+from cdplugin.frontends.lark import compile_lark
 from cdplugin.frontends.literals import compile_regex
 from cdplugin.frontends.repeats import SymbolRepeats, either
 from cdplugin.frontends.spelling import may_hold_tokens, pieces, spell, spell_with_token, token_set, utf8
@@ -88,9 +89,12 @@ class TagWriter:
         return [self._embed(f"{fmt.at}/pattern", lambda inner: compile_regex(fmt.pattern, self.limits, "ecma", inner))]
 
     def _grammar(self, fmt: Format, _: Ends) -> list[Symbol]:
-        return [
-            self._embed(f"{fmt.at}/grammar", lambda inner: compile_bnf(fmt.grammar, "xgrammar", "root", self.limits, inner))
-        ]
+        def write(inner: GrammarIR) -> object:
+            if fmt.syntax == "lark":
+                return compile_lark(fmt.grammar, None, self.limits, inner)
+            return compile_bnf(fmt.grammar, "xgrammar", "root", self.limits, inner)
+
+        return [self._embed(f"{fmt.at}/grammar", write)]
 
     def _qwen_xml_parameter(self, fmt: Format, _: Ends) -> list[Symbol]:
         return [self._parameters(fmt, "qwen_xml", self.schema, Layout())]
