@@ -59,6 +59,8 @@ LARK: dict[str, tuple[str, bytes]] = {
     "numbers": ("start: (N | W)+\nN: /[0-1]+(\\.[0-1]+)?/\nW: /[a]+/ | /\\./\n" + SPACE, b"01a. "),
     "prefix": ('start: (X | Y | "ab" Z)+\nX: "a"\nY: "b"\nZ: "c"\n' + SPACE, b"abc "),
     "layout": ('start: (A E)+\nA: "a"\nE: /[\\n]+/\n%ignore / /\n%ignore /#[^\\n]*/\n', b"a# \n"),
+    "fences": ('start: (T | A)+\nT: /[ab]+"/\nA: "a"\n%word /[ab]/ T\n', b'ab"'),
+    "fences and skips": ('start: ("if" N | N ";" | S)+\nN: /[fi]+/ & ~"if"\nS: /"f*"/\n%word /[fi]/ S\n' + SPACE, b'if;" '),
     "typed": ('start: (T N ";" | N ";")+\nT: "i" / +/\nN: /[ia]+/ & ~"i"\n' + SPACE, b"ia; "),
 }
 
@@ -277,3 +279,15 @@ def test_many_comments_in_a_row() -> None:
     infill = cd.Infill(cd.Compiler(vocab).compile(cd.Lark('start: A+\nA: "a"\n%ignore / +/\n%ignore /#[^\\n]*\\n/\n')))
     session = infill.new(["a", cd.GAP, "#\n" * cases(1500, 20)])
     assert infill.accepts(session.complete().encode())
+
+
+def test_a_word_does_not_end_in_a_gap_before_what_its_fence_forbids() -> None:
+    """After ``a"`` only a letter could begin what follows, before which the word does not end."""
+    tokens = [bytes([b]) for b in b'ab" ']
+    vocab = cd.Vocabulary.from_bytes([*tokens, b"</s>"], eos_token_ids=len(tokens))
+    for ignored, found in (("", set()), ('\n%ignore " "', {3})):
+        grammar = cd.Lark(f'start: T+\nT: /[ab]+"/\n%word /[ab]/ T{ignored}')
+        infill = cd.Infill(cd.Compiler(vocab).compile(grammar))
+        session = infill.new(['a"', cd.GAP, '"'])
+        assert session.completable() == bool(found) and members(session.mask(0)) == found and session.undecided == 0
+        assert not found or infill.accepts(session.complete().encode())

@@ -1,9 +1,9 @@
 """Which LONGEST lexemes may end in a gap, whatever comes next.
 
 The lattice lets a lexeme end in a gap wherever it may match, and the next one start there or behind the gap. That is right if
-no first byte of the next one goes on with the first, or if a byte of a skip fits between them. Both are asked here of all
-states that a lexer may be in, for all sets of lexemes that may compete (:mod:`cdplugin.kernels.infill.boundaries`). Lexemes
-of which it is not true end in no gap, as far as the strict lattice knows.
+no first byte of the next one goes on with the first, or has its fence before it, or if a byte of a skip fits between them. Both
+are asked here of all states that a lexer may be in, for all sets of lexemes that may compete
+(:mod:`cdplugin.kernels.infill.boundaries`). Lexemes of which it is not true end in no gap, as far as the strict lattice knows.
 
 Where skips have a *separator*, a text that nothing goes on with (``/**/``), one look at all lexemes together is enough: what
 ends so beside all of them ends so beside some.
@@ -75,7 +75,8 @@ def separators(tables: InfillGrammar) -> list[bytes]:
 class _Lexer:
     """All states that some text leads to from a lexer state, numbered; that one is 0.
 
-    ``goes[i, byte]``: whether a byte goes on; ``matched[i]``, ``skipped[i]``: whether lexemes match, skips among them.
+    ``goes[i, byte]``: whether a byte goes on, or is one before which what matches does not end (a fence); ``matched[i]``,
+    ``skipped[i]``: whether lexemes match, skips among them.
     """
 
     def __init__(self, tables: InfillGrammar, start: int, skips: np.ndarray) -> None:
@@ -85,7 +86,7 @@ class _Lexer:
         states = pool[record + ws.C_FIRST : record + ws.C_FIRST + pool[record + ws.C_STATES]]
         records = records_of(arena.tables[layout.LEXER_STATES], lexer_layout.LEXER_WORDS)
         rows = arena.transitions(states)
-        self.goes = (rows > 0) & (rows != lexer_layout.BEFORE)
+        self.goes = rows != lexer_layout.BEFORE
         longest = records[states, lexer_layout.L_LONGEST]
         self.matched = longest > 0
         wanted = set(skips.tolist())
@@ -177,7 +178,7 @@ class _Room:
         for matched, states in self._reached(first).items():
             after = self._after(first, matched)
             following = (after | self._skips_before(after), after)
-            crowded = [state for state in states if not separators & ~_goes_on(self._row(state))]
+            crowded = [state for state in states if not separators & ~_ends_not_before(self._row(state))]
             crowded = [state for state in crowded if not self._are_apart(state, matched, *following)]
             apart = {self._row(state).tobytes() for state in states if state not in crowded}
             for state in crowded:
@@ -264,7 +265,7 @@ class _Room:
         that they go on with to the same end.
         """
         row = self._row(state)
-        longer = _goes_on(row)
+        longer = _ends_not_before(row)
         are_apart, skips = self._crowds(longer, starting, awaited)
         if not are_apart or not skips:
             return are_apart
@@ -310,7 +311,7 @@ class _Room:
             if records[skip, lexer_layout.L_LONGEST] and self._set_of(int(records[longer, lexer_layout.L_LONGEST])) != matched:
                 return False
             row, of_skip = self._row(longer), self._row(skip)
-            if _bits(of_skip == lexer_layout.BEFORE) & _goes_on(row) & firsts:
+            if _bits(of_skip == lexer_layout.BEFORE) & _ends_not_before(row) & firsts:
                 return False
             for pair in set(zip(row.tolist(), of_skip.tolist(), strict=True)):
                 if 0 < pair[1] != lexer_layout.BEFORE and pair not in seen:
@@ -358,7 +359,7 @@ class _Room:
                 ends = after & lexer_layout.ENDS_BIT
                 matched = self._set_of(int(records[state, lexer_layout.L_ACCEPTED if ends else lexer_layout.L_LONGEST]))
                 following = self._after(awaited, matched) if matched & self._skips else 0
-                further = 0 if ends or not following else _goes_on(self._row(state))
+                further = 0 if ends or not following else _ends_not_before(self._row(state))
                 of_target[after] = following | self._skips_before(following), further
             following, further = of_target[after]
             if following:
@@ -375,6 +376,11 @@ class _Room:
 def _goes_on(row: np.ndarray) -> int:
     """The bytes that a lexer state goes on with."""
     return _bits((row != 0) & (row != lexer_layout.BEFORE))
+
+
+def _ends_not_before(row: np.ndarray) -> int:
+    """The bytes before which what matches in a lexer state does not end: it goes on with them, or has a fence there."""
+    return _bits(row != lexer_layout.BEFORE)
 
 
 def _bits(flags: np.ndarray) -> int:
