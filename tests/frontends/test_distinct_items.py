@@ -195,17 +195,22 @@ def test_masks_are_what_is_accepted_and_lead_to_an_end(name: str, order: str) ->
 
 
 @pytest.mark.parametrize("whitespace", ["compact", "flexible"])
-@pytest.mark.parametrize("items", [{}, {"type": "object", "required": ["aa"]}, array({})], ids=repr)
+@pytest.mark.parametrize(
+    "items",
+    [{}, {"type": "object", "required": ["aa"]}, array({}), {"type": "object", "properties": {"aa": array({})}}],
+    ids=repr,
+)
 def test_numbers_behind_a_text_that_ends_inside_a_token(items: dict[str, Any], whitespace: str) -> None:
     """They are written as distinct items write them there, too: with a digit before an exponent that is not 0."""
     numbers = ["0.1e1", "1e1", "-0.5e2", "1.5E-3", "1e999", "10e1", "12"]
     starts = ['b":', '":', '", ', '{"a":', '{"aa":1,"b":', '["a",']
     texts = [(start + number + end).encode() for start in starts for number in numbers for end in ',}]"']
+    texts += [b'["a",[t', b"[1,t", b"[true,f", b'"a",t', b'{"a":[t', b'[{"a":[t']
     tokens = [*(bytes([b]) for b in range(256)), *texts, b"</s>"]
     vocab = cd.Vocabulary.from_bytes(tokens, eos_token_ids=len(tokens) - 1)
     grammar = cd.Compiler(vocab).compile(cd.JsonSchema(array(items), whitespace=whitespace))
     row = np.zeros((1, (vocab.size + 31) // 32), np.int32)
-    for text in (b"", b"[", b'["', b'[["', b'[{"', b'[{"aa":1,"', b'[{"aa":1,"b"', b'[{"aa":1},{"'):
+    for text in (b"", b"[", b'["', b'[["', b'[{"', b'[{"aa":1,"', b'[{"aa":1,"b"', b'[{"aa":1},{"', b'[{"aa":', b'[{"aa":['):
         matcher = grammar.matcher()
         if matcher.accept_tokens(text) == len(text):
             matcher.fill_next_token_bitmask(row)

@@ -145,7 +145,7 @@ class Signs:
                 tail = (self.colon(layout),) if is_key else ()
                 constants = [frozen(value) for value in self._constants.get(symbol, ())]
                 text = Text(lexeme, twin, reader, expression, is_key, layout, plain, lead, tail, constants)
-                self.texts[symbol] = text
+                self.texts[symbol] = self.texts[plain] = text
                 self.texts[lexeme] = self.texts[twin] = replace(text, plain=None, lead=(), tail=())
         if symbol in self.texts:
             text = self.texts[symbol]
