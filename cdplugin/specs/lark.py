@@ -15,6 +15,7 @@ class Lark(Spec):
     """Text that a grammar derives, in Lark's notation with LLGuidance's extensions (docs/grammars.md).
 
     Rules over terminals: text is cut into terminals by longest match among those that the rules allow at that place.
+    ``start``: the rule that the whole text must match.
     ``grammars``: what ``@name``, and names after ``%declare``, stand for: other specs. ``on_unsupported="relax"``: what
     is not enforced (``max_tokens=`` of grammars that are not regular, priorities of terminals) is left out and listed in
     ``grammar.relaxed``.
@@ -25,12 +26,22 @@ class Lark(Spec):
     (['WORD', '","'], ['longest', 'longest'])
     """
 
-    def __init__(self, grammar: str, *, grammars: Mapping[str, Spec] | None = None, on_unsupported: str = "error") -> None:
+    def __init__(
+        self,
+        grammar: str,
+        *,
+        start: str = "start",
+        grammars: Mapping[str, Spec] | None = None,
+        on_unsupported: str = "error",
+    ) -> None:
         if not isinstance(grammar, str):
             raise GrammarError("wrong type of Lark grammar", expected="str", found=type(grammar).__name__)
         if on_unsupported not in ("error", "relax"):
             raise GrammarError("bad on_unsupported", expected="'error' or 'relax'", found=shown(on_unsupported))
+        if not isinstance(start, str):
+            raise GrammarError("wrong type of start", expected="the name of a rule", found=type(start).__name__)
         self.grammar = grammar
+        self.start = start
         self.on_unsupported = on_unsupported
         if grammars is not None and not isinstance(grammars, Mapping):
             raise GrammarError("wrong type of grammars", expected="a mapping of names to specs", found=type(grammars).__name__)
@@ -44,8 +55,9 @@ class Lark(Spec):
 
     def key(self) -> Hashable | None:
         names = sorted(self.grammars)
-        return key_of(Lark, self.grammar, self.on_unsupported, *names, *(self.grammars[name].key() for name in names))
+        given = [self.grammars[name].key() for name in names]
+        return key_of(Lark, self.grammar, self.start, self.on_unsupported, *names, *given)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         fronts = {name: spec.to_ir for name, spec in self.grammars.items()}
-        return compile_lark(self.grammar, fronts, limits, ir, self.on_unsupported == "relax")
+        return compile_lark(self.grammar, fronts, limits, ir, self.on_unsupported == "relax", self.start)

@@ -69,11 +69,8 @@ class Ebnf(PlainSpec):
         syntax = self.resolved_syntax()
         if syntax != "lark":
             return compile_bnf(self.grammar, syntax, self.root, limits, ir)
-        if self.root not in ("root", "start"):
-            raise UnsupportedError(
-                "a Lark grammar begins with the rule 'start'; no other root is supported", found=shown(self.root)
-            )
-        spec: Spec = import_module("cdplugin.specs.lark").Lark(self.grammar)
+        start = "start" if self.root == "root" else self.root
+        spec: Spec = import_module("cdplugin.specs.lark").Lark(self.grammar, start=start)
         return spec.to_ir(limits, ir)
 
 

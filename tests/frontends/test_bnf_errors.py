@@ -211,7 +211,23 @@ def test_syntaxes() -> None:
         cd.Ebnf("root ::= . a\na ::= &", "auto").to_ir(Limits())
 
 
-def test_a_lark_grammar_has_no_other_root() -> None:
-    with pytest.raises(UnsupportedError, match="a Lark grammar begins with the rule 'start'"):
-        cd.Ebnf('start: "a"\nx: "b"', "lark", root="x").to_ir(Limits())
+def test_a_lark_grammar_begins_with_any_rule() -> None:
+    for spec in (cd.Ebnf('start: "a" x\nx: "b"', "lark", root="x"), cd.Lark('start: "a" x\nx: "b"', start="x")):
+        assert spec.to_ir(Limits()).lexeme_names == ['"b"']
     assert cd.Ebnf('start: "a"', "lark").to_ir(Limits()).rules
+    with pytest.raises(GrammarError, match="no rule 'modul': expected modul: …, found module .did you mean 'module'"):
+        cd.Lark('module: "a"', start="modul").to_ir(Limits())
+    with pytest.raises(GrammarError, match="the rule 'm' takes no parameter: expected m: …, found m::_"):
+        cd.Lark('m::_: "a"', start="m").to_ir(Limits())
+    with pytest.raises(GrammarError, match="wrong type of start: expected the name of a rule, found list"):
+        cd.Lark('m: "a"', start=["m"])  # type: ignore[arg-type]
+    assert cd.Lark('m: "a"', start="m").key() != cd.Lark('m: "a"').key()
+    with pytest.raises(GrammarError, match="no rule 'start'"):  # a nested grammar has its own
+        cd.Lark('m: %lark { m: "a" }', start="m").to_ir(Limits())
+
+
+def test_a_rule_that_is_not_start_means_what_start_does() -> None:
+    text = 'start: item ("," item)*\nitem: "[" list? "]" | NAME\nlist: item (";" item)*\nNAME: /[a-z]+/\n%ignore " "'
+    renamed = re.sub(r"^start\b", "begin", text)
+    first, second = (spec.to_ir(Limits()) for spec in (cd.Lark(text), cd.Lark(renamed, start="begin")))
+    assert (first.rules, first.lexeme_names, first.lexings) == (second.rules, second.lexeme_names, second.lexings)

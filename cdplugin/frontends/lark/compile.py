@@ -37,10 +37,12 @@ def compile_lark(
     limits: Limits = DEFAULT_LIMITS,
     ir: GrammarIR | None = None,
     relaxes: bool = False,
+    start: str = "start",
 ) -> GrammarIR:
     """The rules of a Lark grammar.
 
-    ``grammars``: what ``@name`` and declared names stand for; ``relaxes``: what is not enforced is noted.
+    ``grammars``: what ``@name`` and declared names stand for; ``relaxes``: what is not enforced is noted; ``start``: the rule
+    that the text is derived from (in nested grammars it is ``start``).
 
     Raises ``GrammarError`` (with line, column and a caret),
     ``UnsupportedError`` for what is refused by name, ``LimitExceeded``.
@@ -51,7 +53,7 @@ def compile_lark(
     source = Source(text)
     source.check(limits)
     compiler = _Compiler(source, dict(grammars or {}), limits, ir, relaxes)
-    ir.start, writer = compiler.grammar(parse(source, limits))
+    ir.start, writer = compiler.grammar(parse(source, limits), start)
     if is_whole and ir.instances:
         unfold(ir, writer, limits.max_rules)
     merge_cycles(ir)
@@ -68,14 +70,14 @@ class _Compiler:
         self.terminals = Terminals(limits)
         self.embedded: dict[str, Symbol] = {}
 
-    def grammar(self, grammar: Grammar) -> tuple[Symbol, Writer]:
+    def grammar(self, grammar: Grammar, start: str = "start") -> tuple[Symbol, Writer]:
         """Write one grammar; returns its start symbol, and what wrote it.
 
         Recursive on nested ``%lark``, whose depth the parser bounds.
         """
         options = grammar_options(self.source, grammar.options)
         indented = indentation(self.source, grammar.indents)
-        scope = Scope(self.source, grammar, self.grammars, indented, self.ir.relaxed if self.relaxes else None)
+        scope = Scope(self.source, grammar, self.grammars, indented, self.ir.relaxed if self.relaxes else None, start)
         draft = Draft(scope, self.terminals, self.embed, self.limits.max_rules)
         share_stops(draft)
         check_productive(draft)
@@ -83,11 +85,11 @@ class _Compiler:
         only_widths = not any(rule.takes_parameter for rule in draft.rules)
         layout = None if indented is None else rewrite_indentation(draft, indented, self.limits.max_rules)
         writer = Writer(draft, self.ir, options, layout)
-        start = writer.write()
+        symbol = writer.write()
         if self.ir.instances and not (layout is not None and only_widths and have_few_corners(draft, layout)):
             members = [value for of, value in self.ir.instances.values() if of is writer.family and isinstance(value, RuleAt)]
             check_corners(draft, writer.family, members)
-        return start, writer
+        return symbol, writer
 
     def embed(self, node: Node, attributes: Attributes | None) -> Symbol:
         """The start symbol of what is embedded, as the attributes of a rule that is nothing else bound it."""

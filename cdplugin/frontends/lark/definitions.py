@@ -34,7 +34,7 @@ class Scope:
     Attributes: ``rules`` and ``terminals`` by name, without templates; ``imported``: the library's name for a terminal;
     ``declared``: names that :class:`cdplugin.Lark` is given grammars for; ``layout``: the names that ``%indent`` gives a
     meaning; ``brackets``: terminals, as messages show them -> 1 (opens) or -1 (closes). ``relaxed``: where priorities
-    are noted; without it they are refused.
+    are noted; without it they are refused. ``start``: the rule that the text is derived from.
     """
 
     def __init__(
@@ -44,8 +44,10 @@ class Scope:
         given: Iterable[str],
         indentation: Indentation | None = None,
         relaxed: list[tuple[str, str]] | None = None,
+        start: str = "start",
     ) -> None:
         self._relaxed = relaxed
+        self.start = start
         self.source = source
         self.grammar = grammar
         self.given = frozenset(given)
@@ -59,12 +61,12 @@ class Scope:
         self._templates: dict[str, Definition] = {}
         self._lines: dict[str, int] = {}
         self._read()
-        if "start" not in self.rules:
-            where = suggestion("start", self.rules)
-            source.fail("no rule 'start'", grammar.at, expected="start: …", found=", ".join(list(self.rules)[:5]) + where)
-        start = self.rules["start"]
-        if start.parametric:
-            source.fail("the rule 'start' takes no parameter", start.at, expected="start: …", found="start::_")
+        if start not in self.rules:
+            where = suggestion(start, self.rules)
+            source.fail(f"no rule {start!r}", grammar.at, expected=f"{start}: …", found=", ".join(list(self.rules)[:5]) + where)
+        if self.rules[start].parametric:
+            at = self.rules[start].at
+            source.fail(f"the rule {start!r} takes no parameter", at, expected=f"{start}: …", found=f"{start}::_")
         if grammar.uses_templates:
             self._expand_templates()
         self._check_uses()
@@ -279,7 +281,7 @@ class Scope:
         definitions = (*self.rules.values(), *self.terminals.values())
         stops = [one.attributes.stop for one in definitions if one.attributes.stop is not None]
         bodies = [*(one.body for one in definitions), *stops, *self.grammar.ignores]
-        used = {"start", *(node.args[0] for body in bodies for node in walk(body) if node.op == tree.NAME)}
+        used = {self.start, *(node.args[0] for body in bodies for node in walk(body) if node.op == tree.NAME)}
         return [name for name in (*self.rules, *self.terminals) if name not in used and name in self._lines]
 
     def _check_cycles(self) -> None:

@@ -140,7 +140,7 @@ class Draft:
         self._lexeme_of: dict[Hashable, Part] = {}
         self._dependent: set[int] = set()
         self._count = 0
-        self._rule("start")
+        self._rule(scope.start)
         while self._queue:
             number, node = self._queue.popleft()
             self._fill(number, node)
