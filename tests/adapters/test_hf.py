@@ -36,7 +36,6 @@ from transformers import (  # noqa: E402
 
 import cdplugin as cd  # noqa: E402
 from cdplugin.adapters.hf import processor as processor_module  # noqa: E402
-from cdplugin.adapters.hf.batching import RequestMasks  # noqa: E402
 from cdplugin.adapters.hf.processor import GrammarLogitsProcessor, TokenNotAllowedError  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_torch_thread")
@@ -675,6 +674,15 @@ def test_a_copy_begins_without_prompts(model: Any, grammars: dict[str, Any], mak
 
 # --- continuous batching --------------------------------------------------------------------------------------------
 
+OLD = tuple(map(int, processor_module.transformers.__version__.split(".")[:2])) < (5, 11)
+needs_rows = pytest.mark.skipif(OLD, reason="transformers before 5.11, which is refused")
+
+
+def test_continuous_batching_of_old_transformers(grammars: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processor_module.transformers, "__version__", "5.10.4")
+    with pytest.raises(cd.CdpluginError, match="^continuous batching: expected transformers 5.11 or later, found 5.10.4$"):
+        GrammarLogitsProcessor(grammars["list"]).attach("a manager")
+
 
 @pytest.fixture
 def batching(model: Any) -> Iterator[Callable[..., list[list[int]]]]:
@@ -697,6 +705,7 @@ def batching(model: Any) -> Iterator[Callable[..., list[list[int]]]]:
     model.set_attn_implementation(implementation)
 
 
+@needs_rows
 def test_continuous_batching_equals_generate(
     model: Any, grammars: dict[str, Any], batching: Callable[..., list[list[int]]]
 ) -> None:
@@ -712,6 +721,7 @@ def test_continuous_batching_equals_generate(
             assert output == reference(model, prompts(text), [grammars["list"]])[0, len(text) :].tolist()
 
 
+@needs_rows
 def test_continuous_batching_with_sampling_and_return_sequences(
     grammars: dict[str, Any], batching: Callable[..., list[list[int]]]
 ) -> None:
@@ -722,6 +732,7 @@ def test_continuous_batching_with_sampling_and_return_sequences(
         assert re.fullmatch(pattern, text_of(torch.tensor(output), 0))
 
 
+@needs_rows
 def test_continuous_batching_with_a_manager(model: Any, grammars: dict[str, Any]) -> None:
     from transformers import ContinuousBatchingConfig
 
@@ -745,6 +756,7 @@ def test_continuous_batching_with_a_manager(model: Any, grammars: dict[str, Any]
         model.set_attn_implementation(implementation)
 
 
+@needs_rows
 @pytest.mark.parametrize("sequences", [1, 3])
 def test_a_request_of_continuous_batching_fails_alone(model: Any, vocab: Any, sequences: int) -> None:
     from transformers import ContinuousBatchingConfig
@@ -794,9 +806,12 @@ def test_a_request_of_continuous_batching_fails_alone(model: Any, vocab: Any, se
             assert re.fullmatch(LIST, text_of(torch.tensor(result.generated_tokens), 0))
 
 
+@needs_rows
 def test_names_of_requests_that_are_over(grammars: dict[str, Any]) -> None:
     """A name that is used again has the grammar of the new request; what was cancelled, finished or begun anew is forgotten."""
     from transformers.generation.continuous_batching.requests import RequestState
+
+    from cdplugin.adapters.hf.batching import RequestMasks
 
     masks = RequestMasks([grammars["choice"], grammars["number"], None], 0)
 
@@ -825,6 +840,7 @@ def test_names_of_requests_that_are_over(grammars: dict[str, Any]) -> None:
     assert list(masks._matchers) == ["other", "last"]
 
 
+@needs_rows
 def test_continuous_batching_refusals(model: Any, grammars: dict[str, Any]) -> None:
     from transformers import ContinuousBatchingConfig
 

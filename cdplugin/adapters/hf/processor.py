@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import transformers
 from transformers import LogitsProcessor, StoppingCriteria
 
 from cdplugin import forking
@@ -251,12 +252,11 @@ class GrammarLogitsProcessor(LogitsProcessor):
         """
         if self._closing is not None:
             raise CdpluginError("continuous batching: expected no max_new_tokens: its requests have budgets of their own")
-        try:
-            from cdplugin.adapters.hf import batching
-        except ImportError as error:
-            raise CdpluginError(
-                f"continuous batching: expected a transformers with per-request logits processors (5.2 or later): {error}"
-            ) from error
+        found = transformers.__version__
+        if tuple(map(int, found.split(".")[:2])) < (5, 11):  # its processors get a row for each token of a prompt, too
+            raise CdpluginError(f"continuous batching: expected transformers 5.11 or later, found {found}")
+        from cdplugin.adapters.hf import batching
+
         batching.attach(self.grammars, manager)
 
     # --- inside -------------------------------------------------------------------------------------------------------------
