@@ -45,6 +45,8 @@ def test_check_accepts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert (status, out) == (0, f"{folder / 'good.json'}: accepted (18 bytes)\n")
     for spec, text in (("hex.regex", "c0de"), ("hex.regex", "ab\r\n"), ("colours.choice", "bläulich")):
         assert run(capsys, "check", folder / spec, write(folder, text))[0] == 0
+    (folder / "hex.regex").write_bytes(b"\xef\xbb\xbf[0-9a-f]{2,4}\n")  # so some editors begin a file
+    assert run(capsys, "check", folder / "hex.regex", write(folder, "c0de"))[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -91,6 +93,7 @@ def test_errors_are_status_2(folder: Path, capsys: pytest.CaptureFixture[str]) -
         (("check", folder / "bad.json", good), "strin"),
         (("check", folder / "half.json", good), "error"),
         (("check", folder / "latin1.json", good), "expected UTF-8, found byte 0xe4 at 1"),
+        (("check", "--kind", "regex", "/dev/zero", good), "/dev/zero: expected at most 67108864 bytes, found more"),
         (("mask", folder / "s.json", "", "--tokenizer", "/no/such/folder"), "no such file or folder"),
         (("mask", folder / "s.json", "", "--tokenizer", folder / "s.json"), "a model folder"),
     ]

@@ -11,6 +11,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ _BY_SUFFIX = {
     ".re": "regex",
     **{f".{kind}": kind for kind in ("regex", "choice", "lark", "gbnf", "ebnf")},
 }
+_MOST_BYTES = 64 << 20  # of a file
 _SUFFIXES = ".json (JSON Schema), .lark, .gbnf, .ebnf, .regex, .choice (a text per line)"
 
 
@@ -39,9 +41,13 @@ class CommandError(Exception):
 def read(name: str) -> bytes:
     """The bytes of a file; ``-`` is the standard input. Raises CommandError."""
     try:
-        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        with nullcontext(sys.stdin.buffer) if name == "-" else open(name, "rb") as file:
+            data: bytes = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise CommandError(f"{name}: {error.strerror}") from None
+    if len(data) > _MOST_BYTES:  # a device or a pipe may have no end
+        raise CommandError(f"{name}: expected at most {_MOST_BYTES} bytes, found more")
+    return data
 
 
 def folder(name: str) -> Path:
@@ -78,7 +84,7 @@ def load_spec(name: str, kind: str | None) -> Spec:
     if kind is None:
         raise CommandError(f"{name}: expected a suffix out of {', '.join(_BY_SUFFIX)}, or --kind {'|'.join(KINDS)}")
     try:
-        text = read(name).decode("utf-8")
+        text = read(name).decode("utf-8-sig")  # some editors begin a file with a byte order mark
     except UnicodeDecodeError as error:
         raise CommandError(f"{name}: expected UTF-8, found byte {error.object[error.start]:#04x} at {error.start}") from None
     return spec_of(kind, text)
