@@ -201,8 +201,9 @@ def _token_named(name: str, tokens: TokenSet, vocab: Vocabulary) -> int:
     for known in (vocab.special_tokens, vocab.added_tokens):
         if name in known:
             return known[name]
-    if tokens.ordinary and name.encode() in vocab.token_of[0]:
-        return vocab.token_of[0][name.encode()]
+    text = name.encode("utf-8", "surrogatepass")  # a caller's text may hold anything
+    if tokens.ordinary and text in vocab.token_of[0]:
+        return vocab.token_of[0][text]
     some = sorted([*vocab.special_tokens, *vocab.added_tokens])
     raise GrammarError(
         f"the vocabulary has no token {name!r}",

@@ -613,6 +613,7 @@ def test_xml_without_properties_takes_any() -> None:
         ),
         (whole({"type": "qwen_xml_parameter", "json_schema": {"type": "array"}}), GrammarError, "bad schema of parameters"),
         (whole({"type": "token", "token": "<nope>"}), GrammarError, "the vocabulary has no token '<nope>'"),
+        (whole({"type": "token", "token": "\ud800"}), GrammarError, "the vocabulary has no token '\\ud800'"),
         ({"structures": [{"begin": "a"}], "triggers": ["a"]}, GrammarError, "bad structure: expected begin, schema and end"),
         ({**OLDER, "triggers": ["<x"]}, GrammarError, "found no trigger - at /structures/0/begin"),
         (
@@ -621,7 +622,7 @@ def test_xml_without_properties_takes_any() -> None:
             "- at /structures/0/schema/items/type",
         ),
     ],
-    ids=range(33),
+    ids=range(34),
 )
 def test_refusals(given: Any, kind: type[GrammarError], message: str) -> None:
     with pytest.raises(kind, match=re.escape(message)):
