@@ -50,11 +50,14 @@ class LookAhead:
         self.limits = limits
         self.any = Rest(alphabet.any_text, alphabet.any_text, alphabet.any_text)
         self._word: Ranges = ()
+        self._in_word = self._other = EMPTY  # one character of a word, and one of none
         self._nullable: dict[Expr, bool] = {}
 
     def whole(self, tree: Node, search: bool) -> Expr:
         """The texts that ``tree`` matches from end to end, or that hold a match."""
         self._word = self._word_characters(tree)
+        self._in_word = self.alphabet.chars(self._word)
+        self._other = self.alphabet.chars(difference(((0, MAX_CODE_POINT),), self._word))
         steps = 0
 
         def before(node: Node, rest: Rest) -> _Steps:
@@ -69,8 +72,7 @@ class LookAhead:
             return first
         text = self.alphabet.any_text
         if word is not later:
-            in_word, other = (self._one(self._word, negated) for negated in (False, True))
-            return alt(first, cat(text, other, later), cat(text, in_word, word))
+            return alt(first, cat(text, self._other, later), cat(text, self._in_word, word))
         if first is later:
             return text if later is text else cat(text, later)
         return alt(first, cat(self.alphabet.any_char, text, later))
@@ -82,9 +84,6 @@ class LookAhead:
             if node.args[0] != words[-1].args[0]:
                 self._refuse(node, "word boundaries under several flags")
         return words[0].args[0] if words else ()
-
-    def _one(self, ranges: Ranges, negated: bool) -> Expr:
-        return self.alphabet.chars(difference(((0, MAX_CODE_POINT),), ranges) if negated else ranges)
 
     def _before(self, node: Node, rest: Rest) -> _Steps:
         """The rest of the text from before ``node``, given the rest after it."""
@@ -137,8 +136,8 @@ class LookAhead:
 
     def _boundary(self, is_denied: bool) -> Rest:
         r"""How the rest begins at ``\b``, or where that is denied, at ``\B``."""
-        begins = cat(self._one(self._word, False), self.any.first)
-        ends = alt(EPSILON, cat(self._one(self._word, True), self.any.first))
+        begins = cat(self._in_word, self.any.first)
+        ends = alt(EPSILON, cat(self._other, self.any.first))
         other, word = (ends, begins) if is_denied else (begins, ends)
         return Rest(other, other, word)
 
@@ -227,7 +226,7 @@ class LookAhead:
             is_word = any(low <= last <= high for low, high in self._word)
             return (EMPTY, words) if is_word else (words, EMPTY)
         text = self.alphabet.any_text
-        return both(words, cat(text, self._one(self._word, True))), both(words, cat(text, self._one(self._word, False)))
+        return both(words, cat(text, self._other)), both(words, cat(text, self._in_word))
 
     def _if_end(self, words: Expr, rest: Expr) -> Expr:
         return words if words is not EMPTY and self.nullable(rest) else EMPTY
