@@ -20,5 +20,9 @@ class gc_paused:  # noqa: N801 - a context, as contextlib's are
         gc.disable()
 
     def __exit__(self, *_: object) -> None:
-        if self._was_on:
+        self.__del__()
+
+    def __del__(self) -> None:  # an interrupt may come inside `__enter__` and `__exit__`
+        if getattr(self, "_was_on", False):
+            self._was_on = False
             gc.enable()

@@ -123,7 +123,7 @@ print(status, everything() == EXPECTED)
 """
     names, result = run(code).splitlines()
     assert result == "(0, 0) True"
-    for name in ("Arena.lock", "ByteLru._lock", "InfillGrammar._lock", "Infill._turns", "Threads._lock", "_Turn.lock"):
+    for name in ("Arena.lock", "ByteLru._lock", "InfillGrammar.lock", "Infill._turns", "Threads._lock", "_Turn.lock"):
         assert name in names
     for name in ("memory._nodes_lock", "engine.pages._lock", "engine.expander._turns_lock", "engine.base_arena._lock"):
         assert f"cdplugin.{name}" in names

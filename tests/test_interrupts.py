@@ -13,9 +13,13 @@ import pytest
 from engine_tools import FRESH, mask_bits, vocabulary
 
 import cdplugin as cd
-from cdplugin.engine.arena import Arena
+from cdplugin.collector import gc_paused
+from cdplugin.engine.arena import Arena, OneBudget
+from cdplugin.infill.tables import InfillGrammar
 from cdplugin.infill.workspace import Workspace
+from cdplugin.kernels.store import layout
 from cdplugin.matcher import batch
+from cdplugin.queries.costs import Costs
 
 VOCAB = vocabulary([b"ab", b"aab", b'":'])
 WORDS = (VOCAB.size + 31) // 32
@@ -149,3 +153,54 @@ def test_a_session(owner: type) -> None:
 
     assert every_place(owner, "call", work, check) >= (2 if owner is Workspace else 0)
     check()
+
+
+@pytest.mark.parametrize("owner", [InfillGrammar, OneBudget, gc_paused])
+@pytest.mark.parametrize("at", ["the end of __enter__", "the beginning of __exit__"])
+def test_contexts(owner: type, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt may come inside a context's own methods: tables stayed locked, the collector off, a step's work shared."""
+    session = cd.Infill(cd.Compiler(VOCAB).compile(SPECS[0])).new(["{", cd.GAP])
+    tables = session._tables
+    name = at.rpartition(" ")[2]
+    real = getattr(owner, name)
+
+    def interrupted(this: Any, *arguments: Any) -> None:
+        if name == "__enter__":
+            real(this)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            session.completable()
+    gc.collect()
+    assert gc.isenabled() and not tables.lock.locked() and not tables.arena.header[layout.HOLDS_WORK]
+    assert session.completable() and session.complete() == '{"a":0}'
+
+
+def test_what_is_known_of_endings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt between two of its tables that grow together: every later question was an IndexError."""
+    grammar, fresh = (cd.Compiler(VOCAB).compile(SPECS[1]) for _ in range(2))
+    real = Costs._add
+
+    def interrupted(this: Any, *arguments: Any) -> None:
+        real(this, *arguments)
+        this._sums.pop()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Costs, "_add", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            grammar.matcher().shortest_completion()
+    matcher, expected = grammar.matcher(), fresh.matcher()
+    assert matcher.shortest_completion() == expected.shortest_completion()
+    assert matcher.enough_tokens() == expected.enough_tokens()
+
+
+def test_a_budget_that_was_near_before_an_arena_was_broken() -> None:
+    """The ending in hand was looked for in the arena that had been given up: every later token was an error."""
+    matcher = cd.Compiler(VOCAB).compile(SPECS[0]).matcher()
+    row = np.zeros((1, WORDS), np.int32)
+    matcher.fill_next_token_bitmask(row, budget=3)
+    matcher._present().abandon()
+    assert matcher.accept_token(ord("1")) and matcher.shortest_completion() == []

@@ -75,6 +75,7 @@ class OneBudget:
 
     def __init__(self, arena: Arena, work: int | None, named: _Named) -> None:
         self._arena, self._work, self._named = arena, work, named
+        self._held = True
 
     def __enter__(self) -> None:
         head = self._arena.header
@@ -85,9 +86,15 @@ class OneBudget:
             self._arena._named = self._named
         head[layout.HOLDS_WORK] = 1
 
-    def __exit__(self, *_: object) -> None:
-        self._arena.header[layout.HOLDS_WORK] = self._held
-        if not self._held:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.__del__()
+        if kind is not None and not issubclass(kind, CdpluginError) and self._arena.account is not None:
+            self._arena.abandon()  # what its grammar knows of endings may be half changed
+
+    def __del__(self) -> None:  # an interrupt may come as `__exit__` begins
+        if not getattr(self, "_held", True):
+            self._held = True
+            self._arena.header[layout.HOLDS_WORK] = 0
             self._arena._named = _STEP
 
 

@@ -171,7 +171,7 @@ class Infill:
     def accepts(self, text: bytes) -> bool:
         """Whether the ordinary matcher accepts a text."""
         arena = self._tables.arena
-        with self._tables, arena.one_budget(QUESTION_STEPS * arena.limits.max_step_work):
+        with self._tables.lock, self._tables, arena.one_budget(QUESTION_STEPS * arena.limits.max_step_work):
             return self._tables.accepts(text)
 
     def _bytes_of(self, token: int, may_end: bool = False) -> bytes:
@@ -216,7 +216,7 @@ class InfillSession:
     def completable(self) -> bool:
         """Whether the open places can be filled so that the text is legal."""
         if self._known is None:
-            with self._asking():
+            with self._tables.lock, self._asking():
                 self._known = self._answers.completable(self._parts)
                 self._witness = self._answers.proof.of(self._parts)
         return self._known
@@ -258,7 +258,7 @@ class InfillSession:
         self.undecided = 0
         if not self.completable():
             return row
-        with self._asking():
+        with self._tables.lock, self._asking():
             self.undecided = self._answers.mask(self._parts, self._places[place], row, self._witness)
             if self._witness is None and self._answers.proofs is not None:  # a lattice alone knew that there is one
                 self._witness = self._answers.proofs.some_witness()
@@ -350,7 +350,7 @@ class InfillSession:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """A context in which one question is asked of the tables, with the work that it may take."""
+        """A context, inside the tables' lock, in which one question is asked of them, with the work that it may take."""
         with self._tables:
             arena = self._tables.arena
             work = most = QUESTION_STEPS * arena.limits.max_step_work
@@ -420,7 +420,7 @@ class InfillSession:
         after = self._parts[at]
         if not after.slot or token in self._eos:
             return False
-        with self._answers.tables:
+        with self._tables.lock, self._tables:
             if not self._answers.is_planned_short(self._parts):
                 return False
         self._parts[at], self._known, self._row, undecided = before, True, row, self.undecided
@@ -453,7 +453,7 @@ class InfillSession:
             self._ended = self._witness
             return True
         parts[at] = Part(slot=True, token=next(iter(self._eos)))
-        with self._asking():
+        with self._tables.lock, self._asking():
             can_pad = self._answers.may_end(parts, self._parts, self._witness)
         self._ended = self._answers.proof.of(parts) if can_pad else None
         return can_pad
@@ -481,7 +481,7 @@ class InfillSession:
         """Fill every open slot with a token that its mask allows. Where the matcher goes from slot to slot, masks take long;
         without a generator, the legal text that is known has a token for each then.
         """
-        with self._asking():
+        with self._tables.lock, self._asking():
             is_followed = rng is None and self._answers.is_followed(self._parts)
         for place in self.open_slots():
             if is_followed and self._fill_as_known(place):
@@ -503,7 +503,7 @@ class InfillSession:
         if witness is None or not isinstance(witness[at], int):
             return False
         if self._padded and all(part.is_open for part in self._parts[at:]):
-            with self._asking():
+            with self._tables.lock, self._asking():
                 if self._tables.accepts(b"".join(part.text for part in self._parts[:at])):
                     witness = [*witness[:at], *(min(self._eos) for _ in self._parts[at:])]
         token, before = witness[at], self._parts[at]
@@ -518,7 +518,7 @@ class InfillSession:
         """A row of tokens that may fill a slot: those that are found soon, where there are such, else its mask."""
         row = np.zeros((self._infill.vocab.size + 31) // 32, np.int32)
         if self.completable():
-            with self._asking():
+            with self._tables.lock, self._asking():
                 self._answers.add_known(self._parts, self._places[place], row)
         if not row.any():
             return self.mask(place)
@@ -539,7 +539,7 @@ class InfillSession:
 
     def _close_gaps(self, max_tokens: int | None) -> bytes | None:
         """The text with a shortest filling in each gap, or None if that takes more than ``max_tokens``."""
-        with self._asking():
+        with self._tables.lock, self._asking():
             fillings = self._answers.fillings(self._parts)
         if fillings is None:
             raise _none_found()

@@ -54,9 +54,10 @@ _FEWEST_OF_WORD = 3  # bytes
 class InfillGrammar(Steps):
     """A grammar's rules and lexer states as the infilling kernels want them, and what gaps and tokens do to the states.
 
-    One thread at a time uses it: it is a context, and a lock. What leaves the context by an unexpected exception (an
-    interrupt, no memory), and what another thread was in when the process was forked, may be half changed; then everything is
-    made anew the next time. Raises :class:`UnsupportedError` for token terminals and ``max_tokens``, and
+    One thread at a time uses it, ``with tables.lock, tables``: an interrupt may come inside a method, ``__enter__`` and
+    ``__exit__`` too, so that the lock is taken where nothing comes between. What leaves the context by an unexpected exception
+    (an interrupt, no memory), and what another thread was in when the process was forked, may be half changed; then everything
+    is made anew the next time. Raises :class:`UnsupportedError` for token terminals and ``max_tokens``, and
     :class:`LimitExceeded` where rules that are made on demand are too many to be made all.
     """
 
@@ -65,23 +66,18 @@ class InfillGrammar(Steps):
         self.rules = rules
         self.owner = weakref.ref(grammar)  # whoever uses the tables holds it; those at rest must not
         self.vocab = grammar.vocab
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
         self._is_broken = False
         self._make()
         forking.watch(self)
 
     def __enter__(self) -> None:
-        self._lock.acquire()
         self._owed = 0
         is_full = self.arena.over_budget and not self._begins_full  # of many texts; a fresh one has room for the next
         if self._is_broken or is_full or self.arena.header[layout.IS_BROKEN]:
             self._is_broken = True
-            try:
-                self._make()
-                self._is_broken = False
-            except BaseException:
-                self._lock.release()
-                raise
+            self._make()
+            self._is_broken = False
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is not None and (self.arena.over_budget or not issubclass(kind, CdpluginError)):
@@ -89,12 +85,11 @@ class InfillGrammar(Steps):
             if self.arena.header[layout.IS_BROKEN]:
                 for work in self._works:
                     work.give_up()
-        self._lock.release()
 
     def after_fork(self) -> None:
         """In a forked child."""
-        if not forking.is_free(self._lock):
-            self._lock, self._is_broken = threading.Lock(), True
+        if not forking.is_free(self.lock):
+            self.lock, self._is_broken = threading.Lock(), True
 
     @property
     def grammar(self) -> Grammar:

@@ -19,7 +19,7 @@ from cdplugin import forking
 from cdplugin.bitmask import integer, row_address
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.expander import StaticTables
-from cdplugin.errors import BudgetError, EngineError, LimitExceeded
+from cdplugin.errors import BudgetError, CdpluginError, EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import OP_ACCEPT, OP_FILL, TERMINATED
 from cdplugin.kernels.store import layout
@@ -555,7 +555,7 @@ class Matcher:
         if found is None or len(self._cursors) != len(self._tokens) + 1:
             return None
         if arena is not None and 0 <= token_id < self._size:
-            with contextlib.suppress(LimitExceeded, EngineError):
+            with contextlib.suppress(CdpluginError):  # the arena may be broken
                 rest = found.tokens_from(self._step(arena, self._cursors[-1], token_id))
                 return None if rest is None else [token_id, *rest]
         return found.tokens_from(self._cursors[-1])
