@@ -38,6 +38,8 @@ def _calls() -> dict[str, tuple[Callable[[], Any], str]]:
         "slots": (lambda: infill.new([cd.Slots("2")]), "Slots: expected an integer, found str"),  # type: ignore[arg-type]
         "a budget": (lambda: matcher.fill_next_token_bitmask(bitmask, 0, "9"), "budget: expected an integer, found str"),
         "a bool": (lambda: matcher.fill_next_token_bitmask(bitmask, 0, True), "budget: expected an integer, found bool"),
+        "JSON": (lambda: cd.partial_json(None), "JSON: expected bytes, found NoneType"),  # type: ignore[arg-type]
+        "a piece of JSON": (lambda: cd.PartialJson().feed("["), "JSON: expected bytes, found str"),  # type: ignore[arg-type]
         "a limit": (lambda: matcher.forced_tokens(limit=None), "limit: expected an integer, found NoneType"),
         "an end": (lambda: matcher.can_end_within(2.0), "budget: expected an integer, found float"),
         "ends": (lambda: matcher.ends_within("2"), "budget: expected an integer, found str"),

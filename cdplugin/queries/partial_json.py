@@ -61,6 +61,8 @@ class PartialJson:
 
     def feed(self, data: bytes) -> None:
         """Read on. Time is proportional to ``data``. Raises ``ValueError``, with the position, at what is not JSON."""
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"JSON: expected bytes, found {type(data).__name__}")
         base = self._position - len(self._held)
         data, self._held = self._held + data, b""
         place, end = 0, len(data)
