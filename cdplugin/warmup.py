@@ -10,15 +10,14 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 
 from cdplugin.compiler import Compiler
 from cdplugin.kernels.entry import engine
-from cdplugin.kernels.jit.decorators import Notice, is_cached
+from cdplugin.kernels.jit.decorators import FirstCall, is_cached
 from cdplugin.kernels.masks.bitmask import MINUS_INFINITY, mask_rows
 from cdplugin.specs.base import JsonSchema
 from cdplugin.vocab.vocabulary import Vocabulary
@@ -49,7 +48,7 @@ def warm_kernels(show: TextIO | None = None, *, infill: bool = False) -> float:
     """
     began = time.monotonic()
     vocab = byte_vocabulary()
-    with Notice.silenced():
+    with FirstCall.silenced():
         with _progress("kernels", is_warm(), show):
             grammar = _warm_engine(vocab)
             for fill in MINUS_INFINITY.values():
@@ -79,20 +78,17 @@ def _warm_engine(vocab: Vocabulary) -> Grammar:
 
 
 class Ticker:
-    """A context in which a line tells the time; on a terminal it is rewritten in place, with a count of compiled kernels."""
+    """A context in which a line tells the time; on a terminal it is rewritten in place."""
 
     def __init__(self, text: str, stream: TextIO | None) -> None:
         self.text, self.stream = text, stream
-        self.compiled = 0
         self.done = threading.Event()
         self.thread: threading.Thread | None = None
-        self.listening: Callable[[], None] | None = None
 
     def __enter__(self) -> Ticker:
         self.began = time.monotonic()
         if self.stream is not None:
             if self.stream.isatty():
-                self._listen()
                 self.thread = threading.Thread(target=self._tick, daemon=True)
                 self.thread.start()
             else:
@@ -103,8 +99,6 @@ class Ticker:
         self.done.set()
         if self.thread is not None:
             self.thread.join()
-        if self.listening is not None:
-            self.listening()
         if self.stream is not None:
             start = "\r\x1b[K" if self.stream.isatty() else ""
             end = "failed after" if error is not None else "done in"
@@ -113,27 +107,7 @@ class Ticker:
     def _tick(self) -> None:
         assert self.stream is not None
         while not self.done.wait(0.2):
-            count = f", {self.compiled} functions" if self.compiled else ""
-            print(f"\r\x1b[K{self.text}: {time.monotonic() - self.began:.0f} s{count}", end="", file=self.stream, flush=True)
-
-    def _listen(self) -> None:
-        """Count Numba's compilations; without a count where Numba has no such events."""
-        try:
-            from numba.core import event
-        except ImportError:
-            return
-        ticker = self
-
-        class Counter(event.Listener):  # type: ignore[misc]
-            def on_start(self, event: Any) -> None:
-                pass
-
-            def on_end(self, event: Any) -> None:
-                ticker.compiled += 1
-
-        counter = Counter()
-        event.register("numba:compile", counter)
-        self.listening = lambda: event.unregister("numba:compile", counter)
+            print(f"\r\x1b[K{self.text}: {time.monotonic() - self.began:.0f} s", end="", file=self.stream, flush=True)
 
 
 def warm_if_cold() -> None:

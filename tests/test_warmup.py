@@ -12,7 +12,7 @@ import pytest
 
 from cdplugin import warmup
 from cdplugin.kernels.jit import decorators as jit
-from cdplugin.kernels.jit.decorators import Notice
+from cdplugin.kernels.jit.decorators import FirstCall
 
 ROOT = Path(__file__).resolve().parent.parent
 pytestmark = pytest.mark.skipif(jit.DISABLED, reason="nothing is compiled")
@@ -54,24 +54,24 @@ def dispatcher(cached: bool, called: bool = False) -> Any:
 
 
 def test_who_is_told() -> None:
-    assert Notice(dispatcher(cached=False)).shown
-    assert not Notice(dispatcher(cached=True)).shown
-    assert not Notice(dispatcher(cached=False, called=True)).shown
-    with Notice.silenced(), Notice.silenced():
-        assert not Notice(dispatcher(cached=False)).shown
-    assert Notice(dispatcher(cached=False)).shown
+    assert FirstCall(dispatcher(cached=False)).shown
+    assert not FirstCall(dispatcher(cached=True)).shown
+    assert not FirstCall(dispatcher(cached=False, called=True)).shown
+    with FirstCall.silenced(), FirstCall.silenced():
+        assert not FirstCall(dispatcher(cached=False)).shown
+    assert FirstCall(dispatcher(cached=False)).shown
 
 
 def test_warming_up_does_not_silence_what_is_compiled_later(monkeypatch: pytest.MonkeyPatch) -> None:
     """The finding: after ``warm_kernels`` the first ``Infill`` compiled for a minute without a word. Nor does a failure."""
     warmup.warm_kernels()
-    assert Notice(dispatcher(cached=False)).shown
+    assert FirstCall(dispatcher(cached=False)).shown
 
     def fail(_: Any) -> None:
-        assert not Notice(dispatcher(cached=False)).shown  # the caller's own line tells
+        assert not FirstCall(dispatcher(cached=False)).shown  # the caller's own line tells
         raise RuntimeError("no compiler")
 
     monkeypatch.setattr(warmup, "_warm_engine", fail)
     with pytest.raises(RuntimeError, match="no compiler"):
         warmup.warm_kernels()
-    assert Notice(dispatcher(cached=False)).shown
+    assert FirstCall(dispatcher(cached=False)).shown

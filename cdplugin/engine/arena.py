@@ -18,7 +18,7 @@ from cdplugin.engine.owned_tables import AT_ONCE, HASHED, IN_USE, INITIAL, ROOM,
 from cdplugin.engine.shared_bases import SharedBases, Store
 from cdplugin.errors import CdpluginError, LimitExceeded
 from cdplugin.kernels import entry as kernels
-from cdplugin.kernels.jit.decorators import Notice
+from cdplugin.kernels.jit.decorators import FirstCall
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.limits import Limits, at_most
 from cdplugin.vocab.vocabulary import Vocabulary
@@ -126,7 +126,7 @@ class Arena(OwnedTables):
         for table, slots in HASHED.items():
             self.header[slots] = 1 << (INITIAL[table].bit_length() - 1)
         self._set_vocabulary()
-        with Notice(kernels.engine):
+        with FirstCall(kernels.engine):
             self.call(kernels.OP_CONSTANTS)
         kernels.note_loaded()
 

@@ -13,7 +13,7 @@ from cdplugin.engine.arena import Arena
 from cdplugin.errors import LimitExceeded
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
-from cdplugin.kernels.jit.decorators import Notice, is_loaded
+from cdplugin.kernels.jit.decorators import FirstCall, is_loaded
 from cdplugin.kernels.store import statuses
 
 MOST_STATES = 1 << 15  # lexer states that one gap may lead to
@@ -317,7 +317,7 @@ class Workspace:
         if is_loaded(engine):
             result = int(engine(self.arena.address, self.address, op, a, b))
         else:
-            with Notice(engine):
+            with FirstCall(engine):
                 result = int(engine(self.arena.address, self.address, op, a, b))
         if result >= 0:
             return result

@@ -1,7 +1,7 @@
 """How kernels are made: the decorators, and what tells that they are being compiled.
 
-A kernel is compiled without the GIL; an entry kernel is cached on disk (:mod:`cdplugin.kernels.jit.machine_code`). Only this
-file, ``machine_code``, ``views``, ``linking`` and ``pipeline`` know Numba's own classes.
+A kernel is compiled without the GIL; an entry kernel is cached on disk (:mod:`cdplugin.kernels.jit.machine_code`). Only the
+files of this folder know Numba's own classes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from numba.core import types
 from numba.core.types import unliteral  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 
+from cdplugin.kernels.jit.elsewhere import compile_elsewhere
 from cdplugin.kernels.jit.machine_code import KernelCache
 from cdplugin.kernels.jit.pipeline import CompilerToBitcode, CompilerToProgram
 
@@ -76,29 +77,35 @@ def compiled(dispatcher: Any) -> Any:
     return dispatcher if DISABLED else next(iter(dispatcher.overloads.values())).entry_point
 
 
-class Notice:
-    """A context that tells, on standard error, that kernels are being compiled and for how long, if they are not cached yet."""
+class FirstCall:
+    """The context of an entry kernel's first call: if the kernel is not cached, another process compiles it
+    (:mod:`cdplugin.kernels.jit.elsewhere`), and standard error tells that it is being compiled, and for how long.
+    """
 
     _silent: ClassVar[int] = 0  # how many callers show progress themselves
 
     def __init__(self, dispatcher: Any) -> None:
-        self.shown = not Notice._silent and not is_cached(dispatcher)
+        self._dispatcher = dispatcher
+        self.is_cold = not is_cached(dispatcher)
+        self.shown = self.is_cold and not FirstCall._silent
 
     @classmethod
     @contextlib.contextmanager
     def silenced(cls) -> Iterator[None]:
         """A context in which nothing is told, since the caller shows progress itself."""
-        Notice._silent += 1
+        FirstCall._silent += 1
         try:
             yield
         finally:
-            Notice._silent -= 1
+            FirstCall._silent -= 1
 
     def __enter__(self) -> None:
         if self.shown:
             self.began = time.monotonic()
             text = "cdplugin: compiling kernels, once for this version (up to a minute) ..."
             print(text, end="", file=sys.stderr, flush=True)
+        if self.is_cold:
+            compile_elsewhere(self._dispatcher)
 
     def __exit__(self, *_: object) -> None:
         if self.shown:
