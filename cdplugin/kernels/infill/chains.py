@@ -55,8 +55,13 @@ def chain_up(w, node, symbol, row):
 
 @kernel
 def take_chained(w, node, nonterminal, entry):
-    """Add to the ends of a nonterminal at the node under way those that came by a chain, which are followed already."""
+    """Add to the ends of a nonterminal at the node under way those that came by a chain, which are followed already.
+
+    But where it has many ends (``MANY_HERE``), the rests that begin with it have rows, and a chain adds nothing to rows: then
+    they are yet to be followed.
+    """
     head = whead(w)
+    has_rests = has_bit(tab(w, ws.MANY_HERE), 0, nonterminal)
     words = (head[ws.W_N_SYMBOLS_NT] + 63) >> 6
     width = head[ws.W_WIDTH]
     bits = tab(w, ws.BITS)
@@ -64,7 +69,8 @@ def take_chained(w, node, nonterminal, entry):
         if has_bit(tab(w, ws.CHAIN_UPS), tab(w, ws.CHAINED)[2 * i] * words, nonterminal):
             row = tab(w, ws.CHAINED)[2 * i + 1]
             or_row(bits, entry, row, width)
-            or_row(bits, entry + width, row, width)
+            if not has_rests:
+                or_row(bits, entry + width, row, width)
 
 
 @kernel
