@@ -53,13 +53,13 @@ with event.install_listener("numba:compile", Listener()):
 """
 
 
-def run(folder: Path, before: str = "", **environment: str) -> tuple[list[str], str]:
+def run(folder: Path, before: str = "", *flags: str) -> tuple[list[str], str]:
     """What a program prints that calls a kernel, and what it tells."""
     (folder / "squares.py").write_text(KERNEL)
     # the kernel's module is found by a path that only the program has
     program = PROGRAM.format(before=f"sys.path[:0] = [{str(ROOT)!r}, {str(folder)!r}]\n{before}")
-    environment = os.environ | {"CDPLUGIN_CACHE_DIR": str(folder / "cache")} | environment
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=300)
+    environment = os.environ | {"CDPLUGIN_CACHE_DIR": str(folder / "cache")}
+    done = subprocess.run([sys.executable, *flags, "-c", program], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout.split(), done.stderr
 
@@ -70,6 +70,7 @@ def test_this_process_compiles_nothing(tmp_path: Path) -> None:
     assert "compiling kernels" in told
     assert len(list(tmp_path.rglob("*.code"))) == 1
     assert run(tmp_path) == (["25", "0"], "")
+    assert run(tmp_path, "", "-OO")[0] == ["25", "0"]
 
 
 @pytest.mark.parametrize(

@@ -33,11 +33,12 @@ def compile_elsewhere(dispatcher: Any) -> None:
     function = dispatcher.py_func
     kernel = (source_key(), function.__module__, function.__qualname__, str(function.__code__.co_argcount))
     environment = os.environ | {"CDPLUGIN_CACHE_DIR": str(folder)}
+    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined] # -O changes bytecode; multiprocessing asks, too
     # Numba's own lock: two threads do not have the same compiled, and a fork waits for it
     with global_compiler_lock, contextlib.suppress(OSError, ValueError, subprocess.SubprocessError):
         if not dispatcher._cache.has_any():
             subprocess.run(
-                [sys.executable, "-c", _CHILD, *kernel, *sys.path],
+                [sys.executable, *flags, "-c", _CHILD, *kernel, *sys.path],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
