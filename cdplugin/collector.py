@@ -20,9 +20,12 @@ class gc_paused:  # noqa: N801 - a context, as contextlib's are
         gc.disable()
 
     def __exit__(self, *_: object) -> None:
-        self.__del__()
+        self._end()
 
-    def __del__(self) -> None:  # an interrupt may come inside `__enter__` and `__exit__`
+    def __del__(self) -> None:
+        self._end()  # an interrupt may come inside `__enter__` and `__exit__`
+
+    def _end(self) -> None:
         if getattr(self, "_was_on", False):
             self._was_on = False
             gc.enable()

@@ -87,11 +87,14 @@ class OneBudget:
         head[layout.HOLDS_WORK] = 1
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.__del__()
+        self._end()
         if kind is not None and not issubclass(kind, CdpluginError) and self._arena.account is not None:
             self._arena.abandon()  # what its grammar knows of endings may be half changed
 
-    def __del__(self) -> None:  # an interrupt may come as `__exit__` begins
+    def __del__(self) -> None:
+        self._end()  # an interrupt may come as `__exit__` begins
+
+    def _end(self) -> None:
         if not getattr(self, "_held", True):
             self._held = True
             self._arena.header[layout.HOLDS_WORK] = 0
