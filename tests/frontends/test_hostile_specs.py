@@ -134,8 +134,8 @@ def test_any_value_in_elements() -> None:
 def test_unions_of_parameters_are_counted(style: str) -> None:
     chain = {f"a{i}": {"anyOf": [{"$ref": f"#/$defs/a{i + 1}"}] * 2} for i in range(40)} | {"a40": {"type": "string"}}
     loop = {"a0": {"anyOf": [{"$ref": "#/$defs/a0"}, {"type": "string"}]}}
-    for definitions in (chain, loop):
-        with pytest.raises(LimitExceeded, match="anyOf"):
+    for definitions, error, message in ((chain, LimitExceeded, "anyOf"), (loop, GrammarError, r"\$ref loop")):
+        with pytest.raises(error, match=message):
             rules(parameters({"type": "object", "properties": {"a": {"$ref": "#/$defs/a0"}}, "$defs": definitions}, style))
 
 
