@@ -79,7 +79,7 @@ def test_this_process_compiles_nothing(tmp_path: Path) -> None:
         "sys.executable = None",
         "sys.executable = '/usr/sbin/uwsgi'",  # it has Python inside
         "sys.executable = '/nowhere/python3'",
-        "import numba; numba.config.BOUNDSCHECK = int(not numba.config.BOUNDSCHECK)",  # of this process alone: the other one would keep other code
+        "import numba; numba.config.BOUNDSCHECK = int(not numba.config.BOUNDSCHECK)",
         "from cdplugin.kernels.jit import elsewhere; elsewhere._CHILD = 'raise SystemExit(1)'",
         "from cdplugin.kernels.jit import elsewhere; elsewhere._MOST_SECONDS = 0.01",
     ],
