@@ -46,6 +46,7 @@ from cdplugin.frontends.json_schema.schema import (
     Subschema,
     count_bounds,
     describe,
+    ref_loop,
 )
 from cdplugin.frontends.json_schema.source import escape_token
 from cdplugin.limits import Limits, at_most
@@ -511,11 +512,6 @@ def check_loops(subschemas: Iterable[Subschema]) -> None:
             for other in below:
                 mark = state.get(other)
                 if mark == 1:
-                    raise GrammarError(
-                        "$ref loop: the schema applies itself to the same value without end",
-                        location=sub.pointer,
-                        keyword="$ref",
-                        found=f"a way back to {other.pointer or 'the root'!r}",
-                    )
+                    raise ref_loop(sub.pointer, found=f"a way back to {other.pointer or 'the root'!r}")
                 if mark is None:
                     stack.append((other, False))

@@ -226,6 +226,12 @@ def describe(value: Any) -> str:
     return f"{type_name(value)} {text if len(text) <= 60 else text[:57] + '...'}"
 
 
+def ref_loop(at: str, found: str = "") -> GrammarError:
+    """The error for a schema that applies itself to the same value (Core, 9.4.1); ``found``: where it leads back to."""
+    message = "$ref loop: the schema applies itself to the same value without end"
+    return GrammarError(message, location=at, keyword="$ref", found=found)
+
+
 def count_bounds(schema: dict, low: str, high: str, at: str, limits: Limits) -> tuple[int, int | None]:
     """The values of two keywords as ``x{low,high}``: 0 and None where they are absent.
 

@@ -194,11 +194,9 @@ def _some_text(value: Any, at: str, depth: int) -> str:
 
 
 def _syntax(value: Any, at: str, depth: int) -> str:
-    return (
-        value
-        if value in ("ebnf", "lark")
-        else fail(at, "unknown syntax of a grammar", expected="'ebnf' or 'lark'", found=value)
-    )
+    if value not in ("ebnf", "lark"):
+        fail(at, "unknown syntax of a grammar", expected="'ebnf' or 'lark'", found=value)
+    return str(value)
 
 
 def is_token(value: Any) -> TypeGuard[int | str]:

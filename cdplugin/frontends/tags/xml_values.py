@@ -9,7 +9,7 @@ from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
 from cdplugin.expr import ANY_CHAR, Expr, alt, both, literals, repeat
 from cdplugin.frontends.json_schema.formats import format_expr
 from cdplugin.frontends.json_schema.reader import Reader
-from cdplugin.frontends.json_schema.schema import count_bounds, type_name
+from cdplugin.frontends.json_schema.schema import count_bounds, ref_loop, type_name
 from cdplugin.frontends.spelling import utf8
 from cdplugin.regex.alphabet import UTF8
 from cdplugin.regex.pattern import parse
@@ -230,7 +230,7 @@ class Values:
             if schema.keys() - ANNOTATIONS - {"$ref"}:
                 raise unsupported("$ref beside other keywords is", at, "$ref", " here")
             schema = self._documents.resolve(schema["$ref"], self._documents.root, f"{at}/$ref").schema
-        raise _loop(f"{at}/$ref")
+        raise ref_loop(f"{at}/$ref")
 
     def _without_all_of(self, schema: dict[str, Any], at: str) -> Any:
         """``schema`` with the keywords of ``allOf`` beside its own, if that says the same; else as it is."""
@@ -252,12 +252,8 @@ class Values:
 def _inside(within: _Within, schema: Any, at: str) -> _Within:
     """``within`` and ``schema``. Raises ``GrammarError`` where it is inside itself."""
     if any(one is schema for one in within):
-        raise _loop(at)
+        raise ref_loop(at)
     return (*within, schema)
-
-
-def _loop(at: str) -> GrammarError:
-    return GrammarError("$ref loop: the schema applies itself to the same value without end", location=at, keyword="$ref")
 
 
 def _constant(value: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from numba.core import types
 from numba.core.types import unliteral  # type: ignore[attr-defined]
 from numba.extending import intrinsic
 
-from cdplugin.kernels.jit.elsewhere import compile_elsewhere
 from cdplugin.kernels.jit.machine_code import KernelCache
 from cdplugin.kernels.jit.pipeline import CompilerToBitcode, CompilerToProgram
 
@@ -105,6 +104,8 @@ class FirstCall:
             text = "cdplugin: compiling kernels, once for this version (up to a minute) ..."
             print(text, end="", file=sys.stderr, flush=True)
         if self.is_cold:
+            from cdplugin.kernels.jit.elsewhere import compile_elsewhere  # a warm start does without subprocess
+
             compile_elsewhere(self._dispatcher)
 
     def __exit__(self, *_: object) -> None:

@@ -50,7 +50,7 @@ def compile_elsewhere(dispatcher: Any) -> None:
 
 def _is_python(executable: str | None) -> bool:
     """Whether a program is Python itself, and not one that has Python inside, which would begin anew."""
-    return bool(executable) and Path(executable or "").name.lower().startswith("python")
+    return Path(executable or "").name.lower().startswith("python")
 
 
 def main(key: str, module: str, name: str, n_arguments: str) -> None:

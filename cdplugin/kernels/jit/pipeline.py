@@ -2,7 +2,7 @@
 
 Numba lets a decorator name its compiler (``pipeline_class``). Ours choose the library to fill
 (:mod:`cdplugin.kernels.jit.linking`), leave passes out, and remember what operators mean: together a quarter of the time of a
-cold compile. The machine code is the same.
+cold compile. The engine's machine code is the same.
 """
 
 from __future__ import annotations
