@@ -1,10 +1,13 @@
-"""Whether a request can be served: it compiles, and its first steps stay within the budgets.
+"""Decide whether a request can be served: it must compile, and its first steps must stay within the budgets.
 
-For a process that validates requests which another process will serve, and that wants to refuse at once what would fail later.
-Besides compiling, :func:`admit` takes a few steps from the beginning, as long as they take no more work than one step may; and,
-for every part of a lexeme in which much may be at work at once (``&`` and ``~`` between large languages), a few steps of that
-part alone, wherever in the grammar it stands. Work that only a longer text causes is not foreseen. It is bounded all the same,
-step by step.
+A process that validates requests for another one (vLLM's front end, a server's door) calls :func:`admit`, so that what would
+fail later is refused at once. :func:`admit` compiles the spec and then samples its cost twice:
+
+- it walks a few tokens from the beginning of the grammar, with a mask at each, until one step's work is spent;
+- it compiles each doubtful part of a lexeme (``&`` and ``~`` between large languages) as a grammar of its own, wherever that
+  part stands, and walks a few tokens of it.
+
+Work that only a longer text causes is not foreseen; the budget of each step still bounds it.
 """
 
 from __future__ import annotations
@@ -29,25 +32,23 @@ from cdplugin.specs.base import JsonSchema, Spec
 from cdplugin.walks import walk
 
 _TEXT_BYTES = 16
-"""How much text is followed, with a mask at each token: some three ordinary ones."""
+"""Bytes of text that a walk follows, with a mask at each token: about three ordinary tokens."""
 _MOST_PARTS = 8
-"""Parts of lexemes that are looked at, the first ones of a grammar."""
+"""Doubtful parts of lexemes that are tried, the first ones of a grammar."""
 
 
 def admit(compiler: Compiler, spec: Spec) -> Grammar:
-    """The grammar of a request that can be served.
+    """Compile ``spec`` and try its first steps; returns the grammar, which the compiler does not cache.
 
     Raises the :class:`cdplugin.GrammarError` that compiling ``spec`` raises, or :class:`cdplugin.LimitExceeded` if its first
-    steps cross a budget.
-
-    Costs as much as compiling it and its first masks; and for what else is foreseen at most another compilation and two steps.
-    The compiler does not keep the grammar.
+    steps cross a budget. Costs a compilation and the first masks; doubtful parts cost at most one more compilation and two
+    steps.
     """
     with gc_paused():
         ir = spec.rules(compiler.limits)
         doubtful = doubtful_parts(ir)
         grammar = compiler.compile_ir(ir)
-        del ir  # before the collector, which holds Python's lock, may look at it
+        del ir  # free it now: otherwise the collector would traverse it, holding the GIL
         _walk(grammar, _TEXT_BYTES, compiler.limits.max_step_work)
         left = compiler.limits.max_step_work
         for part in doubtful:
@@ -58,7 +59,7 @@ def admit(compiler: Compiler, spec: Spec) -> Grammar:
 
 
 def _work_of(compiler: Compiler, part: Expr) -> int:
-    """What a few steps of a part of a lexeme cost, in units of work. Raises :class:`cdplugin.LimitExceeded`."""
+    """Units of work that a few steps of one part of a lexeme take. Raises :class:`cdplugin.LimitExceeded`."""
     ir = GrammarIR()
     ir.start = ir.nonterminal()
     ir.rule(ir.start, (ir.lexeme(part),))
@@ -66,14 +67,14 @@ def _work_of(compiler: Compiler, part: Expr) -> int:
         alone = compiler.compile_ir(ir)
     except LimitExceeded:
         raise
-    except GrammarError:  # it matches nothing: one alternative of several
+    except GrammarError:  # the part matches nothing; the lexeme may have other alternatives
         return 0
     _walk(alone, _TEXT_BYTES, compiler.limits.max_step_work)
     return alone.counters()["work"]
 
 
 def _walk(grammar: Grammar, text_bytes: int, most_work: int) -> None:
-    """Make the first masks along a text of so many bytes, always the same one, while they take at most ``most_work``.
+    """Fill masks along a pseudo-random text of ``text_bytes`` bytes, always the same, until ``most_work`` is spent.
 
     Raises :class:`cdplugin.LimitExceeded`.
     """
@@ -93,13 +94,14 @@ def _walk(grammar: Grammar, text_bytes: int, most_work: int) -> None:
         text_bytes -= len(grammar.vocab.tokens[token] or b"x")
 
 
-# ---- where much may be at work at once ---------------------------------------------------------------------------------------
+# ---- which parts of lexemes may be expensive to step -------------------------------------------------------------------------
 
 
 def doubtful_parts(ir: GrammarIR) -> list[Expr]:
-    """The first eight parts of lexemes of which it cannot be told by their look that each step is cheap. Linear in ``ir``.
+    """The first eight parts of lexemes whose shape does not show that each of their steps is cheap. Linear in ``ir``.
 
-    That are ``&`` and ``~``, but for the common one: any string but some names, an endless set without a finite one.
+    These are intersections and complements, except the common harmless one: an unbounded repetition without some finite
+    language (any string but some names).
     """
     seen: set[int] = set()
     finite: set[int] = set()
@@ -123,13 +125,13 @@ def doubtful_parts(ir: GrammarIR) -> list[Expr]:
 
 @lru_cache(maxsize=1)
 def _of_integers() -> tuple[Expr, ...]:
-    """The conjunctions in JSON's integers, which keep to the range of doubles: every step of these is cheap."""
+    """The conjunctions in the lexeme of JSON integers, which keep to the range of doubles: each of their steps is cheap."""
     lexemes = JsonSchema({"type": "integer"}).rules(Limits()).lexemes
     return tuple(node for lexeme in lexemes for node in walk(lexeme, _children) if node.op == expr.AND_OP)
 
 
 def _all_but_some(node: Expr, finite: set[int]) -> Expr | None:
-    """``R`` if a node is ``R & ~A & …`` with an endless repetition ``R`` and finite ``A``."""
+    """``R`` if the node is ``R & ~A & …`` with an unbounded repetition ``R`` and finite languages ``A``, else None."""
     if node.op != expr.AND_OP:
         return None
     endless = [part for part in node.args if part.op != expr.NOT_OP]
@@ -140,7 +142,7 @@ def _all_but_some(node: Expr, finite: set[int]) -> Expr | None:
 
 
 def _are_finite(nodes: list[Expr], known: set[int]) -> bool:
-    """Whether nodes surely match finitely many texts. ``known``: ids of nodes that do; grows."""
+    """Whether nodes certainly match finitely many texts. ``known``: ids of nodes that do; it grows."""
     seen: set[int] = set()
     waiting = list(nodes)
     while waiting:
@@ -155,5 +157,5 @@ def _are_finite(nodes: list[Expr], known: set[int]) -> bool:
 
 
 def _children(node: Expr) -> Sequence[Expr]:
-    """The parts of a concatenation, an alternation or a repetition."""
+    """The parts of a concatenation, an alternation or a repetition; none of ``&`` and ``~``."""
     return () if node.op in (expr.AND_OP, expr.NOT_OP) else node.parts

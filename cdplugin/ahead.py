@@ -1,7 +1,7 @@
-"""Work ahead: idle threads meet what is likely to come next, while a model computes.
+"""Work ahead: idle threads compute the masks that are likely to be needed next, while the model computes.
 
-Nearly all that is slow in a mask is what a grammar meets for the first time. While a request waits for its prefill, and then
-for each forward pass, an idle thread can meet it::
+Nearly all slow masks are those that a grammar computes for the first time. While a request waits for its prefill, and then
+during each forward pass, an idle thread can compute some of them::
 
     adapter                     Ahead                                arena (its lock, its tables)
       │  follow(matcher) ──▶ a Visit waits in the queue
@@ -12,18 +12,18 @@ for each forward pass, an idle thread can meet it::
       │                         │   the masks there ────────────────▶ OP_FILL_MANY
       │  next mask: met         ▼ and so on from there, nearest places first
 
-An arena only remembers functions of their arguments, so whatever is met ahead, in whatever order, no answer changes.
+An arena only memoises functions of their arguments, so no work ahead, in whatever order, changes an answer.
 
-*Real work comes first.* A thread asks an arena for one *grant* at a time: the lock is tried, never waited for; the kernel call
-ends after :data:`GRANT` units of work (0.5 ms at most for 99 of 100), and what does not fit is left to who needs it. An
-adapter calls :meth:`Ahead.touch` when it begins to work itself: before each grant the thread waits until it was quiet for a
-millisecond. So a matcher that wants a lock waits for one grant at most. Rules that are made late, which takes Python, are left
-to matchers.
+*Real work comes first.* A thread asks an arena for one *grant* at a time. It tries the lock and never waits for it. The kernel
+call ends after :data:`GRANT` units of work (at most 0.5 ms for 99 of 100 calls); what does not fit is left to the matcher that
+needs it. An adapter calls :meth:`Ahead.touch` when it begins to work itself, and before each grant the thread waits until there
+was no touch for a millisecond. So a matcher that wants the lock waits for at most one grant. Rules that are made late need
+Python, so they are left to matchers.
 
-*Bounds.* A grammar has an account of work and one of bytes, which new places of its texts fill up; hashed tables that are
-large already do not grow here. Nothing keeps a grammar alive: queue and visits refer to its arena weakly.
+*Bounds.* A grammar has an account of work and one of bytes; each new place of its texts adds to both. Hashed tables that are
+already large do not grow here. Queue and visits refer to an arena weakly, so they keep no grammar alive.
 
-Nothing starts a thread but :meth:`Ahead.follow`, which only adapters call, and only where they are told to.
+Only :meth:`Ahead.follow` starts threads. Only adapters call it, and only where they are configured to.
 """
 
 from __future__ import annotations
@@ -58,40 +58,39 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 GRANT = 25_000
-"""Units of work (``Limits.max_step_work``) of one kernel call, after which real work may have the arena; what does not fit gets
-four times as much, once.
+"""Units of work (``Limits.max_step_work``) of one kernel call, after which real work may take the arena. A call that does not
+fit is repeated once with four times as much.
 """
 FIRST_WORK, PLACE_WORK, MOST_WORK = 1_000_000, 200_000, 2_000_000
-"""Units that a grammar has at first, those that a new place of a text adds, and the most that wait to be used."""
+"""Units that a grammar gets at first, that each new place of a text adds, and the most that may accumulate."""
 FURTHER = 8
-"""Places that are looked at in a grammar although no text is there yet."""
+"""Places that are visited in a grammar although no text has reached them."""
 FIRST_BYTES, PLACE_BYTES = 2 << 20, 64 << 10
 """Bytes by which an arena may grow in grants: at first, and for each new place of its texts."""
 
-_PART = 3  # and an arena that has a third of Limits.max_arena_bytes is left alone
-_LARGE_TABLE = 1 << 20  # bytes of a hashed table whose growth would take longer than a grant
-_TRIES = (1, 4)  # grants that one thing gets, one after the other
+_PART = 3  # an arena that exceeds a third of Limits.max_arena_bytes does not grow here
+_LARGE_TABLE = 1 << 20  # bytes; a larger hashed table would take longer to grow than a grant
+_TRIES = (1, 4)  # grants for the first and the second try of one call
 _QUIET = 0.001  # seconds
 _NEAR = 64  # places of texts that wait in a visit: the newest ones
-_FURTHER = 256  # places beyond, which nobody has come to yet
+_FURTHER = 256  # places that no text has reached, waiting in a visit
 _QUEUED = 4096  # visits
-_ENTRY_BYTES = 100  # of a place that is remembered
+_ENTRY_BYTES = 100  # of a remembered place
 
 _NO_STOPS = np.zeros(1, np.int64)
 _STOPS_ADDRESS = address_of(_NO_STOPS)
 
 
-class Busy(Exception):  # noqa: N818 - no error: somebody has the arena
+class Busy(Exception):  # noqa: N818 - no error: another thread holds the arena
     """An arena is in use."""
 
 
 class Visit:
-    """What was met in one arena, and where to go on. Matchers' threads add to ``places`` and ``near``, the thread that visits
-    does the rest.
+    """What was computed ahead in one arena, and where to go on. Matchers' threads add to ``places`` and ``near``; the visiting
+    thread does the rest.
 
-    ``places``: cursors where texts were; ``near``: those that wait to be looked at, the newest last; ``further``: cursors after
-    the last one that was looked at; ``looked``: cursors whose next tokens were followed; ``met``: cursors whose masks were made
-    here; ``work``: the units that are left.
+    ``places``: cursors that texts have reached; ``near``: those still to be visited, the newest last; ``further``: cursors
+    after the last visited one; ``looked``: visited cursors; ``met``: cursors whose masks were made here; ``work``: units left.
     """
 
     __slots__ = ("arena", "further", "grown", "left_further", "looked", "met", "near", "noted", "places", "queue", "work")
@@ -101,7 +100,7 @@ class Visit:
         self.grown = 0  # bytes by which the arena grew in grants
         self.noted = 0
         self.work = FIRST_WORK
-        self.left_further = FURTHER  # places beyond texts' that may still be looked at
+        self.left_further = FURTHER  # places that no text has reached and that may still be visited
         self.near: deque[int] = deque(maxlen=_NEAR)
         self.further: deque[int] = deque(maxlen=_FURTHER)
         self.places: set[int] = set()
@@ -110,12 +109,14 @@ class Visit:
         self.queue: object = None  # the queue in which it waits
 
     def next_place(self) -> int | None:
-        """The cursor to look at next: where a text is now, else one beyond it; None if there is none, or no work is left."""
+        """The cursor to visit next: one that a text has reached, else one of ``further``. None if there is none, or no work
+        left.
+        """
         while self.work > 0 and self.grown <= self.room:
             try:
                 cursor = self.near.pop()
                 if cursor not in self.looked:
-                    self.further.clear()  # what might have come after another place
+                    self.further.clear()  # they followed another place
             except IndexError:
                 if not self.further or self.left_further <= 0:
                     return None
@@ -127,16 +128,16 @@ class Visit:
 
     @property
     def room(self) -> int:
-        """Bytes by which the arena may have grown."""
+        """Bytes by which the arena may grow in grants, from the beginning."""
         return FIRST_BYTES + PLACE_BYTES * len(self.places) - self.noted
 
     def end(self) -> None:
-        """Meet nothing more."""
+        """Visit nothing more."""
         self.work = -(1 << 62)
 
 
 class Ahead:
-    """Threads that visit grammars; :func:`shared` is that of the process. With ``threads=0`` only :meth:`run` does anything."""
+    """Threads that visit arenas; :func:`shared` returns that of the process. With ``threads=0`` only :meth:`run` visits."""
 
     def __init__(self, threads: int = 1) -> None:
         self.threads = threads
@@ -154,17 +155,17 @@ class Ahead:
         self._is_closed = False
 
     def after_fork(self) -> None:
-        """In a forked child: no threads, nothing waits. (A grammar whose lock a thread held starts a fresh arena.)"""
+        """In a forked child: no threads, an empty queue. (A grammar whose lock a thread held starts a fresh arena.)"""
         self._begin()
 
     # --- what adapters call --------------------------------------------------------------------------------------------------
 
     def touch(self) -> None:
-        """Real work begins: keep off for a moment."""
+        """Tell the threads that real work begins: they pause for a moment."""
         self._touched = True
 
     def follow(self, matcher: Matcher) -> None:
-        """Have what may come after a matcher's place be met ahead: a fraction of a microsecond where the place is known."""
+        """Queue a matcher's place for work ahead. Takes a fraction of a microsecond where the place is known."""
         self._touched = True
         reference, cursor = matcher._arena_ref, matcher._cursors[-1]
         visit: Visit | None = matcher._grammar.visit
@@ -181,14 +182,14 @@ class Ahead:
             self._put(visit)
 
     def counters(self) -> dict[str, int]:
-        """Counts since the process began: ``places`` of texts that were new, and of how many of these the mask had been ``met``
-        ahead; places that were ``looked`` at, ``masks`` made ahead, units of ``work``; how often an arena was ``busy``, and how
-        often a visit ``failed``.
+        """Counts since the process began: new ``places`` of texts, and for how many of them the mask had been ``met`` (made
+        ahead); places ``looked`` at (visited), ``masks`` made ahead, units of ``work``; how often an arena was ``busy``, and
+        how often a visit ``failed``.
         """
         return self._counts.copy()
 
     def run(self, work: int) -> int:
-        """Visit what waits on this thread, until so many units of work are done or nothing waits; the units that were done."""
+        """Visit queued places on this thread until ``work`` units are done or the queue is empty; returns the units done."""
         before = self._counts["work"]
         while not self._queue.empty() and self._counts["work"] - before < work:
             visit = self._queue.get()
@@ -197,7 +198,7 @@ class Ahead:
         return self._counts["work"] - before
 
     def close(self) -> None:
-        """End the threads, after the grant that they are at. What waits is forgotten."""
+        """End the threads, each after its current grant. What is queued is dropped."""
         with self._lock:
             self._is_closed = True
             started, self._started = self._started, []
@@ -209,7 +210,7 @@ class Ahead:
     # --- inside --------------------------------------------------------------------------------------------------------------
 
     def _put(self, visit: Visit) -> None:
-        """Have a visit wait for its turn, once; not if too many do."""
+        """Queue a visit, once; drop it if the queue is full."""
         queue = self._queue
         if visit.queue is not queue and queue.qsize() < _QUEUED:
             visit.queue = queue
@@ -237,10 +238,10 @@ class Ahead:
                 return
             if not self._visit(visit):
                 self._sleep(_QUIET)
-            del visit  # while it waits for the next one
+            del visit  # hold nothing while waiting for the next one
 
     def _visit(self, visit: Visit) -> bool:
-        """Look at one place. False if somebody has the arena. Raises nothing."""
+        """Visit one place. False if another thread holds the arena. Raises nothing."""
         visit.queue = None
         try:
             self._keep_off()
@@ -268,14 +269,14 @@ class Ahead:
         return True
 
     def _note(self, visit: Visit, arena: Arena) -> None:
-        """Tell the grammar's account what the visit remembers."""
+        """Add what the visit remembers to the grammar's account of bytes."""
         nbytes = _ENTRY_BYTES * (len(visit.looked) + len(visit.met) + len(visit.places))
         if arena.account is not None and abs(nbytes - visit.noted) > 1 << 14:
             visit.noted = nbytes
             arena.account.note("ahead", nbytes)
 
     def _keep_off(self) -> None:
-        """Wait while real work is done."""
+        """Wait until real work has paused."""
         while self._touched and self._started:
             self._touched = False
             self._sleep(_QUIET)
@@ -294,19 +295,19 @@ class Ahead:
         self._counts["looked"] += 1
 
     def _fill(self, visit: Visit, arena: Arena, cursors: list[int], row: np.ndarray) -> None:
-        """Make the masks of some places, as many in each grant as fit it; ``row``: to write them into."""
+        """Make the masks of some places, as many in each grant as fit. ``row``: where kernels write them; nobody reads it."""
         tries = 0
         while cursors and visit.work > 0:
             some = functools.partial(_fill_some, visit, arena, cursors, row)
             left = self._granted(visit, arena, some, _TRIES[tries])
             self._counts["masks"] += len(cursors) - len(left)
             tries = tries + 1 if len(left) == len(cursors) else 0
-            if tries == len(_TRIES):  # the first one takes more each time
+            if tries == len(_TRIES):  # even alone in a large grant the first mask does not fit: leave it
                 left, tries = left[1:], 0
             cursors = left
 
     def _ask(self, visit: Visit, arena: Arena, op: int, a: int, b: int, c: int) -> int:
-        """A kernel's result; negative if it needs more than it is granted, or what is not done here."""
+        """A kernel's result; negative if it needs more than its grants, or rules that are made late."""
         result = -1
         for grants in _TRIES:
             result = self._granted(visit, arena, functools.partial(_run, visit, arena, op, a, b, c), grants)
@@ -315,7 +316,7 @@ class Ahead:
         return result
 
     def _granted(self, visit: Visit, arena: Arena, call: Callable[[], T], grants: int = 1) -> T:
-        """What ``call`` returns, with the arena's lock and one grant of work, or several at once. Raises :class:`Busy`."""
+        """Call ``call`` with the arena's lock and so many grants of work; returns its result. Raises :class:`Busy`."""
         self._keep_off()
         if not arena.lock.acquire(blocking=False):
             raise Busy
@@ -330,11 +331,11 @@ class Ahead:
         return result
 
 
-# --- with an arena's lock, within one grant -----------------------------------------------------------------------------------
+# --- with the arena's lock held, within one grant -----------------------------------------------------------------------------
 
 
 def _run(visit: Visit, arena: Arena, op: int, a: int, b: int, c: int) -> int:
-    """A kernel's result, or a status; tables grow as far as a visit may have them grow."""
+    """A kernel's result, or a status. Tables grow as far as :func:`_may_grow` allows."""
     result = kernels.run(arena.address, op, a, b, c)
     while result == statuses.GROW and _may_grow(visit, arena):
         before = arena.nbytes
@@ -345,20 +346,20 @@ def _run(visit: Visit, arena: Arena, op: int, a: int, b: int, c: int) -> int:
 
 
 def _may_grow(visit: Visit, arena: Arena) -> bool:
-    """Whether the table that a kernel asks for may grow now."""
+    """Whether the table that a kernel asks for may grow here."""
     if arena.header[layout.WORK_LEFT] < 0:
         return False
     table = int(arena.header[layout.REQUEST_A])
     is_slow = table in HASHED and arena.tables[table].nbytes > _LARGE_TABLE
     if is_slow or visit.grown > visit.room or _PART * arena.nbytes > arena.max_bytes:
-        visit.work = min(visit.work, 0)  # until a text has gone on
+        visit.work = min(visit.work, 0)  # stop until a text has reached a new place
         return False
     return True
 
 
 def _places_after(visit: Visit, arena: Arena, cursor: int, tokens: list[int]) -> list[int]:
-    """The cursors that the words of a place and some allowed tokens lead to, each once; token by token where a kernel wants
-    more than it gets for some of them.
+    """The distinct cursors that the first tokens of a place's words and some allowed tokens lead to. Where one kernel call for
+    all fails, each token is tried on its own.
     """
     listed = list(dict.fromkeys([*first_tokens(arena, cursor), *tokens]))
     pairs = np.full((len(listed), 2), -1, np.int64)
@@ -375,8 +376,8 @@ def _places_after(visit: Visit, arena: Arena, cursor: int, tokens: list[int]) ->
 
 
 def _fill_some(visit: Visit, arena: Arena, cursors: list[int], row: np.ndarray) -> list[int]:
-    """Make masks, and return the places whose masks take more than is left of the grant. Those of which a kernel wants what is
-    not done here are done with.
+    """Make masks; returns the places whose masks need more than is left of the grant. Places that need something that is not
+    done here are dropped.
     """
     target = address_of(row)
     jobs = np.zeros((len(cursors), JOB_WORDS), np.int64)
@@ -393,14 +394,14 @@ def _fill_some(visit: Visit, arena: Arena, cursors: list[int], row: np.ndarray) 
     return left
 
 
-# --- of the process -----------------------------------------------------------------------------------------------------------
+# --- for the whole process ----------------------------------------------------------------------------------------------------
 
 _all: weakref.WeakSet[Ahead] = weakref.WeakSet()
 _shared: Ahead | None = None
 
 
 def shared(threads: int) -> Ahead:
-    """The one of this process, with so many threads, or more if somebody else asked for more."""
+    """The instance of this process, with at least so many threads."""
     global _shared
     if _shared is None:
         _shared = Ahead(0)
@@ -409,13 +410,13 @@ def shared(threads: int) -> Ahead:
 
 
 def usual_threads() -> int:
-    """How many threads pay, where nobody says: one on four processors or more, else none."""
+    """The number of threads that pays off by default: one on four processors or more, else none."""
     affinity = getattr(os, "sched_getaffinity", None)
     return int((len(affinity(0)) if affinity else os.cpu_count() or 1) >= 4)
 
 
 @atexit.register
 def _close_all() -> None:
-    """No thread may be inside a kernel when Python ends."""
+    """Stop all threads: none may be inside a kernel when Python ends."""
     for one in list(_all):
         one.close()

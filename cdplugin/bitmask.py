@@ -11,7 +11,7 @@ A bitmask is an int32 torch tensor or NumPy array of shape ``(batch, ceil(vocabu
 >>> logits
 array([[-inf,   0., -inf, -inf,   0.]], dtype=float32)
 
-Only NumPy and Numba are needed. PyTorch is imported where a tensor is asked for, and never for NumPy's arrays.
+Only NumPy and Numba are required. PyTorch is imported only when a tensor is asked for.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def apply_token_bitmask_inplace(
         _apply_on_cpu(bits, bitmask.numpy(), listed, rows, str(logits.dtype).removeprefix("torch."))
         return
     bitmask = bitmask.to(logits.device)
-    # Pageable memory is staged before the call returns, so not to wait for the device is safe here.
+    # Not waiting for the device is safe: pageable memory is staged before the call returns.
     selected = None if listed is None else torch.from_numpy(listed.astype(np.int32)).to(logits.device, non_blocking=True)
     if logits.device.type == "cuda" and (kernel := _triton_kernel()) is not None:
         with torch.cuda.device(logits.device):
@@ -179,7 +179,7 @@ def apply_token_bitmask_inplace(
 
 
 def _checked(torch: Any, logits: Any, bitmask: Any) -> tuple[Any, Any]:
-    """Both as they are, or the bitmask as what the logits are: tensor or array."""
+    """Check both arguments. Returns them, with the bitmask converted to the kind of the logits: tensor or array."""
     for name, value in (("logits", logits), ("bitmask", bitmask)):
         if not isinstance(value, np.ndarray) and (torch is None or not isinstance(value, torch.Tensor)):
             raise TypeError(f"{name}: expected a torch.Tensor or numpy.ndarray, found {type(value).__name__}")
@@ -212,7 +212,7 @@ def _checked(torch: Any, logits: Any, bitmask: Any) -> tuple[Any, Any]:
 
 
 def _refuse_views(torch: Any, name: str, value: Any) -> None:
-    """Raises ``TypeError`` for a tensor whose memory does not hold its values one after the other, as they are."""
+    """Raise ``TypeError`` for a sparse tensor, and for a lazily negated view: their memory does not hold their values."""
     if value.layout is not torch.strided:
         raise TypeError(f"{name}: expected a dense tensor, found layout {value.layout}")
     if value.is_neg():
@@ -220,7 +220,7 @@ def _refuse_views(torch: Any, name: str, value: Any) -> None:
 
 
 def _row_indices(torch: Any, indices: Any, rows: int) -> np.ndarray:
-    """``indices`` as int64, each in ``[0, rows)``."""
+    """``indices`` as int64, checked to be in ``[0, rows)``."""
     if torch is not None and isinstance(indices, torch.Tensor):
         indices = indices.detach().cpu().numpy()
     listed = np.asarray(indices)
@@ -236,10 +236,10 @@ def _row_indices(torch: Any, indices: Any, rows: int) -> np.ndarray:
 
 
 def _apply_on_cpu(logits: np.ndarray, bitmask: np.ndarray, listed: np.ndarray | None, rows: int, kind: str) -> None:
-    """Mask arrays; ``kind``: the type of the logits, of which ``logits`` may hold the bits.
+    """Mask arrays in place. ``kind``: the dtype of the logits; ``logits`` may hold their bits as integers.
 
-    One kernel call on one thread: a second did not pay for up to 256 rows of 131k (memory is the bound). Arrays that the kernel
-    has no layout for go row by row through :func:`_apply_plain`.
+    One kernel call on one thread: memory bandwidth is the bound, and a second thread did not pay for up to 256 rows of 131k.
+    Arrays that the kernel has no layout for go row by row through :func:`_apply_plain`.
     """
     batch, columns = logits.shape
     mask_batch, words = bitmask.shape
@@ -250,7 +250,7 @@ def _apply_on_cpu(logits: np.ndarray, bitmask: np.ndarray, listed: np.ndarray | 
         _apply_plain(logits, bitmask, range(rows) if listed is None else listed)
         return
     row_stride, column_stride, mask_stride = logits.strides[0] // size, logits.strides[1] // size, bitmask.strides[0] // 4
-    # Flat views over the memory: one layout for Numba, whatever the strides.
+    # Flat views over the memory give Numba one layout, whatever the strides.
     span = 1 + (batch - 1) * row_stride + (columns - 1) * column_stride
     flat = np.lib.stride_tricks.as_strided(logits, (span,), (size,)).view(fill.dtype)
     masks = np.lib.stride_tricks.as_strided(bitmask, ((mask_batch - 1) * mask_stride + words,), (4,)) if words else _NO_MASK
@@ -278,7 +278,7 @@ def _triton_kernel() -> Any:
 def apply_with_torch(logits: torch.Tensor, bitmask: torch.Tensor, indices: torch.Tensor | None) -> None:
     """:func:`apply_token_bitmask_inplace` with PyTorch only: 2-D tensors on one device, ``indices`` an int tensor or None.
 
-    Needs a temporary of one byte per logit, and of one logit more each where ``indices`` is given.
+    Allocates a temporary of one byte per logit, and a copy of the selected logits where ``indices`` is given.
     """
     import torch
 
@@ -295,7 +295,7 @@ def apply_with_torch(logits: torch.Tensor, bitmask: torch.Tensor, indices: torch
 
 
 def integer(what: str, value: Any) -> int:
-    """``value`` as an int: whatever has ``__index__``, a NumPy integer or a one-element tensor for instance, but no bool."""
+    """``value`` as an int. Accepts what has ``__index__`` (a NumPy integer, a one-element tensor), but no bool."""
     if type(value) is int:
         return value
     if not isinstance(value, bool) and not str(getattr(value, "dtype", "")).endswith("bool"):
@@ -308,27 +308,27 @@ def integer(what: str, value: Any) -> int:
 
 _Ask = Callable[[], int] | None
 _Seen = tuple[Any, int, int, int, int, int, _Ask, _Ask, Any]
-"""A bitmask that was checked for a vocabulary, and the vocabulary's size; where its rows lie: address, bytes of a row, how many
-rows, how many words; a tensor's ``data_ptr`` and ``numel``, to be asked anew, or None; a weak reference. A plain tuple, since
-that is unpacked in half the time of another.
+"""The last checked bitmask, and the vocabulary's size; address of its rows, bytes of a row, number of rows and of words; a
+tensor's ``data_ptr`` and ``numel``, to be called again, or None for an array; a weak reference. A plain tuple, since it
+unpacks in half the time of a named one.
 """
 
 _seen: _Seen = (None, 0, 0, 0, 0, 0, None, None, None)
 
 
 def row_address(bitmask: Any, index: int, size: int) -> int:
-    """Address of a row of a bitmask.
+    """Address of a row of a bitmask. Raises what :func:`bitmask_view` raises, and ``ValueError`` for a row that is not there.
 
-    Checking a bitmask costs more than filling a cached mask, so the last one that was checked is remembered (and kept alive): a
-    loop fills the same one again and again. To read an array's address costs as much as a mask; instead a weak reference to
-    the array is kept, since NumPy refuses to resize, and so to move, an array that has one. A tensor's shape takes longer to
-    compare than its size, which tells as well whether its memory is what it was.
+    Checking a bitmask costs more than filling a cached mask, so the last checked one is remembered (and kept alive): a loop
+    fills the same one again and again. Reading an array's address costs as much as a mask, too. It is not read again, because a
+    weak reference to the array is kept, and NumPy refuses to resize, and so to move, an array that has one. A tensor is
+    compared by its number of elements, which is faster than its shape and as good a sign that its memory is the same.
     """
     seen, known_size, address, stride, rows, words, data_ptr, numel, _ = _seen
     if (
         seen is not bitmask
         or known_size != size
-        or not (  # the same object, but its memory may have been changed under it
+        or not (  # the same object, but its memory may have been replaced
             len(bitmask) == rows and bitmask.flags.writeable
             if data_ptr is None or numel is None
             else data_ptr() == address and numel() == words
@@ -344,7 +344,7 @@ def row_address(bitmask: Any, index: int, size: int) -> int:
 
 
 def _look_at(bitmask: Any, size: int) -> _Seen:
-    """Check a bitmask, and remember it as the last one."""
+    """Check a bitmask and remember it as the last one."""
     global _seen
     view = bitmask_view(bitmask, size)
     ask = (None, None) if isinstance(bitmask, np.ndarray) else (bitmask.data_ptr, bitmask.numel)

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-_FEW_BITS = 24  # that are added to a row one by one
+_FEW_BITS = 24  # fewer bits than this are set one by one
 
 
 def bit_flags(row: np.ndarray, size: int | None = None) -> np.ndarray:
-    """The bits of a row of integers, lowest first, as bool[...]; ``size``: so many, False beyond the row.
+    """The bits of an integer row, lowest first, as a bool array. ``size``: its length; bits beyond the row are False.
 
-    Not as uint8: ``np.flatnonzero`` of 128,256 bytes takes ten times as long as of so many booleans.
+    The result is bool, not uint8, because ``np.flatnonzero`` of 128,256 uint8 takes ten times as long.
     """
     return np.unpackbits(row.view(np.uint8).reshape(-1), bitorder="little", count=size).view(np.bool_)
 
@@ -23,12 +23,12 @@ def packed_bits(flags: np.ndarray) -> np.ndarray:
 
 
 def bit_members(row: np.ndarray, size: int | None = None) -> np.ndarray:
-    """The numbers of the bits that are set, ascending, as int64[...]; ``size``: only those below."""
+    """The numbers of the set bits, ascending, as an int64 array. ``size``: only numbers below it."""
     return np.flatnonzero(bit_flags(row, size))
 
 
 def allow_only(row: np.ndarray, tokens: Iterable[int]) -> None:
-    """Have a row of a bitmask, 32-bit words, allow just some tokens."""
+    """Make a mask row (32-bit words) allow exactly these tokens."""
     words = row.view(np.uint32)
     words[:] = 0
     for token in tokens:
@@ -36,7 +36,7 @@ def allow_only(row: np.ndarray, tokens: Iterable[int]) -> None:
 
 
 def set_bits(row: np.ndarray, tokens: np.ndarray) -> None:
-    """Have a mask row (int32) allow some tokens, too."""
+    """Make a mask row (int32) allow these tokens as well."""
     if len(tokens) < _FEW_BITS:
         np.bitwise_or.at(row.view(np.uint32), tokens >> 5, np.uint32(1) << (tokens & 31).astype(np.uint32))
         return
@@ -46,7 +46,7 @@ def set_bits(row: np.ndarray, tokens: np.ndarray) -> None:
 
 
 def members(bits: int) -> list[int]:
-    """The numbers of the bits of an integer that are set, ascending."""
+    """The numbers of the set bits of an integer, ascending."""
     out = []
     while bits:
         low = bits & -bits

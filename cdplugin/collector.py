@@ -1,4 +1,4 @@
-"""Python's cyclic garbage collector, put off while a grammar is compiled, its tables grow or rules of it are made late."""
+"""Pause Python's cyclic garbage collector while a grammar is compiled, its tables grow, or rules are made late."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import gc
 
 
 class gc_paused:  # noqa: N801 - a context, as contextlib's are
-    """A context in which the collector does not start by itself.
+    """A context in which the cyclic collector does not start by itself.
 
-    A compilation makes thousands of small objects, nearly all of which are gone at its end without the collector. It would look
-    at them, and every so often at all objects of the process (a server's tokenizer alone has hundreds of thousands), again and
-    again meanwhile. It goes on afterwards, and stays off where somebody else had it off before.
+    A compilation makes thousands of small objects, and reference counting frees nearly all of them at its end. The collector
+    would traverse them again and again meanwhile, and from time to time all objects of the process (a server's tokenizer alone
+    has hundreds of thousands). On exit the collector is switched on again, unless it was off before.
     """
 
     __slots__ = ("_was_on",)
@@ -23,7 +23,7 @@ class gc_paused:  # noqa: N801 - a context, as contextlib's are
         self._end()
 
     def __del__(self) -> None:
-        self._end()  # an interrupt may come inside `__enter__` and `__exit__`
+        self._end()  # an interrupt may have left `__enter__` or `__exit__` halfway
 
     def _end(self) -> None:
         if getattr(self, "_was_on", False):

@@ -1,5 +1,8 @@
-"""From a spec and a vocabulary to a :class:`Grammar`: the compiler has the front end write the rules, evaluates the lexemes,
-lays the rules out and fills the static tables of an arena.
+"""Compile a spec for a vocabulary into a :class:`Grammar`.
+
+The front end writes the spec's rules into an IR. Then :func:`_build` evaluates the lexemes' expressions in a clone of the
+vocabulary's base arena, splits off a shared optional prefix (white space), finds which lexemes match nothing or the empty text,
+removes unproductive rules, numbers the rest and lays it out as static tables of the arena.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from cdplugin.vocab.vocabulary import Vocabulary
 class Compiler:
     """Compiles specs for one vocabulary; thread-safe, with a byte-bounded LRU cache of compiled grammars.
 
-    ``copy.copy`` and ``copy.deepcopy`` give the compiler itself; pickled, it is its vocabulary and limits, without the cache.
+    ``copy.copy`` and ``copy.deepcopy`` return the compiler itself. Pickling keeps the vocabulary and limits, not the cache.
 
     >>> vocab = Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256)
     >>> from cdplugin.specs.base import Choice
@@ -56,7 +59,7 @@ class Compiler:
         self._base: BaseArena | None = None
         most = self.limits.max_cache_bytes
         self._cache: ByteLru[Grammar] = ByteLru("compiled grammars", most, most // 2)
-        self._in_use: WeakValueDictionary[Hashable, Grammar] = WeakValueDictionary()  # kept or not, somebody has them
+        self._in_use: WeakValueDictionary[Hashable, Grammar] = WeakValueDictionary()  # grammars alive somewhere, cached or not
 
     def __copy__(self) -> Compiler:
         return self
@@ -78,7 +81,7 @@ class Compiler:
         return self.compile_or_find(spec)[0]
 
     def compile_or_find(self, spec: Spec) -> tuple[Grammar, bool]:
-        """:meth:`compile` for a spec, and whether its grammar was there already."""
+        """:meth:`compile`, and whether the grammar was compiled before."""
         key = short_key(spec.key())
         if key is None:
             with gc_paused():
@@ -104,7 +107,7 @@ class Compiler:
         return self._cache.nbytes
 
     def compile_ir(self, ir: GrammarIR) -> Grammar:
-        """The grammar of rules that a caller built itself; not cached."""
+        """Compile rules that the caller built itself; not cached."""
         base = self._base_arena()
         if base.arena.lender is not None:
             base.arena.lender.harvest()
@@ -119,9 +122,9 @@ class Compiler:
         return self._base
 
     def save_learned(self, path: str | PathLike[str]) -> int:
-        """Write what the grammars of this vocabulary have learned of each other's lexemes to a file (:meth:`load_learned`), and
-        return how many mask bases that are. In a folder, it is the file that a process with ``CDPLUGIN_LEARNED=folder`` reads.
-        Raises ``OSError``.
+        """Write the mask bases that grammars of this vocabulary share to a file for :meth:`load_learned`; returns their number.
+
+        Written into a folder, the file is read by any process with ``CDPLUGIN_LEARNED=folder``. Raises ``OSError``.
         """
         lender = self._base_arena().arena.lender
         if lender is None:
@@ -130,11 +133,11 @@ class Compiler:
         return lender.save(Path(path))
 
     def load_learned(self, path: str | PathLike[str]) -> int:
-        """Let grammars that are compiled from now on begin with what is in a file of :meth:`save_learned`; how many mask bases
-        that are, 0 if the file is of another vocabulary or another version.
+        """Let grammars that are compiled from now on start with the mask bases of a file of :meth:`save_learned`.
 
-        The same texts have the same masks with it and without; they are found sooner. Load only files that you trust. Raises
-        ``OSError``; :class:`CdpluginError` if the file is damaged.
+        Returns the number of mask bases, 0 if the file is of another vocabulary or version. Masks are the same with and without
+        it, only found sooner. Load only files that you trust. Raises ``OSError``; :class:`CdpluginError` if the file is
+        damaged.
         """
         lender = self._base_arena().arena.lender
         return 0 if lender is None else lender.load(Path(path))
@@ -142,8 +145,8 @@ class Compiler:
 
 @lru_cache(maxsize=1)
 def _shared_lexemes() -> tuple[expr.Expr, ...]:
-    """The lexemes of any JSON object, those of scalars of one type: nearly every JSON grammar has them, and they live as long
-    as the process.
+    """The lexemes of any JSON object and of arrays of one scalar type. Nearly every JSON grammar has them, so each base arena
+    evaluates them once.
     """
     shared: list[expr.Expr] = []
     types = ("integer", "number", "boolean", "null")
@@ -156,12 +159,12 @@ def _shared_lexemes() -> tuple[expr.Expr, ...]:
 
 @lru_cache(maxsize=1)
 def _characters() -> tuple[expr.Expr, ...]:
-    """The characters of names."""
+    """The characters of property names."""
     return tuple(JsonObject.characters())
 
 
 def _build(ir: GrammarIR, base: BaseArena, arena: Arena, limits: Limits) -> StaticTables:
-    """Evaluate the lexemes, clean the rules, number what is left."""
+    """Evaluate the lexemes, remove unproductive rules, and number what is left."""
     for name, found, most in (("rules", len(ir.rules), limits.max_rules), ("lexemes", len(ir.lexemes), limits.max_lexemes)):
         if found > most:
             raise LimitExceeded(f"too many {name}", expected=at_most(limits, f"max_{name}"), found=str(found))
@@ -208,9 +211,9 @@ def _build(ir: GrammarIR, base: BaseArena, arena: Arena, limits: Limits) -> Stat
 
 
 def _factor_prefixes(ir: GrammarIR) -> Lexemes:
-    """Split an optional prefix that several lexemes share (whitespace, most of the time) off into a lexeme of its own.
+    """Split an optional prefix that several lexemes share (mostly white space) off into a lexeme of its own.
 
-    So the states of a run of whitespace are shared by all rows, where they would be one set for each row's lexemes.
+    Then all rows share the states of a run of white space, which otherwise would be one set of states for each row's lexemes.
     """
     expressions = list(ir.lexemes)
     lexemes = Lexemes(expressions, [-1] * len(expressions))
@@ -219,7 +222,7 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
     kept = ir.tracked
     is_exact = ir.is_exact() and not ir.max_tokens
     with_prefix, alone = _prefixes(expressions, kept)
-    whole: list[tuple[int, Symbol]] = []  # lexemes that are a prefix, and what stands for it
+    whole: list[tuple[int, Symbol]] = []  # lexemes that are just the prefix, and the nonterminal that replaces them
     leads = lexemes.leads
     for those in with_prefix.values():
         if len(those) < 2:
@@ -247,7 +250,9 @@ def _factor_prefixes(ir: GrammarIR) -> Lexemes:
 
 
 def _prefixes(expressions: Sequence[expr.Expr], kept: Container[Symbol]) -> tuple[dict[int, list[int]], list[int]]:
-    """By the id of an optional prefix, the lexemes that have it, without those that are ``kept``; and those that may be one."""
+    """The lexemes of each optional prefix, by the prefix's id, without ``kept`` ones; and the lexemes that may be such a
+    prefix.
+    """
     cat, repeat = expr.CAT_OP, expr.REPEAT_OP
     found: dict[int, list[int]] = {}
     alone: list[int] = []
@@ -269,12 +274,12 @@ def _prefixes(expressions: Sequence[expr.Expr], kept: Container[Symbol]) -> tupl
 def _judge(
     ir: GrammarIR, lexemes: Lexemes, arena: Arena, used: Sequence[int], found: np.ndarray, tokens: dict[Symbol, TokenRanges]
 ) -> tuple[dict[Symbol, None], list[int]]:
-    """Find which lexemes match any text that is not empty, and let a nonterminal stand for each that matches the empty text;
-    these are returned, and the expressions of which only a search tells whether they match anything.
+    """Find which lexemes match any non-empty text, and replace each nullable lexeme by a nonterminal. Returns the nullable
+    lexemes, and the expressions of which only a search tells whether they match anything.
 
-    ``found``: int64, the expressions of the lexemes ``used``. A nullable lexeme's rules are the lexeme (if it matches any text)
-    and the empty string; a lexeme in a rule never matches the empty string. A LAZY one that matches the empty string matches
-    nothing else. A token terminal matches if any token does.
+    ``found``: int64, the expressions of the lexemes ``used``. A lexeme in a rule never matches the empty text: the nonterminal
+    of a nullable one derives the empty string, and the lexeme if that matches any other text. A LAZY lexeme that matches the
+    empty text matches nothing else. A token terminal matches if any token does.
     """
     barren = lexemes.barren
     flags = arena.flags(found) & (expressions.NULLABLE | expressions.PURE)
@@ -314,7 +319,7 @@ def _judge(
 
 
 def _count_values(ir: GrammarIR, rules: RuleSet, arena: Arena, plain_ids: dict[Symbol, int]) -> None:
-    """Find how many values each lexeme that keeps its text has. Raises :class:`UnsupportedError` if they are too few."""
+    """Count the values of each tracked lexeme. Raises :class:`UnsupportedError` if there are fewer than its reader needs."""
     used = rules.lexeme_number if plain_ids else {}
     most: dict[int, int] = {}
     tracked = [(ir.tracked[symbol], expression) for symbol, expression in plain_ids.items() if symbol in used]
@@ -339,8 +344,8 @@ def _count_values(ir: GrammarIR, rules: RuleSet, arena: Arena, plain_ids: dict[S
 
 
 def _matches_text(arena: Arena, expression: int, nullable: bool) -> bool:
-    """Whether an expression with ``&`` or ``~`` matches a text of at least one byte: if it is nullable, whether some derivative
-    is not empty.
+    """Whether an expression with ``&`` or ``~`` matches a text of at least one byte. For a nullable one: whether some
+    derivative is not empty.
     """
     try:
         if not arena.is_nonempty(expression):

@@ -1,4 +1,4 @@
-"""Errors that cdplugin raises on purpose. Each says where, what was expected, and what was found."""
+"""The exceptions that cdplugin raises on purpose, and helpers for their messages: location, expected, found."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from itertools import islice
 from typing import Any
 
 _MOST_SHOWN = 4_000
-"""Characters of one part of a message; longer ones are cut."""
+"""Characters of one part of a message; longer parts are cut."""
 _LONGEST_NAME, _MOST_KNOWN = 64, 2_000
-"""Names that are compared to guess which one was meant."""
+"""Longest name, and number of known names, that are compared to guess which one was meant."""
 
 
 class CdpluginError(Exception):
     """Base class of every error that cdplugin raises on purpose.
 
-    All can be copied and pickled, whatever arguments their constructors take. A copy has no traceback and no cause.
+    All of them can be copied and pickled, whatever arguments their constructors take. A copy has no traceback and no cause.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -28,22 +28,22 @@ class CdpluginError(Exception):
 
 
 def _restored(kind: type[CdpluginError], args: tuple[Any, ...]) -> CdpluginError:
-    """An error without its attributes, made without its constructor."""
+    """An error made without calling its constructor; its attributes are restored afterwards."""
     error = kind.__new__(kind)
     error.args = args
     return error
 
 
 def shown(value: Any) -> str:
-    """A value as part of a message, whatever it is: its ``repr`` if that can be had, cut."""
+    """Any value as part of a message: its ``repr``, cut to length, or its type where ``repr`` fails."""
     try:
         return printable(repr(value))
-    except Exception:  # integers of more digits than Python converts, values nested too deeply, a caller's own classes
+    except Exception:  # integers with more digits than Python converts, values nested too deeply, a caller's own classes
         return f"a value of type {type(value).__name__}"
 
 
 def told(error: BaseException) -> str:
-    """An error as part of a message: ours say all themselves, of others the type is told, too."""
+    """An error as part of a message. Errors of other libraries are preceded by their type."""
     return str(error) if isinstance(error, CdpluginError) else f"{type(error).__name__}: {error}"
 
 
@@ -55,7 +55,7 @@ def printable(text: str) -> str:
 
 
 def closest(name: str, known: Iterable[str]) -> str:
-    """The known name that ``name`` is probably meant for, empty if none is close. Only short ones are compared (quadratic)."""
+    """The known name closest to ``name``, or "" if none is close. Only short names are compared (it takes quadratic time)."""
     if len(name) > _LONGEST_NAME:
         return ""
     folded = {other.lower(): other for other in islice(known, _MOST_KNOWN) if len(other) <= _LONGEST_NAME}
@@ -70,7 +70,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 @contextlib.contextmanager
 def needs(requirement: str) -> Iterator[None]:
-    """A context for imports of what a requirement brings: ``ModuleNotFoundError`` for an absent library names it."""
+    """A context for imports of optional libraries: a ``ModuleNotFoundError`` inside it names ``requirement`` to install."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -87,7 +87,7 @@ class GrammarError(CdpluginError, ValueError):
     Attributes
     ----------
     message : what is wrong, without the location.
-    location : where: a JSON Pointer (``/properties/a/type``), ``line 3, column 7``, or ``position 4``; empty when unknown.
+    location : a JSON Pointer (``/properties/a/type``), ``line 3, column 7``, or ``position 4``; empty when unknown.
     keyword : the JSON Schema keyword at fault, if any.
     expected, found : what would have been right and what was there, if known.
     context : source lines with a caret under the fault, if known.
@@ -112,7 +112,7 @@ class GrammarError(CdpluginError, ValueError):
         super().__init__(self._format())
 
     def amended(self, **changes: str) -> GrammarError:
-        """A copy, of the same class, with other attributes and the text that they give."""
+        """A copy, of the same class, with some attributes changed; its text is formatted anew."""
         out = copy.copy(self)
         out.__dict__.update({name: printable(text) for name, text in changes.items()})
         out.args = (out._format(),)
@@ -135,7 +135,7 @@ class GrammarError(CdpluginError, ValueError):
 
 @contextlib.contextmanager
 def relocated(where: Callable[[str], str]) -> Iterator[None]:
-    """A context in which a :class:`GrammarError` gets another location: ``where(its own, maybe empty)``."""
+    """A context that replaces the location of a :class:`GrammarError` by ``where(location)``; the argument may be empty."""
     try:
         yield
     except GrammarError as error:
@@ -151,8 +151,8 @@ class LimitExceeded(GrammarError):  # noqa: N818 - the public name of the design
 
 
 def not_json(what: str, error: ValueError) -> GrammarError:
-    """The error for ``what``, a text that :func:`json.loads` refuses with ``error``: it is no JSON, or has an integer of more
-    digits than Python converts.
+    """The error for ``what``, a text for which :func:`json.loads` raised ``error``: the text is not JSON, or holds an integer
+    with more digits than Python converts.
     """
     if isinstance(error, json.JSONDecodeError):
         return GrammarError(f"{what} is not JSON ({error.msg})", location=f"line {error.lineno}, column {error.colno}")
@@ -169,10 +169,10 @@ class EngineError(CdpluginError, RuntimeError):
 
 
 class BudgetError(CdpluginError, ValueError):
-    """A budget of tokens is too small for any legal ending that was found.
+    """No legal ending was found that fits a budget of tokens. The matcher is unchanged.
 
-    Attributes: ``budget``; ``least``: the smallest that is enough, or, where endings are too long to be found, that may be. The
-    matcher is unchanged.
+    Attributes: ``budget``; ``least``: the smallest budget that is enough, or, where endings are too long to be searched, one
+    that may be.
     """
 
     def __init__(self, message: str, budget: int = 0, least: int = 0) -> None:

@@ -1,9 +1,9 @@
-"""Regular expressions over bytes as immutable trees: what a lexeme is made of.
+"""Regular expressions over bytes as immutable trees: the language of one lexeme.
 
-Front ends build these trees; :mod:`cdplugin.engine.programs` turns them into hash-consed expression nodes whose derivatives
-the kernels take. Besides the textbook operators there are intersection, complement (relative to all byte strings), *counted*
-repetition that stays symbolic (``{0,100000}`` costs as much as ``{0,3}``), and sets of literals, which are kept as a sorted
-table, so that an enumeration of 10,000 values is one node.
+Front ends build these trees; :mod:`cdplugin.engine.programs` turns them into hash-consed nodes, of which the kernels take
+derivatives. Besides the textbook operators there are intersection, complement (relative to all byte strings), *counted*
+repetition that stays symbolic (``{0,100000}`` costs as much as ``{0,3}``), and sets of literals, which are sorted tables: an
+enumeration of 10,000 values is one node.
 
 >>> word = repeat(byte_class(b"abc"), 1)
 >>> cat(literal(b'"'), word, literal(b'"'))
@@ -29,10 +29,10 @@ EMPTY_OP, EPSILON_OP, BYTES_OP, LITERALS_OP, CAT_OP, ALT_OP, AND_OP, NOT_OP, REP
 
 
 class Expr(Node):
-    """One node. Compared by identity: build a shared subexpression once and reuse the object.
+    """One node. Nodes are compared by identity, so build a shared subexpression once and reuse the object.
 
     Attributes: ``op`` (one of the ``*_OP`` constants) and ``args``:
-    BYTES ``(mask,)`` a 256-bit integer, bit b set when byte b matches; LITERALS: sorted tuple of distinct bytes;
+    BYTES ``(mask,)``, a 256-bit integer with bit b set if byte b matches; LITERALS: sorted tuple of distinct bytes;
     CAT, ALT, AND: tuple of Expr; NOT ``(child,)``; REPEAT ``(child, low, high or None)``.
     """
 
@@ -46,17 +46,14 @@ class Expr(Node):
 
     @property
     def rest(self) -> Expr:
-        """What is left of a concatenation without its first part; of ``R{0,n}`` the non-empty ``R{1,n}``.
-
-        The same object each time, since expressions are compared by identity.
-        """
+        """A concatenation without its first part; of ``R{0,n}`` the non-empty ``R{1,n}``. The same object at each call."""
         if self._rest is None:
             self._rest = cat(*self.args[1:]) if self.op == CAT_OP else repeat(self.args[0], 1, self.args[2])
         return self._rest
 
     @property
     def parts(self) -> Sequence[Expr]:
-        """The expressions that this one consists of."""
+        """The direct subexpressions."""
         if self.op in (CAT_OP, ALT_OP, AND_OP):
             return self.args
         return self.args[:1] if self.op in (NOT_OP, REPEAT_OP) else ()
@@ -65,14 +62,14 @@ class Expr(Node):
         return _Shown(_MOST_SHOWN).show(self)
 
     def weigh(self) -> tuple[int, Sequence[Expr]]:
-        """Bytes of the node alone, and its parts."""
+        """Bytes of the node itself, and its parts."""
         op, args = self.op, self.args
         nbytes = _NODE_BYTES + getsizeof(args)
         if op in (ALT_OP, AND_OP):
             return nbytes, args
         first = args[0] if op == CAT_OP else self
         if first.op == REPEAT_OP and first.args[1] == 0:
-            nbytes *= 2  # its rest, once asked for, is a node with the same parts
+            nbytes *= 2  # `rest`, once asked for, is another node with the same parts
         if op == CAT_OP:
             return nbytes, args
         if op == LITERALS_OP:
@@ -83,7 +80,7 @@ class Expr(Node):
 
 
 class _Late(Expr):
-    """An alternation whose one part, a tree, is built when somebody asks for it."""
+    """An alternation with one part, a tree that is built at its first use."""
 
     __slots__ = ()
 
@@ -98,11 +95,11 @@ class _Late(Expr):
 
 
 class Names(_Late):
-    """Any one of some texts, each character spelt in every way that is allowed inside the strings of JSON.
+    """Any one of some texts, each character spelled in every way that JSON strings allow.
 
-    The tree branches where the texts do; an arena that knows the characters writes it by itself
-    (:mod:`cdplugin.engine.programs`). ``words``: sorted, distinct, at least one, of printable ASCII;
-    ``build(words)``: the tree.
+    The tree is the trie of the texts. An arena that knows the characters interns it without building the tree
+    (:mod:`cdplugin.engine.programs`). ``words``: sorted, distinct, at least one, of printable ASCII; ``build(words)``: the
+    tree.
     """
 
     __slots__ = ("_build", "words")
@@ -119,7 +116,7 @@ class Names(_Late):
 
     @property
     def parts(self) -> Sequence[Expr]:
-        """None: the tree is not asked for."""
+        """None, so that the tree is not built."""
         return ()
 
     def weigh(self) -> tuple[int, Sequence[Expr]]:
@@ -128,13 +125,13 @@ class Names(_Late):
 
 
 class Automaton(_Late):
-    """What a deterministic automaton without cycles over bytes below 64 (digits, signs) matches, a few words per edge.
+    """A deterministic acyclic automaton over bytes below 64 (digits, signs), a few words for each edge.
 
-    The tree has a node for each edge; arenas read the states.
+    The tree has a node for each edge; arenas read the states instead.
 
-    Attributes: ``tails``, what texts may end with; ``states``, int64, those that others lead to first and the start last: the
-    number of the state's tail (from 1; 0: it does not end), the number of its edges, and for each edge its bytes (bit b: byte
-    b) and the state that it leads to; ``n_states``.
+    Attributes: ``tails``: expressions that may follow an accepting state; ``n_states``; ``states``, int64: the records of the
+    states, targets before their sources and the start last. A record is the number of the state's tail (from 1; 0: none, the
+    state does not accept), the number of its edges, and for each edge the set of its bytes (bit b: byte b) and its target.
     """
 
     __slots__ = ("n_states", "states", "tails")
@@ -149,16 +146,16 @@ class Automaton(_Late):
 
     @property
     def parts(self) -> Sequence[Expr]:
-        """What texts may end with: the tree is not asked for."""
+        """The tails, so that the tree is not built."""
         return self.tails
 
     @property
     def n_nodes(self) -> int:
-        """About how many nodes the tree has, without the tails."""
+        """About the number of nodes of the tree, without the tails."""
         return len(self.states) // 2
 
     def within(self, allowed: int) -> array[int]:
-        """``states`` with no bytes but those of a set on their edges."""
+        """``states`` with the bytes of all edges restricted to a set."""
         states = self.states[:]
         for first, end in self._edges():
             for at in range(first, end, 2):
@@ -166,7 +163,7 @@ class Automaton(_Late):
         return states
 
     def _edges(self) -> Iterator[tuple[int, int]]:
-        """Where the edges of each state begin and end."""
+        """Start and end offset of each state's edges."""
         at = 0
         for _ in range(self.n_states):
             end = at + 2 + 2 * self.states[at + 1]
@@ -186,18 +183,18 @@ class Automaton(_Late):
         return trees[-1]
 
     def weigh(self) -> tuple[int, Sequence[Expr]]:
-        """Bytes of the states, and the tails."""
+        """Bytes of the states; the tails as parts."""
         return _NODE_BYTES + getsizeof(self.states), self.tails
 
 
-_LETTER_BYTES = 16  # of a text, with its place in the tree
+_LETTER_BYTES = 16  # of a character of a text, with its node in the tree
 _NODE_BYTES = 72
-_TEXT_BYTES = 48  # of a bytes object, besides its content
+_TEXT_BYTES = 48  # of a bytes object without its content
 _MASK_BYTES = 64
 
 
 def nbytes_of(roots: Iterable[Expr]) -> int:
-    """Bytes of expressions; parts that several have are counted once."""
+    """Bytes of expressions; shared subexpressions are counted once."""
     total = 0
     seen: set[Expr] = set()
     pending = list(roots)
@@ -212,12 +209,14 @@ def nbytes_of(roots: Iterable[Expr]) -> int:
 
 
 def nullable(root: Expr, done: dict[Expr, bool] | None = None) -> bool:
-    """Whether an expression matches the empty text. ``done``: what was found out before; grows."""
+    """Whether an expression matches the empty text. ``done``: results known before; it grows."""
     return fold(root, _deciding, _is_nullable, done)
 
 
 def _deciding(node: Expr) -> Sequence[Expr]:
-    """The parts that decide whether a node matches the empty text: of all that have to, the first if it plainly does not."""
+    """The parts that decide whether a node is nullable. Of a conjunction only the first part if that is
+    plainly not nullable.
+    """
     op, args = node.op, node.args
     if op in (CAT_OP, AND_OP):
         first = args[0]
@@ -230,17 +229,19 @@ def _deciding(node: Expr) -> Sequence[Expr]:
 def _is_nullable(node: Expr, below: list[bool]) -> bool:
     op = node.op
     if op == LITERALS_OP:
-        return node.args[0] == b""  # they are sorted
+        return node.args[0] == b""  # literals are sorted
     if op == REPEAT_OP:
-        return all(below)  # of none where it need not come
+        return all(below)  # `below` is empty where `low` is 0
     if op == ALT_OP:
         return any(below)
     return not below[0] if op == NOT_OP else op in (EPSILON_OP, CAT_OP, AND_OP) and all(below)
 
 
 def counted(function: Callable[Parameters, Tree]) -> Callable[Parameters, Tree]:
-    """:func:`~cdplugin.memory.bounded_cache` for a function that gives a large tree for a small (positional, hashable)
-    argument: a compilation is charged for its nodes (:mod:`cdplugin.tally`), and has the same object each time.
+    """Decorator: cache a function that builds a large tree from a small argument, and charge its nodes to each compilation.
+
+    Arguments are positional and hashable. It is a :func:`~cdplugin.memory.bounded_cache`; :mod:`cdplugin.tally` explains the
+    charge. One compilation gets the same object for equal arguments.
     """
 
     @bounded_cache
@@ -259,10 +260,10 @@ def counted(function: Callable[Parameters, Tree]) -> Callable[Parameters, Tree]:
 
 
 def _count(root: Expr | None, known: Iterable[Any]) -> int:
-    """Nodes of a tree that are not below known ones."""
+    """Nodes of a tree that are not below known nodes."""
     seen: set[Any] = set(known)
     before = len(seen)
-    inner = 0  # nodes that are not there as objects
+    inner = 0  # nodes of automata, whose trees are not built
     pending = [] if root is None else [root]
     while pending:
         node = pending.pop()
@@ -275,7 +276,7 @@ def _count(root: Expr | None, known: Iterable[Any]) -> int:
 
 
 class _Shown:
-    """An expression in words, cut off after so many nodes: parts that are shared would be shown without end."""
+    """Formats an expression, up to so many nodes: with shared parts, the whole tree may be exponentially long."""
 
     def __init__(self, nodes: int) -> None:
         self.left = nodes
@@ -367,7 +368,7 @@ def literals(texts: Iterable[bytes]) -> Expr:
 
 
 def cat(*parts: Expr) -> Expr:
-    """The parts one after the other."""
+    """Concatenation."""
     ops = [part.op for part in parts]
     if EMPTY_OP in ops:
         return EMPTY
@@ -379,7 +380,7 @@ def cat(*parts: Expr) -> Expr:
 
 
 def led(lead: Expr, *parts: Expr) -> Expr:
-    """:func:`cat`, for a lead that is split off most of the time (:attr:`Expr.rest`) and parts that are neither ``EMPTY`` nor
+    """:func:`cat` of a lead that the compiler will probably split off (:attr:`Expr.rest`). No part may be ``EMPTY`` or
     ``EPSILON``.
     """
     if lead.op != REPEAT_OP:
@@ -390,7 +391,7 @@ def led(lead: Expr, *parts: Expr) -> Expr:
 
 
 def alt(*parts: Expr) -> Expr:
-    """Any one of the parts."""
+    """Alternation."""
     if len(parts) > 1:
         parts = tuple([part for part in dict.fromkeys(parts) if part.op != EMPTY_OP])
     if len(parts) > 1:
@@ -399,7 +400,7 @@ def alt(*parts: Expr) -> Expr:
 
 
 def both(*parts: Expr) -> Expr:
-    """What every part matches (intersection)."""
+    """Intersection. Without parts, every byte string."""
     kept = list(dict.fromkeys(parts))
     if not kept:
         return complement(EMPTY)
@@ -408,7 +409,7 @@ def both(*parts: Expr) -> Expr:
     if len(kept) == 1:
         return kept[0]
     first, last = kept[0].args[:1], kept[0].args[-1:]
-    if all(p.op == CAT_OP for p in kept):  # "a" & "b", quotes included, is the texts' intersection between quotes
+    if all(p.op == CAT_OP for p in kept):  # "a" & "b" with their quotes: intersect the texts between the quotes
         if _is_one_byte(first[0]) and all(p.args[:1] == first for p in kept):
             return cat(first[0], both(*(cat(*p.args[1:]) for p in kept)))
         if _is_one_byte(last[0]) and all(p.args[-1:] == last for p in kept):
@@ -417,7 +418,7 @@ def both(*parts: Expr) -> Expr:
 
 
 def _is_one_byte(part: Expr) -> bool:
-    """Whether all that a part matches is one byte long."""
+    """Whether a part matches only texts of one byte."""
     return part.op == BYTES_OP or (part.op == LITERALS_OP and all(len(text) == 1 for text in part.args))
 
 
@@ -449,7 +450,7 @@ _SURROGATES = (0xD800, 0xDFFF)
 
 
 def merge_ranges(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Inclusive ranges in their order, those as one that overlap or touch; empty ones are left out."""
+    """Sorted inclusive ranges, with overlapping and adjacent ones merged and empty ones dropped."""
     merged: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
         if low > high:
@@ -462,7 +463,7 @@ def merge_ranges(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def normalise_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Merge and clip inclusive code point ranges; surrogates are cut out, as no UTF-8 text holds them."""
+    """Merge and clip inclusive ranges of code points, and cut out surrogates, which no UTF-8 text holds."""
     out: list[tuple[int, int]] = []
     for low, high in merge_ranges((max(low, 0), min(high, MAX_CODE_POINT)) for low, high in ranges):
         if low < _SURROGATES[0]:
@@ -473,7 +474,7 @@ def normalise_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int]
 
 
 def negate_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Code points (surrogates left out) that are not in ``ranges``."""
+    """The code points that are not in ``ranges``, without surrogates."""
     out, start = [], 0
     for low, high in normalise_ranges(ranges):
         if start < low:
@@ -488,8 +489,8 @@ def negate_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], .
 def utf8_ranges(ranges: tuple[tuple[int, int], ...]) -> Expr:
     """One code point in ``ranges`` (inclusive pairs), encoded as UTF-8 (RFC 3629).
 
-    A range is cut where the encoded length changes and then into blocks whose continuation bytes run over full ranges, as in
-    Thompson's and later RE2's construction.
+    A range is cut where the encoded length changes, then into blocks whose continuation bytes run over full ranges (Thompson;
+    RE2).
     """
     sequences: list[tuple[tuple[int, int], ...]] = []
     for low, high in normalise_ranges(ranges):
@@ -522,7 +523,7 @@ def _split_utf8(low: int, high: int, length: int, out: list[tuple[tuple[int, int
 
 
 def _factor(sequences: Sequence[tuple[tuple[int, int], ...]]) -> Expr:
-    """An alternation of byte-range sequences with equal tails merged, then equal heads."""
+    """An alternation of byte-range sequences. Sequences with equal tails are merged first, then those with equal heads."""
     by_tail: dict[tuple[tuple[int, int], ...], int] = {}
     for sequence in sequences:
         low, high = sequence[0]

@@ -1,8 +1,9 @@
-"""What a forked child finds: no lock that another thread of its parent held, no pool whose threads are gone.
+"""Repair locks and thread pools in a forked child.
 
-``os.fork`` copies the memory of a process and only the thread that calls it. A lock that another thread held stays locked in
-the child for ever, what that thread was changing stays half changed, and a pool of threads has none. So whatever owns a lock
-or a pool says here what the child has to do: take a new lock, and, where the old one was held, give up what it guarded.
+``os.fork`` copies the process but only the thread that calls it. A lock that another thread held stays locked in the child for
+ever, what that thread was changing stays half changed, and a thread pool has no threads. So each owner of a lock or a pool
+registers here what the child has to do: make a new lock (:func:`renew`), or run its own ``after_fork`` (:func:`watch`), which
+also discards what a held lock was guarding.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class Owner(Protocol):
     """An object with locks or pools."""
 
     def after_fork(self) -> None:
-        """Called in a forked child, before anything else runs there. Raises nothing, calls no kernel, and waits for nothing."""
+        """Called in a forked child before anything else runs there. Must not raise, call a kernel, or wait."""
 
 
 _owners: WeakSet[Any] = WeakSet()
@@ -33,25 +34,26 @@ _functions: list[Callable[[], None]] = []
 
 
 def watch(owner: Owner) -> None:
-    """Have ``owner.after_fork()`` called in every forked child, as long as the owner lives."""
+    """Call ``owner.after_fork()`` in every forked child, as long as the owner lives."""
     _owners.add(owner)
 
 
 def renew(owner: object, lock: str) -> None:
-    """Have a lock, an attribute of an object or of a module, be a new one in every forked child. For one that guards what is
-    sound there all the same.
+    """Replace a lock, the attribute ``lock`` of an object or a module, by a new one in every forked child.
+
+    Only for a lock whose data is valid at any time, even if another thread held it at the fork.
     """
     _locks[owner] = lock
 
 
 def in_child(function: F) -> F:
-    """Decorator: have a module's function called in every forked child."""
+    """Decorator: call this module-level function in every forked child."""
     _functions.append(function)
     return function
 
 
 def is_free(lock: threading.Lock | threading.RLock) -> bool:  # type: ignore[valid-type]
-    """Whether nobody, or (of an ``RLock``) this thread, holds a lock."""
+    """Whether no thread holds a lock, or (of an ``RLock``) no other thread."""
     if not lock.acquire(blocking=False):  # type: ignore[attr-defined]
         return False
     lock.release()  # type: ignore[attr-defined]
@@ -59,7 +61,7 @@ def is_free(lock: threading.Lock | threading.RLock) -> bool:  # type: ignore[val
 
 
 def _renew_cached_properties() -> None:
-    """Before Python 3.12, ``functools.cached_property`` has a lock of its own."""
+    """Renew the locks that ``functools.cached_property`` has before Python 3.12."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == __package__:
             for owner in [value for value in vars(module).values() if isinstance(value, type)]:
@@ -84,7 +86,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Threads:
-    """A pool of threads that starts at its first use; in a forked child it starts anew."""
+    """A thread pool that starts at its first use, and anew in a forked child."""
 
     def __init__(self, most: int, name: str) -> None:
         self._most, self._name = most, name
@@ -93,14 +95,14 @@ class Threads:
         watch(self)
 
     def after_fork(self) -> None:
-        """In a forked child: there are no threads."""
+        """In a forked child: the pool's threads are gone, so forget it."""
         self._lock, self._pool = threading.Lock(), None
 
     def __reduce__(self) -> Any:
         return Threads, (self._most, self._name)  # a copy has threads of its own
 
     def submit(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
-        """Have a thread call a function."""
+        """Call a function in a thread of the pool."""
         with self._lock:
             if self._pool is None:
                 self._pool = ThreadPoolExecutor(self._most, thread_name_prefix=self._name)
@@ -108,5 +110,5 @@ class Threads:
 
 
 def finish(futures: Iterable[Future[Any]]) -> None:
-    """Wait until the calls that have begun are over, and cancel the others: for the way out of an exception."""
+    """Cancel the calls that have not begun and wait for the others: for cleaning up after an exception."""
     wait([future for future in futures if not future.cancel()])

@@ -1,7 +1,9 @@
-"""The one intermediate representation: rules over lexemes.
+"""The intermediate representation of all front ends: context-free rules over lexemes.
 
 Every front end writes into a :class:`GrammarIR`; :mod:`cdplugin.compiler` reads it. A symbol is an integer: ``n >= 0`` is the
-nonterminal with that number, ``~t`` (so, negative) is the lexeme with number ``t``.
+nonterminal with that number, ``~t`` (negative) is the lexeme with number ``t``. Besides plain rules there are two parts whose
+rules are made late, while a text is parsed: a :class:`Family` (nonterminals with a parameter) and a :class:`TrackedLexeme`
+(what follows depends on the value of its text).
 
 >>> from cdplugin import expr
 >>> ir = GrammarIR()
@@ -29,20 +31,20 @@ Productive = Callable[[Symbol], bool]
 """Whether a symbol derives any string."""
 Value = TypeVar("Value", bound=Hashable)
 EXACT, LONGEST, LAZY = "exact", "longest", "lazy"
-"""How a lexeme ends. EXACT (GBNF, regular expressions, JSON): wherever it matches, both its end and its continuation are
-kept. LONGEST (Lark): it goes on as long as any LONGEST lexeme that the parser allows can; what matches then is scanned, all
-of it. LAZY: at its shortest match, and LONGEST lexemes that were open beside it are dropped."""
+"""How a lexeme ends. EXACT (GBNF, regular expressions, JSON): wherever it matches; both its end and its continuation are
+followed. LONGEST (Lark): it goes on as long as any LONGEST lexeme that the parser allows can; then every one that matches is
+scanned. LAZY: at its shortest match; LONGEST lexemes that were open beside it are dropped."""
 
 
 @dataclass(frozen=True)
 class TokenSet:
-    """Tokens named by a grammar: ``<name>``, ``<[3,10-20]>``, ``<[^7]>``, ``<[*]>``. They stand for themselves, not for text.
+    """Tokens named by a grammar: ``<name>``, ``<[3,10-20]>``, ``<[^7]>``, ``<[*]>``. They match by id, not by their text.
 
-    ``names``: special (or added) tokens by their text, as ``"<|eot_id|>"``; ``ranges``: inclusive pairs of ids; ``negated``:
-    all tokens of the vocabulary but these; ``where``: line and column, for the message when the vocabulary has no such token;
-    ``optional``: names that are no special tokens of the vocabulary are left out instead; ``ordinary``: names may also be the
-    texts of tokens that are text; ``ends``: whether a negated set holds
-    the vocabulary's end tokens, which end the output wherever they are written.
+    ``names``: special (or added) tokens by their text, such as ``"<|eot_id|>"``; ``ranges``: inclusive pairs of ids;
+    ``negated``: all tokens of the vocabulary but these; ``where``: line and column, for the message if the vocabulary has no
+    such token; ``optional``: names that the vocabulary does not have as special tokens are dropped instead; ``ordinary``:
+    names may also be the texts of ordinary tokens; ``ends``: whether a negated set holds the vocabulary's end tokens, which
+    end the output wherever they are written.
     """
 
     names: tuple[str, ...] = ()
@@ -55,27 +57,27 @@ class TokenSet:
 
 
 PLACES_PER_LEXEME = 16
-"""Places in the spec that are kept of one symbol."""
+"""Places in the spec that are stored of one symbol."""
 MOST_COUNTED = 100_000
-"""Values of a lexeme that keeps its text are counted up to here; more are as good as any number."""
+"""Values of a tracked lexeme are counted up to here; a larger number is treated as this one."""
 
 
 def enough_values(count: int, max_token_bytes: int) -> int:
-    """How many of ``count`` values may be used up so that some are left even after one token more, each of whose bytes may end
-    one. Below 0: some may be missing from the start.
+    """How many of ``count`` values may be excluded so that some are surely left after one more token, each byte of which may
+    end a value. Below 0: values may run out from the start.
     """
     return count - max_token_bytes - 2
 
 
 @dataclass(eq=False)
 class ValueReader:
-    """How the texts of lexemes that keep theirs are read (:meth:`GrammarIR.track`).
+    """How to read the values of tracked lexemes from their texts (:meth:`GrammarIR.track`).
 
-    ``read(text)``: the value of a text; equal values are one hashable object, however they are spelt. ``plain``: an expression
-    no two of whose texts have the same value, by which values are counted. ``needs``: how many values there must be, for a
-    reader who named them as ``keyword`` at ``location``; lexemes of one ``group`` have them together. ``enough``, set by the
-    compiler: while fewer values than that are excluded, others are left. ``is_sign``: the twin stands for a lexeme that may not
-    be for want of values further on, beside others: with one of them the text always goes on.
+    ``read(text)``: the value; equal values are one hashable object, however they are spelled. ``plain``: an expression that has
+    one spelling of each of its values, by which values are counted. ``needs``: how many values there must be, which ``keyword``
+    at ``location`` demands; lexemes of one ``group`` provide them together. ``enough``, set by the compiler: while fewer values
+    than that are excluded, others are left. ``is_sign``: the twin stands beside other lexemes, for one that may be impossible
+    because too few values would be left further on; through one of them the text can always go on.
     """
 
     read: Callable[[bytes], Hashable]
@@ -89,10 +91,10 @@ class ValueReader:
 
 
 class Texts:
-    """Texts that a lexeme must not have where it has only finitely many: those of ``before``, and ``added``, which are not.
+    """Excluded texts of a tracked lexeme that has finitely many: those of ``before``, and ``added``, which ``before`` lacks.
 
-    ``among``: all texts of the lexeme, sorted, and maybe more; none of them begins with another. ``expression``: the excluded
-    ones. Compared by identity.
+    ``among``: all texts of the lexeme, sorted, perhaps with others; none is a prefix of another. ``expression``: the excluded
+    texts. Compared by identity.
     """
 
     __slots__ = ("added", "among", "before")
@@ -113,14 +115,14 @@ class Texts:
 
 
 class TrackedLexeme(NamedTuple):
-    """The end of a family's rule, from a lexeme on that keeps its text: what follows depends on its value.
+    """The last part of a family's rule: a tracked lexeme, on whose value depends what follows.
 
-    ``lexeme``: from :meth:`GrammarIR.track`; ``excluded``: the texts that it must not have (None: any are fine).
-    ``then(value)``: what follows after that value, None if it is an excluded one. ``rest``: what follows whatever the value is;
-    masks are computed from it, so it must allow all that ``then`` allows. What it allows too much begins with a shadow: the
-    lexeme itself, where it is used as a symbol, or its twin where less than ``ValueReader.enough`` values may be left.
-    ``alike``: the texts hold all JSON strings, or all but the shortest, and what follows one of more than so many bytes depends
-    on it only in that its value must not come again (None: that is not so).
+    ``lexeme``: from :meth:`GrammarIR.track`; ``excluded``: the texts that it must not have (None: none). ``then(value)``: the
+    symbols that follow that value, or None if the value is excluded. ``rest``: what follows any value. Masks are computed from
+    it, so it must allow all that ``then`` allows. Whatever it allows beyond that must begin with a shadow: the lexeme itself as
+    an ordinary symbol, or its twin where fewer than ``ValueReader.enough`` values may be left. ``alike``: not None if the texts
+    hold all JSON strings, or all but the shortest; after a text of more than that many bytes, what follows depends on its value
+    only in that the value must not come again.
     """
 
     lexeme: Symbol
@@ -132,7 +134,7 @@ class TrackedLexeme(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A family's member in what :meth:`Family.expand` gives: there may be any number of them, and the IR notes none."""
+    """A family's member in what :meth:`Family.expand` returns. There may be any number of them, so the IR stores none."""
 
     family: Family[Any]
     value: Hashable
@@ -140,39 +142,39 @@ class Member:
 
 _TUPLE_BYTES, _TEXT_BYTES = 40, 56
 _RULE_BYTES, _LEXEME_BYTES, _ENTRY_BYTES = 200, 400, 160
-"""A rule without its symbols, a lexeme without its expression, an entry of a table: with their places in lists and tables."""
+"""A rule without its symbols, a lexeme without its expression, an entry of a table, each with its place in lists and tables."""
 
 
 def places_bytes(places: Iterable[tuple[str, ...]]) -> int:
-    """Bytes of places in the spec, those that symbols share counted once for each."""
+    """Bytes of places in the spec; a text that several symbols share is counted for each."""
     of_symbols = [*places]
     texts = [*chain.from_iterable(of_symbols)]
     return texts_bytes(texts) + _TUPLE_BYTES * len(of_symbols) + 8 * len(texts)
 
 
 def texts_bytes(texts: Sequence[str]) -> int:
-    """Bytes of texts: all of them counted as wide as the widest, which is quickly found."""
+    """Bytes of texts, an upper bound: all are counted as wide as the widest, which is quickly computed."""
     return getsizeof("".join(texts)) + _TEXT_BYTES * len(texts)
 
 
 Part = Union[Symbol, TrackedLexeme, "Member"]
-"""What a rule of a family is made of."""
+"""One part of the right side of a family's rule."""
 
 
 MOST_TICKS = 1 << 18
-"""Tokens that the ``max_tokens`` of a grammar may add up to: each is a record of 96 bytes of the lexeme that has taken it."""
+"""Largest sum of all ``max_tokens`` of a grammar. Each token is a record of 96 bytes: the lexeme, and how many it has taken."""
 _MOST_LEVELS = 128
 _LEVELS_OF_A_GRAMMAR = 4
-"""Grammars inside each other: 32 of them, or formats of structural tags, four of which take as much of Python's stack."""
+"""Levels of nesting: 32 grammars inside each other, or 128 formats of structural tags, which take a quarter as much stack."""
 _MOST_GRAMMARS = 20_000
-"""Grammars inside one, written out."""
+"""Embedded grammars of one spec."""
 
 
 @dataclass
 class Spent:
-    """What all grammars of one spec have taken together, so that many that are small count like one that is large.
+    """What all grammars of one spec have spent together, so that many small ones count like a large one.
 
-    ``grammars``: embedded ones; ``text``: bytes that were read; ``steps``: of merging JSON Schemas; ``ticks``: sum of all
+    ``grammars``: embedded ones; ``text``: bytes read; ``steps`` of merging JSON Schemas; ``ticks``: the sum of all
     ``max_tokens``.
     """
 
@@ -183,8 +185,8 @@ class Spent:
 
 
 class Captured(NamedTuple):
-    """The name under which a nonterminal's text is captured (None: it is not); what ends that text without being part of it,
-    with a name of its own or ``""``.
+    """The name under which a nonterminal's text is captured (None: it is not), and what ends that text without being part of
+    it, with a capture name of its own or ``""``.
     """
 
     name: str | None = None
@@ -192,11 +194,11 @@ class Captured(NamedTuple):
 
 
 class Whole(NamedTuple):
-    """A bound on a family's members.
+    """A bound on the members of a family, from which queries estimate the shortest ending.
 
-    ``enough``: symbols of which shortest texts, one of each, are no fewer than any member needs to end. ``ways``: what members'
-    rules have before the member that follows, or instead of one. ``n_excluded``: how many values a lexeme must not have, at
-    most, that keeps its text (:class:`TrackedLexeme`) and without which the member does not end.
+    ``enough``: symbols; the shortest texts of all of them together are at least as long as the shortest ending of any member.
+    ``ways``: what stands in members' rules before the next member, or instead of one. ``n_excluded``: the most values that are
+    excluded from a tracked lexeme without which a member does not end.
     """
 
     enough: Sequence[Symbol]
@@ -205,12 +207,13 @@ class Whole(NamedTuple):
 
 
 class Family(Generic[Value]):
-    """Nonterminals with a parameter: ``members(seen)``, ``items(count)``. Their rules are made when one is first predicted.
+    """Nonterminals with a parameter: ``members(seen)``, ``items(count)``. The parser asks for a member's rules when it first
+    predicts it.
 
-    A parameter is any hashable value: a frozenset of keys that were seen, a count. Only the values that a text leads to cost
-    anything, so an object with 30 properties in any order is no factorial. Subclasses give the methods; parts that they return
-    may be members of any family (:meth:`GrammarIR.member`). ``has_captures``: whether :meth:`captured` may give any. ``work``:
-    units of work (``Limits.max_step_work``) that making rules has taken so far, besides a little for each symbol.
+    The parameter is any hashable value: the frozenset of names seen, a count. Only the values that a text leads to cost
+    anything, so an object with 30 properties in any order does not cost 30 factorial. Subclasses define the methods; the parts
+    that they return may be members of any family (:meth:`GrammarIR.member`). ``has_captures``: whether :meth:`captured` may
+    return any. ``work``: units of work (``Limits.max_step_work``) spent on making rules so far, apart from a little per symbol.
     """
 
     name = ""
@@ -222,11 +225,11 @@ class Family(Generic[Value]):
         raise NotImplementedError
 
     def nullable(self, value: Value) -> bool:
-        """Whether the member derives the empty string. (Symbols from ``uses`` that derive it must be taken into account.)"""
+        """Whether the member derives the empty string. (It must take into account symbols from ``uses`` that do.)"""
         return False
 
     def satisfiable(self, value: Value, productive: Productive) -> bool:
-        """Whether the member derives any string, given which symbols do; monotone in ``productive``."""
+        """Whether the member derives any string, given which symbols do. Must be monotone in ``productive``."""
         raise NotImplementedError
 
     def expand(self, value: Value, productive: Productive) -> Iterable[Sequence[Part]]:
@@ -236,26 +239,28 @@ class Family(Generic[Value]):
         raise NotImplementedError
 
     def captured(self, value: Value) -> Captured:
-        """What of the member's text is captured."""
+        """How the member's text is captured."""
         return Captured()
 
     def whole(self, productive: Productive) -> Whole | None:
-        """What is enough to end any member, and what members' rules may open; None where that is not known."""
+        """A bound on all members; None where it is not known."""
         return None
 
     def representative(self, value: Value, of: Value | None = None) -> Part | None:
-        """A member of which there are few, and whose shortest texts are about as long. Only a hint, as ``remaining`` is.
+        """A member of about the same shortest length that stands for many. Only a hint, as ``remaining`` is.
 
-        ``of``: the parameter of the member of this family whose rule it stands in, if there is one.
+        ``of``: the parameter of the member of this family in whose rule it stands, if any.
         """
         return None
 
     def remaining(self, value: Value) -> int:
-        """About how many members follow this one at least. Only a hint: a short ending is looked for where it is small."""
+        """About how many more members must follow this one. Only a hint: a short ending is searched for where it is small."""
         return 0
 
     def least_bytes(self, value: Value) -> int:
-        """A lower bound of the bytes of a member's texts: what is longer than what is known makes no rules."""
+        """A lower bound of the length of a member's texts. Queries make no rules for members longer than the
+        best known text.
+        """
         return 0
 
 
@@ -269,20 +274,20 @@ class GrammarIR:
     lexeme_names, names : for messages only.
     lexings : EXACT, LONGEST or LAZY, one per lexeme.
     skips : lexeme -> the LONGEST lexeme (``%ignore``) that may stand before it any number of times, unseen by the rules.
-    fences : LONGEST lexeme -> the bytes before which it never ends, as an expression: a keyword, before a letter.
+    fences : LONGEST lexeme -> the bytes before which it never ends, as an expression: for a keyword, letters.
     max_tokens : lexeme -> after how many tokens it ends at the first token boundary at which it matches.
     token_sets : lexeme -> the tokens that it stands for; such a lexeme matches no bytes.
-    captures : nonterminal -> the name under which :meth:`cdplugin.Matcher.captures` gives what it derived.
+    captures : nonterminal -> the name under which :meth:`cdplugin.Matcher.captures` returns what it derived.
     stops : nonterminal -> what ends its text without being part of its capture, and the capture's name for that, or ``""``.
-    start : the start symbol; a nonterminal, set by the front end.
-    tracked : lexemes that keep their text, and their twins -> how it is read.
-    twins : lexeme that keeps its text -> its twin.
+    start : the start symbol, a nonterminal; the front end sets it.
+    tracked : tracked lexemes and their twins -> how to read their values.
+    twins : tracked lexeme -> its twin.
     relaxed : ``(keyword, JSON Pointer)`` of what ``on_unsupported="relax"`` did not enforce.
-    json_values : nonterminals that derive JSON values, without white space around them.
-    restriction : if not None, lexemes are made to match only what this expression matches as well.
-    places : symbol -> where the spec says what it stands for, JSON Pointers or lines, for messages only (:meth:`locate`).
-    instances : nonterminals that belong to a :class:`Family`, as ``symbol -> (family, value)``; they have no rules here.
-    spent : what the whole spec has taken so far, nested grammars included.
+    json_values : nonterminals that derive JSON values, without surrounding white space.
+    restriction : if not None, new lexemes are intersected with this expression.
+    places : symbol -> where in the spec it comes from, JSON Pointers or lines; for messages only (:meth:`locate`).
+    instances : members of a :class:`Family`: ``symbol -> (family, value)``; they have no rules here.
+    spent : what the whole spec has spent so far, nested grammars included.
     """
 
     def __init__(self) -> None:
@@ -322,13 +327,13 @@ class GrammarIR:
         return symbol
 
     def at(self, place: str) -> tuple[str, ...]:
-        """``(place,)``; symbols of one place that are noted one after the other share it."""
+        """``(place,)``; successive calls for one place return the same tuple, to save memory."""
         if self._last[0] is not place:
             self._last = (place,)
         return self._last
 
     def locate(self, symbol: Symbol, places: tuple[str, ...]) -> None:
-        """Note where in the spec a symbol comes from. One that is written in many places keeps the first few."""
+        """Record where in the spec a symbol comes from. Of many places the first few are stored."""
         known = self.places.get(symbol)
         if known is None:
             self.places[symbol] = places
@@ -346,11 +351,11 @@ class GrammarIR:
         max_tokens: int | None = None,
         fence: Expr | None = None,
     ) -> Symbol:
-        """The lexeme that matches ``expression``. The same expression object, lexed alike, gives the same symbol.
+        """The lexeme that matches ``expression``. The same expression object with the same options gives the same symbol.
 
-        ``skip``: the symbol of a lexeme that may stand before it (``%ignore``); ``max_tokens``: see :attr:`max_tokens`,
-        no bound above :data:`~cdplugin.limits.BEYOND_TEXT`; ``fence``: see :attr:`fences`. Raises ``LimitExceeded`` where
-        all of them add up to more than :data:`MOST_TICKS`.
+        ``skip``: a lexeme that may stand before it (:attr:`skips`); ``max_tokens``: see :attr:`max_tokens`; above
+        :data:`~cdplugin.limits.BEYOND_TEXT` it is no bound; ``fence``: see :attr:`fences`. Raises ``LimitExceeded`` where all
+        ``max_tokens`` add up to more than :data:`MOST_TICKS`.
         """
         if max_tokens is not None and max_tokens > BEYOND_TEXT:
             max_tokens = None
@@ -381,7 +386,9 @@ class GrammarIR:
         return self.lexings.count(EXACT) == len(self.lexings)
 
     def is_bare(self) -> bool:
-        """Whether there are only rules over lexemes, perhaps with skips: no families, tokens, counts, fences or values."""
+        """Whether there are only rules over lexemes, perhaps with skips: no families, tokens, counts, fences or tracked
+        values.
+        """
         return not (self.instances or self.token_sets or self.max_tokens or self.fences or self.tracked)
 
     def _count_ticks(self, max_tokens: int) -> None:
@@ -394,14 +401,14 @@ class GrammarIR:
             )
 
     def count_text(self, size: int, limits: Limits) -> None:
-        """Count the bytes of a grammar's text. Raises ``LimitExceeded`` where those inside each other have too many."""
+        """Count bytes of grammar text. Raises ``LimitExceeded`` where nested grammars together have too many."""
         self.spent.text += size
         if self.spent.text > limits.max_spec_bytes:
             expected, found = at_most(limits, "max_spec_bytes"), str(self.spent.text)
             raise LimitExceeded("the spec is too long, nested specs included", expected=expected, found=found)
 
     def token(self, tokens: TokenSet, name: str = "", *, skip: Symbol | None = None) -> Symbol:
-        """The terminal that one token out of ``tokens`` matches."""
+        """The terminal that matches one token out of ``tokens``."""
         symbol = self._token_of.get((tokens, skip))
         if symbol is None:
             symbol = self._token_of[tokens, skip] = self._new_lexeme(EMPTY, name, EXACT)
@@ -411,10 +418,9 @@ class GrammarIR:
         return symbol
 
     def track(self, expression: Expr, reader: ValueReader, name: str = "") -> tuple[Symbol, Symbol]:
-        """A lexeme that keeps its text where it stands in a :class:`TrackedLexeme`, and its twin. It must not match the empty
-        string.
+        """A tracked lexeme, to be used in a :class:`TrackedLexeme`, and its twin. The expression must not match the empty text.
 
-        Raises ``LimitExceeded`` for a reader that needs more values than are ever counted.
+        Raises ``LimitExceeded`` for a reader that needs more than :data:`MOST_COUNTED` values.
         """
         if reader.needs > MOST_COUNTED:
             raise LimitExceeded(
@@ -440,15 +446,15 @@ class GrammarIR:
         return symbol
 
     def member(self, family: Family[Value], value: Value) -> Part:
-        """The member of ``family`` for ``value`` in what :meth:`Family.expand` gives: the symbol of one that is noted, else one
-        that belongs to the arena for which the rules are made.
+        """The member of ``family`` for ``value``, for what :meth:`Family.expand` returns: its symbol if the IR has one, else a
+        :class:`Member`, which belongs to the arena for which the rules are made.
         """
         symbol = self._instance_of.get((id(family), value))
         return Member(family, value) if symbol is None else symbol
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rules and what belongs to them, without the lexemes' expressions."""
+        """Bytes of the rules and of all tables, without the lexemes' expressions."""
         rules = sum(_RULE_BYTES + 8 * len(right) for _, right in self.rules)
         texts = sum(map(str.__sizeof__, filter(None, (*self.names, *self.lexeme_names))))
         lexemes = _LEXEME_BYTES * len(self.lexemes)
@@ -462,7 +468,7 @@ class GrammarIR:
         self.rules.append((left, tuple(right)))
 
     def begin(self, other: GrammarIR) -> None:
-        """Take over rules and lexemes of an IR that has no more than those, into this one, which is empty."""
+        """Copy the rules and lexemes of an IR that has nothing else into this one, which must be empty."""
         self.rules += other.rules
         self.names += other.names
         self.lexemes += other.lexemes
@@ -472,11 +478,11 @@ class GrammarIR:
         self._lexeme_of.update(other._lexeme_of)
 
     def nested(self, formats: int = 0) -> GrammarIR:
-        """An IR that shares this one's symbols, with rules and a start of its own: another front end writes into it, then
-        :meth:`adopt`.
+        """An IR that shares this one's symbols but has its own rules and start: another front end writes into it, then
+        :meth:`adopt` takes them over.
 
-        ``formats``: how many formats of a structural tag it stands in. Raises ``LimitExceeded`` for grammars nested too deeply,
-        and too many of them.
+        ``formats``: how many formats of a structural tag it stands in. Raises ``LimitExceeded`` for grammars that are nested
+        too deeply, or too many.
         """
         inner = GrammarIR()
         rules, relaxed = inner.rules, inner.relaxed
@@ -492,7 +498,7 @@ class GrammarIR:
         return inner
 
     def adopt(self, inner: GrammarIR) -> Symbol:
-        """Take over the rules that were written into a :meth:`nested` IR; returns its start symbol."""
+        """Add the rules of a :meth:`nested` IR to this one; returns its start symbol."""
         self.rules += inner.rules
         self.relaxed += inner.relaxed
         return inner.start

@@ -1,7 +1,7 @@
-"""What expressions match, asked of the kernels while a grammar is compiled: one text, any text, which texts.
+"""Ask the kernels what a byte expression matches while a grammar is compiled: a given text, any text, or which texts.
 
-The questions are about languages (sets of texts), not about a grammar: they are put to an arena without rules or tokens, whose
-expressions and derivatives stay for the next question.
+Front ends use it to decide, for instance, whether an ``enum``'s value matches a ``pattern``, or whether two patterns share a
+text. The questions go to an arena without rules and tokens, which keeps expressions and derivatives for the next question.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from cdplugin.limits import Limits
 from cdplugin.vocab.vocabulary import Vocabulary
 
 FUEL = 6_000
-"""Derivatives taken to answer a question."""
+"""Derivatives that one question may take."""
 MOST_BYTES = 32 << 20
-"""Bytes of an arena."""
+"""Bytes of one arena."""
 _MOST_VALUES = 100_000
-"""Values with which an arena starts anew: it takes about half of its bytes then."""
+"""Values beyond which an arena is replaced by a fresh one; it then takes about half of its bytes."""
 _LIMITS = Limits(emptiness_fuel=FUEL, max_step_work=8_000_000, max_arena_bytes=MOST_BYTES)
 
 _lock = threading.Lock()
@@ -38,7 +38,7 @@ _made: Arena | None = None
 
 
 def _frozen() -> Arena:
-    """The arena that all are cloned from."""
+    """The empty arena from which all others are cloned."""
     global _made
     with _lock:
         if _made is None:
@@ -49,10 +49,10 @@ def _frozen() -> Arena:
 
 
 class Languages:
-    """Answers questions about expressions, in an arena that keeps what it finds out. One thread at a time.
+    """Answers questions about expressions in one arena, which memoises what it computes. For one thread at a time.
 
-    Answers do not depend on what was asked before; whether one is found before its budget is spent may. ``named``: expressions
-    by any key, kept here by who asks for them again.
+    An answer does not depend on earlier questions, but whether it is found within its budget may. ``named``: expressions that
+    the caller keeps here under its own keys, dropped with the arena.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class Languages:
         self._known: dict[int, tuple[int, ...]] = {}
         self._literals = (np.zeros(1, np.int64), np.zeros(0, np.uint8))
         self.named: dict[Hashable, Expr] = {}
-        self._kept: list[Expr] = []  # the ids of their nodes, and those of their parts, are in `_known`
+        self._kept: list[Expr] = []  # keeps expressions alive, since `_known` holds the ids of their nodes
 
     @property
     def nbytes(self) -> int:
@@ -82,11 +82,11 @@ class Languages:
         return bool(self._ask(kernels.OP_MATCHES, expression, addressof(c_char.from_buffer(data)), len(text)))
 
     def is_empty(self, expression: Expr) -> bool:
-        """Whether no text matches. Raises :class:`LimitExceeded` if that takes too long to tell."""
+        """Whether no text matches. Raises :class:`LimitExceeded` if deciding that takes too long."""
         return self._ask(kernels.OP_STATUS, expression) & kernels.MATCHES_SOMETHING == 0
 
     def texts(self, expression: Expr, most: int) -> list[bytes] | None:
-        """All texts that match, None if they are more than ``most``. Raises :class:`LimitExceeded` if that takes too long."""
+        """All texts that match, or None if more than ``most`` do. Raises :class:`LimitExceeded` if that takes too long."""
         n_words = self._ask(kernels.OP_TEXTS, expression, most, FUEL)
         if n_words == MANY:
             return None
@@ -103,7 +103,7 @@ class Languages:
             self._forget()
         try:
             return self._arena.call(op, self._number_of(expression), b, c)
-        except BaseException:  # what took so much is not kept, nor what was interrupted
+        except BaseException:  # drop what cost so much, or was interrupted halfway
             self._forget()
             raise
 

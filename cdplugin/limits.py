@@ -1,4 +1,4 @@
-"""Budgets: counted, never timed, so that the same request has the same outcome on any machine."""
+"""Budgets on work and memory. They are counted, never timed, so that a request has the same outcome on any machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from cdplugin.errors import LimitExceeded
 
 BEYOND_TEXT = 1 << 24
-"""Characters, items or tokens that no text has: an upper bound above this is no bound."""
+"""Characters, items or tokens that no text reaches: an upper bound above this is treated as no bound."""
 _MOST = 1 << 62
 
 
@@ -15,8 +15,8 @@ _MOST = 1 << 62
 class Limits:
     """Work and memory that one grammar or one request may cost. Crossing a limit raises ``LimitExceeded``.
 
-    All are counts or bytes, from 1 to 2**62 - 1. They are shared by every front end, so that a caller sets them in one place.
-    Raises ``ValueError`` for any other number, ``TypeError`` for what is no integer.
+    All are counts or bytes, from 1 to 2**62 - 1, and all front ends share them, so a caller sets them in one place.
+    Raises ``ValueError`` for a number outside that range, ``TypeError`` for what is not an integer.
     """
 
     max_spec_bytes: int = 8 << 20
@@ -40,23 +40,23 @@ class Limits:
     emptiness_fuel: int = 200_000
     """Derivatives taken to decide whether an expression with ``&`` or ``~`` is empty."""
     max_step_work: int = 50_000_000
-    """Work of one step, in units of some ten nanoseconds: a mask (under a budget of tokens: three times), a token, or one
-    question (a short ending: twice).
+    """Work of one step, in units of about ten nanoseconds. A step is a mask (three times as much under a budget of tokens), a
+    token, or one question (twice as much for a short ending).
     """
     max_compile_work: int = 200_000_000
-    """Work that deciding which lexemes match anything may take, for one grammar; in the same units."""
+    """Work, in the same units, to decide which lexemes of one grammar match anything."""
     max_completion_steps: int = 50_000
-    """Places looked at to find one short ending of a text."""
+    """Cursors visited to find one short ending of a text."""
     max_capture_steps: int = 5_000_000
-    """Steps taken to find what one text's captures are: of the lexer, items looked at; an item that is kept counts eight."""
+    """Steps taken to find the captures of one text: lexer steps and items visited; an item that is stored counts eight."""
     max_arena_bytes: int = 144 << 20
-    """Bytes of states and masks of one compiled grammar before unused ones are dropped. A step may take a quarter more."""
+    """Bytes of states and masks of one compiled grammar before unused ones are dropped. A step may exceed it by a quarter."""
     max_cache_bytes: int = 1 << 30
     """Bytes of compiled grammars that one :class:`cdplugin.Compiler` keeps."""
     max_learned_bytes: int = 16 << 20
-    """Bytes of what the grammars of one vocabulary learn of each other's lexemes; less than a MiB: they learn nothing."""
+    """Bytes of mask bases that the grammars of one vocabulary share; below one MiB they share nothing."""
     max_infill_bytes: int = 512 << 20
-    """Bytes of tables, in the process, that each :class:`cdplugin.Infill` leaves for the next one of its grammar; 1: none."""
+    """Bytes of tables in the process that each :class:`cdplugin.Infill` leaves for the next one of its grammar; 1: none."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -72,7 +72,7 @@ DEFAULT_LIMITS = Limits()
 
 
 def at_most(limits: Limits, name: str) -> str:
-    """What the message of a limit that was crossed expects."""
+    """The ``expected`` part of the message for a crossed limit."""
     return f"at most Limits.{name} = {getattr(limits, name)}"
 
 

@@ -1,10 +1,12 @@
-"""The nodes of one compilation's expressions, counted while front ends build them.
+"""Charge one compilation for the expression nodes that front ends build for it.
 
-A few bytes of a spec may ask for an automaton of 30,000 nodes (``multipleOf: 251``), or for a class of a thousand. So there
-is one budget for all that a compilation builds: :func:`counting` opens it, functions under :func:`cdplugin.expr.counted` charge
-it. What they give is counted once in a compilation, however often they are asked. The charge is kept with the value, with that
-of others of these functions apart (:class:`Frame`), so that what a cache of the process gives costs the same as what is made
-anew: no request's outcome depends on what others asked for.
+A few bytes of a spec may ask for an automaton of 30,000 nodes (``multipleOf: 251``) or a character class of a thousand. So all
+nodes of a compilation are counted against one budget, ``Limits.max_expr_nodes``: :func:`counting` opens it, and functions
+decorated with :func:`cdplugin.expr.counted` charge it.
+
+Caches of the process must not change what a request costs: no request's outcome may depend on what others asked before. So a
+cached value is stored with its cost, and a compilation pays that cost once, at its first use of the value, whether or not the
+cache had it. The cost lists nested cached values separately (:class:`Frame`), so a part that two values share is paid once too.
 
 >>> with counting(10) as tally:
 ...     tally.add(10)
@@ -23,20 +25,20 @@ from cdplugin.errors import LimitExceeded
 from cdplugin.limits import Limits
 
 Cost = tuple[tuple[Hashable, int], ...]
-"""What a value is charged: pairs of a question (a function and its arguments) and nodes. First its own, then those of parts.
+"""The cost of a value: pairs of a question (a function and its arguments) and nodes; its own pair first, then those of parts.
 
-A question is compared, not only hashed: -1 and -2 have one hash."""
+Questions are compared, not only hashed: -1 and -2 have the same hash."""
 
 
 def too_many_nodes(most: int) -> LimitExceeded:
-    """The error where expressions have more nodes than ``most``."""
+    """The error for expressions with more than ``most`` nodes."""
     return LimitExceeded(
         "the numbers, patterns and other expressions are too large", expected=f"at most Limits.max_expr_nodes = {most} nodes"
     )
 
 
 class Tally:
-    """What one compilation has built: how many nodes, and the values that it was charged for, by question."""
+    """What one compilation has paid: ``nodes`` in total, ``kept`` values by question, and ``paid`` nodes by question."""
 
     __slots__ = ("kept", "most", "nodes", "paid")
 
@@ -47,19 +49,19 @@ class Tally:
         self.paid: dict[Hashable, int] = {}
 
     def add(self, nodes: int) -> None:
-        """Count nodes. Raises ``LimitExceeded`` when they are too many."""
+        """Charge nodes. Raises ``LimitExceeded`` when the total exceeds ``most``."""
         self.nodes += nodes
         if self.nodes > self.most:
             raise too_many_nodes(self.most)
 
     def clear(self) -> None:
-        """Count from 0 again: what was built is given up."""
+        """Start again from 0: the caller discards what was built."""
         self.nodes = 0
         self.kept.clear()
         self.paid.clear()
 
     def take(self, value: Any, cost: Cost) -> Any:
-        """Charge for a value; returns the one that was taken first for the same question."""
+        """Charge for a value, unless it is paid; returns the object that was first taken for the same question."""
         question = cost[0][0]
         if question not in self.kept:
             self.kept[question] = value
@@ -71,10 +73,10 @@ class Tally:
 
 
 class Frame(Tally):
-    """The tally of one value, while a cached function makes it."""
+    """The tally of one value while a cached function builds it."""
 
     def cost(self, question: Hashable, nodes: int) -> Cost:
-        """What the value is charged: ``nodes`` of its own, besides those in parts that were taken."""
+        """The value's cost: ``nodes`` of its own and what was charged here directly, then the cached parts it took."""
         loose = self.nodes - sum(self.paid.values())
         self.add(nodes)
         return ((question, nodes + loose), *self.paid.items())
@@ -89,7 +91,7 @@ _local = _Local()
 
 
 def current() -> Tally | None:
-    """What this thread's builders charge."""
+    """The tally that this thread's builders charge, or None."""
     return _local.tally
 
 
@@ -111,16 +113,16 @@ class _Context:
 
 
 def counting(most: int) -> AbstractContextManager[Tally]:
-    """A context that counts what this thread builds. Inside another such block it is counted there."""
+    """A context that counts what this thread builds; inside another such context, it charges the outer one."""
     tally = _local.tally or Tally(most)
     return _Context(tally, tally.most)
 
 
 def framed() -> AbstractContextManager[Frame]:
-    """A context that counts what is built for one value by itself, against the same limit."""
+    """A context that counts what is built for one cached value separately, against the same limit."""
     return _Context(Frame(_local.most), _local.most)
 
 
 def apart() -> AbstractContextManager[None]:
-    """A context that charges nobody: for what a cache keeps without its cost."""
+    """A context that charges nobody, for values that a cache stores without a cost."""
     return _Context(None, _local.most)

@@ -1,4 +1,4 @@
-"""Walks over trees and graphs that keep their own stack, so that depth costs none of Python's.
+"""Traversals of trees and graphs with an explicit stack, so that deep input cannot exhaust Python's recursion limit.
 
 >>> fold(3, lambda n: range(n), lambda n, below: 1 + sum(below))
 8
@@ -20,9 +20,9 @@ def fold(
     value: Callable[[Node, list[Value]], Value],
     done: dict[Node, Value] | None = None,
 ) -> Value:
-    """``value(node, values of its children)`` of ``root``, children first, the last child before the first.
+    """Evaluate a DAG bottom-up: ``value(node, values of its children)`` for ``root``. The last child is evaluated first.
 
-    Each node is valued once, wherever it stands. ``done``: values that are known; grows. Linear in the edges.
+    Each node is evaluated once, however many parents it has. ``done``: values known before; it grows. Linear in the edges.
     """
     done = {} if done is None else done
     stack = [root]
@@ -42,8 +42,8 @@ def fold(
 
 
 def driven(begin: Callable[..., Generator[tuple[Any, ...], Any, Value]], *arguments: Any) -> Value:
-    """What the generator ``begin(*arguments)`` returns. It calls itself by a ``yield`` of arguments, and is sent what that call
-    returns.
+    """Run a recursive function that is written as a generator, and return its result. The generator recurses by a ``yield`` of
+    the argument tuple, and is sent the result of that call.
 
     >>> def depth(n):
     ...     return 1 + (yield (n - 1,)) if n else 0
@@ -65,7 +65,7 @@ def driven(begin: Callable[..., Generator[tuple[Any, ...], Any, Value]], *argume
 
 
 def walk(root: Node, children: Callable[[Node], Sequence[Node]]) -> Iterator[Node]:
-    """All nodes of a tree, parents first, from left to right."""
+    """All nodes of a tree in preorder, from left to right."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -74,7 +74,7 @@ def walk(root: Node, children: Callable[[Node], Sequence[Node]]) -> Iterator[Nod
 
 
 def reached(roots: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> dict[Node, None]:
-    """All nodes of a graph that ``roots`` lead to, themselves first; the nearest before others."""
+    """All nodes reachable from ``roots`` in breadth-first order, the roots included."""
     found = dict.fromkeys(roots)
     pending = list(found)
     for node in pending:  # grows while it is walked
@@ -86,9 +86,9 @@ def reached(roots: Iterable[Node], following: Callable[[Node], Iterable[Node]]) 
 
 
 def trie(texts: Iterable[Iterable[Item]]) -> tuple[list[dict[Item, int]], list[int]]:
-    """The beginnings of some texts as a tree: the children of each node by item, and the node at which each text ends.
+    """The trie of some texts: the children of each node by item, and the node at which each text ends.
 
-    The root is 0; children have higher numbers than their parents.
+    The root is node 0; children have higher numbers than their parents.
     """
     children: list[dict[Item, int]] = [{}]
     ends = []

@@ -1,8 +1,8 @@
-"""Compile the kernels ahead of the first request, and show that something is going on meanwhile.
+"""Compile the kernels before the first request, and show progress meanwhile.
 
-The first use of a new version compiles the kernels (up to a minute); they are kept in the cache folder, so that later processes
-load them in a fraction of a second. ``cdplugin warmup`` does it while an image is built, infilling's kernels included; an
-adapter calls :func:`warm_kernels`.
+The first use of a new version compiles the kernels, for up to a minute, into the cache folder; later processes load them from
+there in a fraction of a second. ``cdplugin warmup`` does so while an image is built, for infilling's kernels too; adapters call
+:func:`warm_kernels`.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 def byte_vocabulary() -> Vocabulary:
-    """The 256 bytes as tokens, id = byte, and an end token (256): enough to check texts without a model."""
+    """A vocabulary of the 256 bytes (id = byte) and an end token (256): enough to check texts without a model."""
     return Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"<end>"], eos_token_ids=256)
 
 
 def is_warm(infill: bool = False) -> bool:
-    """Whether compiled kernels (``infill``: infilling's too) lie in a cache folder, or none are needed."""
+    """Whether the cache folder holds compiled kernels (``infill``: infilling's too), or none are needed."""
     if not infill or not is_cached(engine):
         return is_cached(engine)
     from cdplugin.kernels.infill.entry import infill_engine
@@ -41,10 +41,10 @@ def is_warm(infill: bool = False) -> bool:
 
 
 def warm_kernels(show: TextIO | None = None, *, infill: bool = False) -> float:
-    """Compile or load the kernels; returns the seconds that it took.
+    """Compile or load the kernels; returns the seconds it took.
 
-    ``show``: where a progress line goes. ``infill``: the kernels of infilling, too, which only :class:`cdplugin.Infill` uses
-    and which take as long as all others.
+    ``show``: the stream for a progress line. ``infill``: also the kernels that only :class:`cdplugin.Infill` uses, which take
+    as long as all others.
     """
     began = time.monotonic()
     vocab = byte_vocabulary()
@@ -73,12 +73,12 @@ def _warm_engine(vocab: Vocabulary) -> Grammar:
     matcher = grammar.matcher()
     matcher.fill_next_token_bitmask(np.zeros((1, (vocab.size + 31) // 32), np.int32), 0, 1 << 20)
     matcher.accept_token(ord("{"))
-    matcher.shortest_completion()  # a server's door asks for it
+    matcher.shortest_completion()  # a server calls it when it admits a request
     return grammar
 
 
 class Ticker:
-    """A context in which a line tells the time; on a terminal it is rewritten in place."""
+    """A context that shows the seconds passed; on a terminal it rewrites its line in place."""
 
     def __init__(self, text: str, stream: TextIO | None) -> None:
         self.text, self.stream = text, stream
@@ -111,6 +111,6 @@ class Ticker:
 
 
 def warm_if_cold() -> None:
-    """For command-line programs: say why the first run takes a while, and say nothing later."""
+    """For command-line programs: explain on stderr why the first run takes a while; later runs print nothing."""
     if not is_warm():
         warm_kernels(sys.stderr)

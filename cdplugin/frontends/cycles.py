@@ -1,8 +1,8 @@
-"""Nonterminals that derive each other, and so the same texts: one of them stands for all.
+"""Merge nonterminals that derive each other: they derive the same texts, so one of them stands for all.
 
-A rule ``a -> x b y`` whose ``x`` and ``y`` may be empty lets ``a`` derive all that ``b`` does. Where ``a`` leads to ``b``
-so, and ``b`` to ``a``, neither has a text that the other has not. The parser would tell them apart at each place all the same,
-and complete each of them wherever another one is: work by the cube of their number, where each derives each.
+A rule ``a -> x b y`` whose ``x`` and ``y`` are nullable lets ``a`` derive all that ``b`` does. If ``a`` leads to ``b`` so, and
+``b`` to ``a``, both derive the same language. The parser would still keep them apart: it would predict each, and complete each
+wherever another one is complete, which takes cubic time if each leads to each.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from cdplugin.ir import GrammarIR, Symbol
 
 
 def merge_cycles(ir: GrammarIR) -> None:
-    """Let one nonterminal stand for all that derive each other in the rules of ``ir``.
+    """Replace all nonterminals of a cycle of ``ir``'s rules by one of them.
 
-    The others keep a rule that leads to it, for whoever names them from outside. Nothing is changed where texts are captured:
-    there it may show which rule derived one. Linear in the rules.
+    The others keep one rule, which leads to it, since symbols from outside may name them. Nothing changes where texts are
+    captured: a capture may show which rule derived it. Linear in the rules.
     """
     if ir.captures or ir.stops:
         return
@@ -34,7 +34,7 @@ def merge_cycles(ir: GrammarIR) -> None:
 
 
 def _leading(ir: GrammarIR) -> dict[Symbol, list[Symbol]]:
-    """The nonterminals that each one leads to by a rule whose other symbols may be empty."""
+    """For each nonterminal those that it leads to: by a rule whose other symbols are all nullable."""
     known: dict[Expr, bool] = {}
     lexemes = {symbol for _, right in ir.rules for symbol in right if symbol < 0}
     solid = {symbol for symbol in lexemes if not nullable(ir.lexemes[~symbol], known)}
@@ -51,7 +51,7 @@ def _leading(ir: GrammarIR) -> dict[Symbol, list[Symbol]]:
 def _cycles(edges: Mapping[Symbol, Sequence[Symbol]]) -> Iterator[list[Symbol]]:
     """The strongly connected components of more than one node, each with its least node first (Tarjan, 1972)."""
     met: dict[Symbol, int] = {}
-    low: dict[Symbol, int] = {}  # of nodes that are open: the first one met of those that they lead back to
+    low: dict[Symbol, int] = {}  # of open nodes: the lowest visit number of the nodes that they lead back to
     open_: list[Symbol] = []
     walk: list[tuple[Symbol, Iterator[Symbol]]] = []
 

@@ -1,13 +1,13 @@
-"""Free text that watches for triggers: nothing is constrained until one of some texts, or tokens, has appeared.
+"""Free text with triggers: nothing is constrained until one of some texts, or a special token, appears.
 
-The first trigger to be complete counts; of several that are complete at once, the longest, and what is excluded comes before
-triggers (both as in xgrammar). A lexeme for "any text up to and including the first trigger" says so exactly, and
-however tokens cut it::
+The first trigger to be complete counts; of several that are complete at once, the longest; an excluded text has precedence over
+triggers (both as in xgrammar). One lexeme for "any text up to and including the first trigger" says so exactly, however the
+text is tokenized::
 
-    until(t)  =  any text, t    and not    any text, some trigger, at least one more byte
+    until(t)  =  (any text) t   &   ~( (any text) (some trigger) (at least one more byte) )
 
-While such a lexeme runs, the parser has nothing to do, and there are as many lexer states as the Aho-Corasick automaton of the
-triggers has: their masks are computed once.
+While such a lexeme runs, the parser does nothing, and there are only as many lexer states as the Aho-Corasick automaton of the
+triggers has, so their masks are computed once.
 """
 
 from __future__ import annotations
@@ -38,10 +38,12 @@ def without(texts: Iterable[str], most_chars: int | None = None) -> Expr:
 
 
 def until(text: str, stops: Iterable[str], most_chars: int | None = None) -> Expr:
-    """Any text (of at most ``most_chars`` characters) and ``text``, where that is the first of ``stops`` to be complete."""
+    """Any text (of at most ``most_chars`` characters) followed by ``text``, where that is the first of ``stops`` to be
+    complete.
+    """
     words = list(dict.fromkeys(stops))
     plain = None if most_chars is None else up_to(words, [text])
-    if plain is not None and most_chars is not None:  # the engine drops a bound that is far away from such an expression
+    if plain is not None and most_chars is not None:  # next to such an expression the engine drops a bound that is far away
         return expr.both(expr.repeat(expr.ANY_CHAR, 0, most_chars + len(text)), plain)
     free = expr.ANY_TEXT if most_chars is None else expr.repeat(expr.ANY_CHAR, 0, most_chars)
     earlier = expr.cat(_ALL, expr.literals(utf8(word) for word in words), _BYTE, _ALL)
@@ -49,16 +51,16 @@ def until(text: str, stops: Iterable[str], most_chars: int | None = None) -> Exp
 
 
 def not_ending_with(expression: Expr, texts: Iterable[str]) -> Expr:
-    """``expression``, less what ends with one of ``texts``; without any, the expression itself."""
+    """``expression`` without the texts that end with one of ``texts``; for no ``texts`` the expression itself."""
     ends = [utf8(text) for text in texts]
     return expr.both(expression, expr.complement(expr.cat(_ALL, expr.literals(ends)))) if ends else expression
 
 
 def ends_before(text: str, stops: Sequence[str]) -> list[str] | None:
-    """What free text without ``stops`` must not end with for ``text``, right after it, to be the first of them to be complete.
+    """How free text without ``stops`` must not end so that ``text``, right after it, is the first of them to be complete.
 
-    For free text whose tokens are counted, which :func:`until` cannot say. None where another one is complete within ``text``.
-    Raises ``LimitExceeded`` where many of them begin within others.
+    Used for free text whose tokens are counted, where :func:`until` does not apply. None where another stop is complete inside
+    ``text``. Raises ``LimitExceeded`` where many of them overlap.
 
     >>> ends_before("aba", ["aba", "bb"]), ends_before("aa", ["aa"]), ends_before("abc", ["b", "abc"])
     (['ab'], ['a'], None)
@@ -68,13 +70,13 @@ def ends_before(text: str, stops: Sequence[str]) -> list[str] | None:
     for word in stops:
         if -1 < text.find(word) < len(text) - len(word):
             return None
-        if word.find(text[0], 1) < 0:  # nearly always
+        if word.find(text[0], 1) < 0:  # no overlap: the common case
             continue
         left -= len(text) + len(word)
         if left < 0:
             expected = f"at most {most} characters to compare for each"
             raise LimitExceeded("triggers that begin within each other beside max_tokens are too many", expected=expected)
-        # a word is complete earlier where its rest is a beginning of the text; longer rests first, so that tails grow
+        # A word is complete earlier if its rest is a prefix of `text`. Longer rests come first, so that tails get longer.
         for length in _shared_lengths(word, text):
             cut = len(word) - length
             if not any(word.endswith(tail, 0, cut) for tail in tails):
@@ -86,7 +88,9 @@ _MOST_COMPARED = 400_000
 
 
 def _shared_lengths(word: str, text: str) -> Iterator[int]:
-    """Lengths, longest first, of proper ends of ``word`` that are proper beginnings of ``text`` (Knuth, Morris, Pratt 1977)."""
+    """Lengths, longest first, of proper suffixes of ``word`` that are proper prefixes of ``text`` (Knuth,
+    Morris, Pratt 1977).
+    """
     borders = [0] * len(text)
     for i in range(1, len(text)):
         k = borders[i - 1]
@@ -113,11 +117,11 @@ def dispatch_text(
     loop: bool = True,
     by_token: Sequence[Sequence[Symbol]] = (),
 ) -> Symbol:
-    """Free text, a trigger, what follows it, and (``loop``) so on; free text may be the last. Returns a nonterminal.
+    """Free text, a trigger, what follows it, and with ``loop`` so on; the text may also end free. Returns a nonterminal.
 
-    ``tags``: triggers, each with the symbols that follow it; equal triggers are alternatives. ``excludes``: what the free text
-    must not hold. ``by_token``: what may come after free text that holds no trigger, since a special token (which is no text)
-    takes the trigger's place.
+    ``tags``: triggers, each with the symbols that follow it; equal triggers are alternatives. ``excludes``: texts that the free
+    text must not hold. ``by_token``: sequences that begin with a special token, which stands in the place of a trigger; they
+    may follow free text that holds no trigger.
     """
     triggers = dict.fromkeys(trigger for trigger, _ in tags)
     stops = list(dict.fromkeys([*triggers, *excludes]))
@@ -140,7 +144,7 @@ def dispatch_text(
 def dispatch_tokens(
     ir: GrammarIR, tags: Sequence[tuple[TokenSet, Sequence[Symbol]]], free: TokenSet, *, loop: bool = True
 ) -> Symbol:
-    """Any tokens of ``free``, a trigger token, what follows it, and (``loop``) so on, or the end. Returns a nonterminal."""
+    """Any tokens of ``free``, a trigger token, what follows it, and with ``loop`` so on, or the end. Returns a nonterminal."""
     start = ir.nonterminal("free tokens")
     ir.rule(start, [ir.token(free, "free token"), start])
     for trigger, follow in tags:

@@ -1,9 +1,9 @@
 """Text up to the first of some words, as an expression without complement.
 
-The automaton of Aho and Corasick (CACM 18(6), 1975) over characters, turned into an expression by elimination of states
-(Brzozowski and McCluskey, 1963). States that only their parent in the trie leads to are put into it; what is left are the
-states that a mismatch leads to, which are few (for ``</think>``: the root and the state after ``<``). Without ``&`` and ``~``
-the engine sees that a bound on the number of characters is out of reach, and its masks do not depend on the count.
+The automaton of Aho and Corasick (CACM 18(6), 1975) over characters is turned into an expression by state elimination
+(Brzozowski and McCluskey, 1963). A state that only its parent in the trie leads to is inlined into it. The rest, the targets of
+failure links, are few (for ``</think>``: the root and the state after ``<``). Without ``&`` and ``~`` the engine sees that a
+bound on the number of characters cannot be reached within a token, so its masks do not depend on the count.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _MOST_TARGETS = 4
 _MOST_NODES = 600
 
 Row = dict[int, list[tuple[Expr, int]]]
-"""What follows a state: for each state, and for ``_DONE``, expressions that lead there, each with its size."""
+"""Transitions of a state: for each target state, and for ``_DONE``, the expressions that lead there, each with its size."""
 _DONE = -1
 
 
 class _Automaton:
-    """``step(state, char)``; ``outputs[state]``: the words that end there; ``chars``: those that some word holds."""
+    """Aho-Corasick: ``step(state, char)``; ``outputs[state]``: the words that end there; ``chars``: all characters of words."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self.children, ends = trie(words)
@@ -50,9 +50,9 @@ class _Automaton:
 
 
 def up_to(words: Sequence[str], ends: Sequence[str] | None) -> Expr | None:
-    """Text that ends with one of ``ends``, where the first of ``words`` (which hold ``ends``) is complete.
+    """Text that ends with one of ``ends`` at the place where the first of ``words`` (which include ``ends``) is complete.
 
-    ``ends=None``: text in which no word is complete. Returns ``None`` where the expression would become too large.
+    ``ends=None``: text in which no word is complete. Returns None where the expression would become too large.
     """
     automaton = _Automaton(words)
     if len(automaton.children) > _MOST_NODES:
@@ -77,7 +77,7 @@ def up_to(words: Sequence[str], ends: Sequence[str] | None) -> Expr | None:
 
 
 def _rows(automaton: _Automaton, ends: Sequence[str] | None) -> tuple[dict[int, Row], set[int]]:
-    """What leads where from each state in which no word is complete, and those of them that not only their parents lead to."""
+    """The transitions of each state in which no word is complete, and those states that not only their parents lead to."""
     rows: dict[int, Row] = {}
     targets = {0}
     for state in range(len(automaton.children)):
@@ -106,10 +106,10 @@ def _rows(automaton: _Automaton, ends: Sequence[str] | None) -> tuple[dict[int, 
 
 
 def _replace(rows: dict[int, Row], state: int, users: Sequence[int]) -> None:
-    """Put what follows ``state`` into the rows of ``users``."""
+    """Inline the transitions of ``state`` into the rows of ``users``."""
     inner = rows.pop(state)
     for user in users:
-        heads = rows[user].pop(state, None) if user in rows else None  # a complete word goes on nowhere
+        heads = rows[user].pop(state, None) if user in rows else None  # states with a complete word have no row
         if heads is None:
             continue
         head, size = _either(heads)

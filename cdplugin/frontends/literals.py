@@ -1,4 +1,4 @@
-"""The two simplest specifications: one regular expression, or a choice of literal strings."""
+"""The front end of the two simplest specs: a regular expression, and a choice of literal strings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cdplugin.regex.syntax import DIALECTS
 def compile_regex(
     pattern: str, limits: Limits = DEFAULT_LIMITS, dialect: str = "rust", ir: GrammarIR | None = None
 ) -> GrammarIR:
-    """Text that ``pattern`` matches from end to end, as one lexeme. Raises ``GrammarError``, also where nothing matches."""
+    """One lexeme: the texts that ``pattern`` matches from end to end. Raises ``GrammarError``, also where nothing matches."""
     if not isinstance(pattern, str):
         raise GrammarError("wrong type of regular expression", expected="str", found=type(pattern).__name__)
     if dialect not in DIALECTS:
@@ -32,9 +32,9 @@ def compile_regex(
 
 
 def compile_choice(choices: Sequence[str], limits: Limits = DEFAULT_LIMITS, ir: GrammarIR | None = None) -> GrammarIR:
-    """Exactly one of ``choices``, as one set of literals. Duplicates count once. Linear in the total length.
+    """One lexeme: exactly one of ``choices``, as a set of literals. Duplicates count once. Linear in the total length.
 
-    Raises ``GrammarError`` for an empty list, and, with its index, for an item that is not a string or holds a lone surrogate.
+    Raises ``GrammarError`` for an empty list, and for an item that is not a string or holds a lone surrogate, with its index.
     """
     if isinstance(choices, (str, bytes)) or not isinstance(choices, Sequence):
         raise GrammarError("bad choice", expected="a list of strings", found=type(choices).__name__)
@@ -57,7 +57,7 @@ def compile_choice(choices: Sequence[str], limits: Limits = DEFAULT_LIMITS, ir: 
 
 
 def _single(expression: Expr, name: str, ir: GrammarIR) -> GrammarIR:
-    """A grammar whose start symbol is one lexeme."""
+    """Complete a grammar whose start symbol derives one lexeme."""
     ir.start = ir.nonterminal("start")
     ir.rule(ir.start, [ir.lexeme(expression, name)])
     return ir

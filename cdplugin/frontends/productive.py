@@ -1,4 +1,7 @@
-"""Which nonterminals derive anything: each rule counts what it still needs (Hopcroft and Ullman, 7.1.1)."""
+"""Find the productive nonterminals, those that derive some text, in linear time (Hopcroft and Ullman, 7.1.1).
+
+Each rule counts the nonterminals on its right side that are not known to be productive yet.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 class Productive(Generic[Name]):
-    """The nonterminals that derive something. Time and space are linear in the rules.
+    """The productive nonterminals of rules that may be added one by one. Time and space are linear in the rules.
 
-    ``rules``: ``(left, the nonterminals that the rule needs)``; what a rule needs besides is the caller's matter. ``known``:
-    those of which it is known before; grows.
+    ``rules``: pairs ``(left, nonterminals of the right side)``; the caller checks anything else that a rule needs. ``known``:
+    nonterminals known to be productive before; it grows.
 
-    Attributes: ``known``: the nonterminals that derive something; ``missing``: by rule, how many it still needs.
+    Attributes: ``known``: the productive nonterminals; ``missing``: for each rule, how many it still waits for.
 
     >>> Productive([(0, {1}), (1, {0}), (2, ())]).known
     {2}
@@ -29,7 +32,7 @@ class Productive(Generic[Name]):
             self.rule(left, needed)
 
     def rule(self, left: Name, needed: Iterable[Name]) -> None:
-        """A further rule."""
+        """Add a rule."""
         needs = {symbol for symbol in needed if symbol not in self.known}
         for symbol in needs:
             self._waiting.setdefault(symbol, []).append(len(self.missing))
@@ -39,7 +42,7 @@ class Productive(Generic[Name]):
             self.add(left)
 
     def add(self, symbol: Name) -> None:
-        """Learn that a nonterminal derives something, and what follows from it."""
+        """Record that a nonterminal is productive, and what follows from that."""
         if symbol in self.known:
             return
         self.known.add(symbol)

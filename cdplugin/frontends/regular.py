@@ -1,5 +1,5 @@
-"""Rules that are regular, as expressions: in an order in which those that they mention come first, and by Arden's lemma where a
-rule leads to itself at one end.
+"""Fold regular rules into expressions: rules after those that they mention, and by Arden's lemma where a rule leads to itself
+at one end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Part = TypeVar("Part")
 _MOST_COUNT = 1 << 20
 """Largest product of counts."""
 MOST_NODES = 2_000
-"""Size of the largest expression that a rule is folded into."""
+"""Size, counted as a tree, of the largest expression into which a rule is folded."""
 
 
 class Regular(NamedTuple):
@@ -26,7 +26,7 @@ class Regular(NamedTuple):
 
 
 def leaves_first(mentioned: Mapping[Name, Set[Name]], solve: Callable[[Name], bool]) -> None:
-    """Call ``solve`` with each rule once it was true of all others that the rule mentions."""
+    """Call ``solve(name)`` for each rule once it has returned True for all other rules that the rule mentions."""
     users: dict[Name, list[Name]] = {name: [] for name in mentioned}
     missing = {name: len(others - {name}) for name, others in mentioned.items()}
     for name, others in mentioned.items():
@@ -43,9 +43,10 @@ def leaves_first(mentioned: Mapping[Name, Set[Name]], solve: Callable[[Name], bo
 
 
 def repeated(expression: Expr, low: int, high: int | None) -> Expr:
-    """``expression`` so many times. A repetition of one is one where no count is left out: ``(x{1,3}){2}`` is ``x{2,6}``.
+    """Repeat ``expression``. Nested repetitions are merged where no count gets lost: ``(x{1,3}){2}`` is ``x{2,6}``.
 
-    From ``k a`` to ``k b`` and from ``(k + 1) a`` to ``(k + 1) b`` leave no gap if they do not for the smallest ``k``.
+    ``k`` repetitions of ``x{a,b}`` cover the counts from ``k a`` to ``k b``. If these intervals leave no gap between the
+    smallest ``k`` and the next one, they leave none later.
     """
     if expression.op != REPEAT_OP or high == 0:
         return repeat(expression, low, high)
@@ -60,11 +61,12 @@ def repeated(expression: Expr, low: int, high: int | None) -> Expr:
 def solution(
     rights: Iterable[Sequence[Part]], is_itself: Callable[[Part], bool], value: Callable[[Part], Regular | None]
 ) -> Regular | None:
-    """The least solution of a rule: of ``x = a x | b`` it is ``a* b``, of ``x = x a | b`` it is ``b a*`` (Arden's lemma), also
-    where ``a`` matches the empty text.
+    """The least solution of a rule: ``a* b`` for ``x = a x | b``, ``b a*`` for ``x = x a | b`` (Arden's lemma; the least one
+    also where ``a`` is nullable).
 
-    ``is_itself``: whether a part of a right side is ``x``; ``value``: the expression of any other. None where some part has
-    none, where ``x`` stands elsewhere or at both ends, where it never ends, and where the solution is too large.
+    ``is_itself``: whether a part of a right side is ``x``; ``value``: the expression of any other part. Returns None where a
+    part has no expression, where ``x`` stands elsewhere or at both ends, where the rule never ends, and where the solution is
+    too large.
     """
     loops: list[Expr] = []
     ends: list[Expr] = []
@@ -73,7 +75,7 @@ def solution(
     for right in rights:
         others = [part for part in right if not is_itself(part)]
         is_loop = len(others) < len(right)
-        if is_loop and len(right) == 1:  # x = x says nothing
+        if is_loop and len(right) == 1:  # x = x adds nothing
             continue
         if is_loop:
             at_left = is_itself(right[0])

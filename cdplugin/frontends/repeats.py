@@ -1,4 +1,4 @@
-"""Counted repetition of a symbol as rules: a chain for small counts, O(log n) rules for large ones."""
+"""Counted repetition of a symbol as rules: a chain for small counts, O(log n) rules by doubling for large ones."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Generic, TypeVar
 from cdplugin.ir import GrammarIR, Symbol
 
 CHAIN = 32
-"""Counts up to this are a chain of rules, larger ones are written by doubling."""
+"""Counts up to this become a chain of rules, larger ones are built by doubling."""
 Item = TypeVar("Item", bound=Hashable)
 
 
 class Repeats(Generic[Item]):
-    """Writes repetitions, equal ones once. ``new()``: a new nonterminal; ``rule(left, right)`` writes a rule."""
+    """Writes repetitions; equal ones share their rules. ``new()``: a new nonterminal; ``rule(left, right)`` adds a rule."""
 
     def __init__(self, new: Callable[[], Item], rule: Callable[[Item, Sequence[Item]], None]) -> None:
         self._new = new
@@ -21,7 +21,7 @@ class Repeats(Generic[Item]):
         self._known: dict[tuple[str, Item, int], Item] = {}
 
     def parts(self, symbol: Item, low: int, high: int | None) -> list[Item]:
-        """``symbol`` at least ``low`` and at most ``high`` times (``None``: no bound), as a sequence."""
+        """``symbol`` from ``low`` to ``high`` times (``None``: no bound), as a sequence."""
         parts = self.exactly(symbol, low)
         if high is None:
             parts.append(self.star(symbol))
@@ -30,7 +30,7 @@ class Repeats(Generic[Item]):
         return parts
 
     def star(self, symbol: Item) -> Item:
-        """Any number of times. Recursion on the right: the parser's states then do not depend on how many there were."""
+        """Any number of times, right-recursive: so the parser's states do not depend on the number."""
         loop, new = self._nonterminal("star", symbol, 0)
         if new:
             self._rule(loop, [])
@@ -74,9 +74,9 @@ class Repeats(Generic[Item]):
         return out
 
     def fewer(self, symbol: Item, count: int) -> list[Item]:
-        """Fewer than ``count`` times, one way for each number: the binary digits of ``count`` from the lowest.
+        """Fewer than ``count`` times, unambiguously: by the binary digits of ``count``, from the lowest.
 
-        Fewer than ``2**n + rest``: fewer than ``2**n``, or ``2**n`` and then fewer than ``rest``.
+        Fewer than ``2**n + rest`` is either fewer than ``2**n``, or ``2**n`` and then fewer than ``rest``.
         """
         smaller: list[Item] | None = None
         for n in range(count.bit_length()):
@@ -105,7 +105,9 @@ class Repeats(Generic[Item]):
 
 
 def either(ir: GrammarIR, ways: Iterable[Sequence[Symbol]], name: str = "") -> Symbol:
-    """One of some sequences as one symbol: a nonterminal, but where there is no ``name`` and one sequence of one symbol."""
+    """Alternation: a nonterminal with one rule per sequence, or the symbol itself for one sequence of one
+    symbol without name.
+    """
     listed = list(ways)
     if not name and [len(way) for way in listed] == [1]:
         return listed[0][0]
@@ -116,7 +118,7 @@ def either(ir: GrammarIR, ways: Iterable[Sequence[Symbol]], name: str = "") -> S
 
 
 class SymbolRepeats(Repeats[Symbol]):
-    """Writes repetitions into ``ir``. ``name``: what its nonterminals are called in messages."""
+    """:class:`Repeats` that writes into ``ir``. ``name``: the name of its nonterminals in messages."""
 
     def __init__(self, ir: GrammarIR, name: str = "") -> None:
         super().__init__(lambda: ir.nonterminal(name), ir.rule)

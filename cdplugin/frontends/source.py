@@ -1,4 +1,4 @@
-"""The text of a grammar, and messages that point into it."""
+"""Grammar text, and errors that point into it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cdplugin.limits import Limits, check_length
 
 
 class Source:
-    """Grammar text; positions are code point indices from 0, lines and columns count from 1."""
+    """Grammar text. Positions are code point indices from 0; lines and columns count from 1."""
 
     def __init__(self, text: str, name: str = "") -> None:
         self.text = text
@@ -23,9 +23,7 @@ class Source:
             at = text.find("\n", at + 1)
 
     def check(self, limits: Limits) -> None:
-        """Raise ``LimitExceeded`` for a text of more than ``max_spec_bytes``, and ``GrammarError`` at the first lone surrogate,
-        which no Unicode text has.
-        """
+        """Raise ``LimitExceeded`` for a text of more than ``max_spec_bytes``, ``GrammarError`` at the first lone surrogate."""
         check_length("the grammar", len(self.text.encode("utf-8", "surrogatepass")), limits)
         try:
             self.text.encode()
@@ -33,7 +31,7 @@ class Source:
             self.fail("bad text", problem.start, expected="Unicode text", found="a lone surrogate")
 
     def line(self, at: int) -> int:
-        """The line that holds a position."""
+        """The line number of a position."""
         return bisect_right(self._lines, at)
 
     def where(self, at: int) -> str:
@@ -57,11 +55,11 @@ class Source:
         raise self.error(message, at, expected=expected, found=found, kind=UnsupportedError)
 
     def exceed(self, message: str, at: int, *, expected: str, found: str = "more") -> NoReturn:
-        """Raise ``LimitExceeded``: ``expected`` says at most how much."""
+        """Raise ``LimitExceeded``; ``expected`` names the limit."""
         raise self.error(message, at, expected=expected, found=found, kind=LimitExceeded)
 
     def options(self, message: str, at: int, value: Any, known: Iterable[str], place: str) -> dict[str, Any]:
-        """``value``, an object of options with ``known`` names, which stands in ``place``. Raises ``GrammarError``."""
+        """Check that ``value``, found in ``place``, is an object with only ``known`` names. Raises ``GrammarError``."""
         if not isinstance(value, dict):
             self.fail(message, at, expected="an object", found=type(value).__name__)
         for key in value:
@@ -70,6 +68,6 @@ class Source:
         return value
 
     def unknown(self, message: str, at: int, name: object, known: Iterable[str]) -> NoReturn:
-        """Raise ``GrammarError`` for a name that is not among those that are ``known``."""
+        """Raise ``GrammarError`` for a name that is not in ``known``."""
         listed = list(known)
         self.fail(message, at, expected="one of " + ", ".join(listed), found=shown(name) + suggestion(str(name), listed))

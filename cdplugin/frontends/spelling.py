@@ -1,7 +1,7 @@
-"""Fixed texts in which a model may write special tokens: ``<|python_tag|>{"name": …``.
+"""Fixed texts that may contain special tokens: ``<|python_tag|>{"name": …``.
 
-Special tokens never match as text. A fixed text that names one can be spelled with it, or with ordinary tokens: which of the
-two there are depends on the vocabulary, so both are written, and the compiler drops what the vocabulary does not have.
+Special tokens never match as text. A fixed text that names one may be written with it or with ordinary tokens. Which of the two
+exists depends on the vocabulary, so both become alternatives, and the compiler drops the one that the vocabulary lacks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cdplugin.ir import GrammarIR, Symbol, TokenSet
 _SPECIAL = re.compile(
     r"<[|｜][^<>\s]{1,60}[|｜]>|<[^<>\s\"'=｜]{1,60}>|\[/?[A-Z][A-Z_]{1,40}\]|｜[A-Z]{2,20}｜|\]<\]\w{2,20}\[>\["
 )
-"""What the names of special tokens look like."""
+"""The usual forms of special tokens' names."""
 
 
 def utf8(text: str, message: str = "bad text") -> bytes:
@@ -30,7 +30,7 @@ def utf8(text: str, message: str = "bad text") -> bytes:
 
 
 def may_hold_tokens(text: str) -> bool:
-    """Whether a part of ``text`` looks like a special token."""
+    """Whether ``text`` contains something of the form of a special token."""
     return _SPECIAL.search(text) is not None
 
 
@@ -42,7 +42,7 @@ def token_set(tokens: Iterable[int | str], **options: Any) -> TokenSet:
 
 
 def spell(ir: GrammarIR, text: str) -> list[Symbol]:
-    """Symbols for ``text``: one lexeme, or pieces each of which is a lexeme or a special token."""
+    """Symbols for ``text``: a sequence of lexemes, with an alternative of text and token for each special token."""
     out: list[Symbol] = []
     for piece, is_token in pieces(text):
         lexeme = ir.lexeme(literal(utf8(piece)), repr(piece))
@@ -57,7 +57,7 @@ def spell(ir: GrammarIR, text: str) -> list[Symbol]:
 
 
 def spell_with_token(ir: GrammarIR, text: str) -> list[Symbol]:
-    """``text`` with its first special token as a token: what :func:`spell` gives less its spelling as plain text."""
+    """:func:`spell` with the first special token as a token only, not as text."""
     out: list[Symbol] = []
     first = True
     for piece, is_token in pieces(text):
@@ -70,7 +70,7 @@ def spell_with_token(ir: GrammarIR, text: str) -> list[Symbol]:
 
 
 def pieces(text: str) -> list[tuple[str, bool]]:
-    """``text`` cut into parts, each with whether it looks like a special token."""
+    """``text`` cut into pieces, each with whether it has the form of a special token."""
     out: list[tuple[str, bool]] = []
     at = 0
     for match in _SPECIAL.finditer(text):
