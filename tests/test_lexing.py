@@ -56,6 +56,15 @@ def random_lexing(rng: random.Random, kinds: tuple[str, ...]) -> tuple[GrammarIR
     return ir, tokens, terminals
 
 
+def random_alone(rng: random.Random, kinds: tuple[str, ...]) -> tuple[GrammarIR, list[bytes], dict[int, set[int]]]:
+    """The same without skips, where all lexemes but one are EXACT: with that one, none competes."""
+    ir, tokens, terminals = random_lexing(rng, (EXACT,))
+    ir.skips.clear()
+    exact = [t for t, lexing in enumerate(ir.lexings) if lexing == EXACT and ~t not in terminals]
+    ir.lexings[rng.choice(exact)] = rng.choice(kinds)
+    return ir, tokens, terminals
+
+
 def random_text(rng: random.Random, kinds: tuple[str, ...]) -> tuple[GrammarIR, list[bytes], dict[int, set[int]]]:
     """Lexemes of plain text, which slices answer, side by side; the last one ends in one of the given ways."""
     ir = GrammarIR()
@@ -76,6 +85,7 @@ def random_text(rng: random.Random, kinds: tuple[str, ...]) -> tuple[GrammarIR, 
 
 MAKERS = [
     *((random_lexing, kinds) for kinds in ((LONGEST,), (LONGEST, LONGEST, LAZY), (LAZY,), (EXACT, LONGEST))),
+    (random_alone, (LONGEST, LAZY)),
     *((random_text, kinds) for kinds in ((LONGEST,), (LAZY,))),
 ]
 
@@ -148,3 +158,21 @@ def test_readings_that_come_to_the_same_lexemes_stay_apart() -> None:
             assert matcher.accept_token(token)
             threads = naive.accept(threads, token, vocab.tokens[token])
         assert matcher.is_accepting()
+
+
+@pytest.mark.parametrize("lexing", [LONGEST, LAZY])
+def test_readings_that_one_lexeme_alone_leaves_apart_are_one(lexing: str) -> None:
+    """``a`` is a lexeme of its own, or ends where it cannot go on: texts of any length, cut in as many ways as there are."""
+    ir = GrammarIR()
+    ir.start, run = ir.nonterminal("S"), ir.nonterminal("RUN")
+    exact, alone = ir.lexeme(expr.literal(b"a"), lexing=EXACT), ir.lexeme(expr.literal(b"a"), lexing=lexing)
+    for right in ([run, ir.start, alone], [exact, alone], [alone, ir.start, alone]):
+        ir.rule(ir.start, right)
+    for right in ([exact], [exact, run], [exact, run, exact]):
+        ir.rule(run, right)
+    ir.lexeme(expr.literal(b"b"), lexing=LONGEST)  # which no rule uses
+    vocab = vocabulary([b"a"], all_bytes=False)
+    matcher = cd.Compiler(vocab).compile_ir(ir).matcher()
+    for length in range(60):
+        assert mask(matcher) == ({0, *vocab.eos_token_ids} if length == 2 or length > 3 else {0}), length
+        assert matcher.accept_token(0)

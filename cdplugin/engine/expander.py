@@ -410,7 +410,7 @@ class StaticTables:
         has_few = any(not reader.is_sign and reader.enough < unbounded for reader in tracked)
         arena.header[layout.HAS_TRACKED] = layout.FEW_VALUES if has_few else bool(tracked)
         arena.header[layout.HAS_CLOCKS] = self.lexemes.has_clocks
-        arena.header[layout.HAS_LONGEST] = not self.lexemes.all_exact
+        arena.header[layout.COMPETE] = self.lexemes.compete
         arena.set_block(self.rules.block.copy() if self.rules.is_lazy else self.rules.block)
         arena.set_table(layout.VISIT_STAMPS, np.zeros(self.rules.n_nonterminals, np.int64))
         arena.header[layout.END_SYMBOL] = self.rules.end_symbol

@@ -40,6 +40,16 @@ class LexemeTable:
     has_clocks: bool
     all_exact: bool
 
+    @property
+    def compete(self) -> bool:
+        """Whether what one reading of a text allows may change where lexemes of another end: several are LONGEST or LAZY, or
+        there are skips. (One alone competes with none, and EXACT ones and token terminals never do.)
+        """
+        if self.all_exact:
+            return False
+        ends = self.records[self.records[:, layout.X_KIND] != layout.EXACT, layout.X_SYMBOL]
+        return len(np.unique(ends)) > 1 or bool((self.records[:, layout.X_SKIP] >= 0).any())
+
     @cached_property
     def names(self) -> list[str]:
         """By number."""

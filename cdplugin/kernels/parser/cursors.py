@@ -6,10 +6,11 @@ state``, sorted, after a leading -1 if the text may end here). 0 is the dead cur
 (:mod:`cdplugin.kernels.lexer.tracked`) only occur in sets.
 
 Where EXACT lexemes end, the pair that goes on and the pair that starts after them are both kept. Pairs with equal lexer states
-unite their rows where all lexemes are EXACT: what either row allows is allowed then.
+unite their rows where no lexemes compete (``COMPETE``): what either row allows is allowed then. So it is where all lexemes are
+EXACT, or one alone is not, and none is skipped.
 Where LONGEST lexemes end is decided by the byte after them (:mod:`cdplugin.kernels.lexer.lexer`), so that of them alone one
-pair is left. Beside EXACT ones, or token terminals, there may be several: each is a way to cut the text. They stay apart,
-because lexemes compete within a row: in a union of rows one reading would end, or go on with, lexemes of another.
+pair is left. Beside EXACT ones, or token terminals, there may be several: each is a way to cut the text. Where lexemes compete,
+they do so within a row, and readings stay apart: in a union of rows one would end, or go on with, lexemes of another.
 
 The grammar of :mod:`cdplugin.kernels.parser.earley`, stepped through ``[ab,``::
 
@@ -215,8 +216,8 @@ def _step_boundary(h, row, byte):
 def _pair_cursor(h, next_row, row, rest):
     """The cursor of two readings: a lexeme has ended (``next_row`` at its boundary), or goes on (the pair ``(row, rest)``).
 
-    One pair is enough where nothing starts in the next row, or where it starts in the very state ``rest`` and all lexemes are
-    EXACT: then the rows are united.
+    One pair is enough where nothing starts in the next row, or where it starts in the very state ``rest`` and no lexemes
+    compete: then the rows are united.
     """
     first = exact_start_of(h, next_row)
     accepts = accepts_of(h, next_row)
@@ -224,7 +225,7 @@ def _pair_cursor(h, next_row, row, rest):
         # the ended lexeme leads nowhere: only the reading that goes on is left
         if first == 0 and not accepts:
             return single(row, rest, 0)
-        if first == rest and not header(h)[layout.HAS_LONGEST]:
+        if first == rest and not header(h)[layout.COMPETE]:
             next_row = unite_rows(h, next_row, row)
             if next_row < 0:
                 return next_row
@@ -409,7 +410,7 @@ def cursor_of(h, base, accepts):
 def add_pair(h, base, row, state):
     """Add ``(row, state)`` to the pairs ``STACK[base:top]``; 0 or a status.
 
-    Where all lexemes are EXACT, a pair that has the same lexer state takes over the row's items (:func:`unite_rows`), so states
+    Where no lexemes compete, a pair that has the same lexer state takes over the row's items (:func:`unite_rows`), so states
     stay distinct. A linear search: there are few pairs. ``state`` 0 (nothing starts, nothing goes on) adds nothing.
     """
     if state == 0:
@@ -420,7 +421,7 @@ def add_pair(h, base, row, state):
         if words[i] & layout.LOW_32 == state:
             if words[i] >> 32 == row:
                 return np.int64(0)
-            if head[layout.HAS_LONGEST]:
+            if head[layout.COMPETE]:
                 continue
             united = unite_rows(h, words[i] >> 32, row)
             if united < 0:

@@ -412,7 +412,7 @@ def _push_moves(h, items, origin, lexeme):
 
 @kernel
 def unite_rows(h, a, b):
-    """The row with the kernel items of rows ``a`` and ``b``, of a grammar of EXACT lexemes; a number or a status.
+    """The row with the kernel items of rows ``a`` and ``b``, of a grammar whose lexemes do not compete; a number or a status.
 
     Pairs with equal lexer states are one pair: what either row allows is allowed. Without that, ``S: a S | b S |`` with a =
     "x", b = "xx" would have as many pairs as there are ways to cut the text.

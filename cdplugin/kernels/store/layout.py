@@ -127,7 +127,7 @@ _S = 2 * N_TABLES
     C_SUBWALKS,  # walks below the ends of a group for one row
     HAS_TERMINALS,  # 1: some lexeme is a set of tokens
     HAS_CLOCKS,  # 1: some lexeme ends after a number of tokens
-    HAS_LONGEST,  # 1: some lexeme is LONGEST or LAZY, so lexemes of one row compete
+    COMPETE,  # 1: lexemes of one row may compete: several are LONGEST or LAZY, or skips
     HAS_TRACKED,  # 1: some lexeme tracks its value, FEW_VALUES: one that has so few that none may be left
     MAX_WORK,  # work is counted in units of about ten nanoseconds: what an operation is granted,
     WORK_GRANTED,  # what this one was granted,
