@@ -1,13 +1,14 @@
 """Objects with many declared members in any order, at a cost per step that does not grow with their number.
 
-:class:`cdplugin.frontends.json_schema.members.Members` makes a rule for each name that may still come, after each set of names
-that came before. Here names that are alike (same values, required or not) are one lexeme, which keeps its text
-(:class:`cdplugin.ir.TrackedLexeme`): what follows depends on the name
-that was typed, and the next lexeme is any of the names but those that were seen. These are a tree that is copied along the path
-of one name, so that a member costs as much as its name is long.
+:class:`cdplugin.frontends.json_schema.members.Members` writes, for each set of names seen, one rule per name that may still
+come. Here all names that are alike (same value schema, equally required or not) form a *group*, and a group is one tracked
+lexeme (:class:`cdplugin.ir.TrackedLexeme`): what follows depends on the name that was typed, and the next lexeme of the group
+excludes the names seen. The excluded names form a persistent trie: adding a name copies only its path, so a member costs as
+much as its name is long.
 
-Whatever the name is, as many names are left of its kind: whether the object may be closed and whether a comma may follow is
-known without the name, and what masks cannot know is which names are left. Those are shadows (:mod:`cdplugin.engine.tracked`).
+Whichever name is typed, the number of names left in its group is the same. So whether the object may be closed, and whether a
+comma may follow, is known without the name. Masks cannot know only which names are left; there the lexemes are shadows
+(:mod:`cdplugin.engine.tracked`).
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.ir import GrammarIR, Part, Productive, Symbol, Texts, TrackedLexeme, ValueReader
 
 FEWEST = 40
-"""Declared names from which on they are grouped."""
+"""From this number of declared names on they are grouped."""
 _PER_GROUP = 8
 _PATH_WORK = 400
 """Units of work for each byte of a name that is put among those that were seen."""
 
 
 def are_many(entries: Sequence[Entry], further: Sequence[Further]) -> bool:
-    """Whether members are so many, and so few kinds of them, that groups are worth while, and nothing else tells them apart."""
+    """Whether there are so many members, and so few groups, that groups pay off, and members differ in nothing else."""
     if len(entries) < FEWEST or any(more.marks or more.distinct is not None for more in further):
         return False
     if any(len(entry.values) != 1 or entry.values[0][1] for entry in entries):
@@ -41,7 +42,7 @@ def are_many(entries: Sequence[Entry], further: Sequence[Further]) -> bool:
 
 
 class _Names(Hashed):
-    """Some names of a group. Sets of the same names are equal, in whatever order these came."""
+    """A set of names of one group. Equal sets compare equal, whatever the order of insertion."""
 
     __slots__ = ("bits", "excluded")
 
@@ -55,10 +56,10 @@ class _Names(Hashed):
 
 
 class _State(Hashed):
-    """What came before: the parameter of :class:`ManyMembers`. Its hash is computed once, as it holds long sets.
+    """The parameter of :class:`ManyMembers`. Its hash is computed once, since it holds long sets.
 
-    ``seen``: of each group, None where they are not known. ``after``: None, or the group of the last name in a state where
-    ``left`` is only known to be at least so much (:func:`_rounded`).
+    ``seen``: the names seen of each group, None where they are not known. ``after``: None, or the group of the last name, in a
+    state where ``left`` is rounded down (:func:`_rounded`) to a lower bound.
     """
 
     __slots__ = ("after", "count", "left", "seen", "started")
@@ -89,8 +90,8 @@ _NONE = _Names(BitSet(0), None)
 
 
 class _Group:
-    """Names that are alike: ``value`` follows each of them. ``lead``: a lexeme for what stands before a name and the bytes with
-    which all of them begin.
+    """Names that are alike: the same ``value`` follows each. ``lead``: the lexeme for the white space before a name and the
+    bytes that all names begin with.
     """
 
     def __init__(self, ir: GrammarIR, entries: Sequence[Entry], space: Expr) -> None:
@@ -102,11 +103,11 @@ class _Group:
         self._n_begun = len(begun)
         self.lead = ir.lexeme(cat(space, literal(begun)), "key")
         reader = ValueReader(lambda text: json.loads(begun + text), EMPTY)
-        self._texts = tuple([text[len(begun) :] for text in texts])  # no text begins with another, because of its last quote
+        self._texts = tuple([text[len(begun) :] for text in texts])  # the closing quote makes these texts prefix-free
         self.lexeme, self.twin = ir.track(literals(self._texts), reader, "key")
 
     def adding(self, seen: _Names, name: str) -> _Names | None:
-        """``seen`` and ``name``; None if that is among them, or of another group."""
+        """``seen`` with ``name`` added; None if it has that name already, or the name is of another group."""
         bit = 1 << self.number[name] if name in self.number else 0
         if bit == 0 or seen.bits & bit:
             return None
@@ -115,20 +116,20 @@ class _Group:
 
 
 _MOST_KEPT = 20_000
-"""Numbers in the keys of what may follow names, which a grammar keeps for all its arenas."""
+"""Numbers in the keys of :attr:`ManyMembers._rests`, which a grammar keeps for all its arenas."""
 _EXACT = 8
-"""Numbers below that are their own :func:`_rounded`, and no other's."""
+"""Numbers below this are not rounded, and no other number is rounded to them."""
 
 
 def _rounded(n: int) -> int:
-    """``n`` with only its first three binary digits kept, the others 0."""
+    """``n`` with all but its three leading binary digits set to 0."""
     cut = max(n.bit_length() - 3, 0)
     return n >> cut << cut
 
 
 @dataclass(eq=False, slots=True)
 class _Then:
-    """:meth:`ManyMembers.after_name`, as a function of the name. There is one for each group and state, so they are small."""
+    """:meth:`ManyMembers.after_name` as a function of the name. There is one for each group and state, so it is small."""
 
     members: ManyMembers
     g: int
@@ -144,11 +145,11 @@ class _Then:
 class ManyMembers(Bracketed[_State, tuple[list[bool], list[Further]]]):
     """The members of an object and its closing brace, in any order.
 
-    A parameter is a :class:`_State`: for each group the names that were ``seen`` (None: they are not known) and how many are
-    ``left``, and the number of members as far as the bounds ask for it. ``space``: what stands before a name.
+    A parameter is a :class:`_State`: for each group the names that were ``seen`` (None: not known) and how many are ``left``,
+    and the number of members as far as the bounds need it. ``space``: what stands before a name.
 
-    What follows a name whatever it is, masks are computed from. Tokens that get into a second name are followed one by one, so
-    how many are left may be rounded there, and one such state serves many that are known.
+    Masks are computed from what follows any name of a group. Tokens that reach into a second name are followed one by one, so
+    the numbers left may be rounded there, and one rounded state serves many exact ones.
     """
 
     name = "members"
@@ -167,7 +168,7 @@ class ManyMembers(Bracketed[_State, tuple[list[bool], list[Further]]]):
         self.first = _State(False, (_NONE,) * len(left), left, 0)
 
     def lexemes(self) -> Iterable[tuple[Symbol, Symbol, Symbol]]:
-        """Of each group of names its lead, its lexeme and that one's twin."""
+        """For each group of names its lead, its lexeme and the lexeme's twin."""
         return ((group.lead, group.lexeme, group.twin) for group in self._groups)
 
     def uses(self) -> Iterable[Symbol]:
@@ -209,13 +210,13 @@ class ManyMembers(Bracketed[_State, tuple[list[bool], list[Further]]]):
                 yield (*lead, more.key, more.value, following)
 
     def _rest(self, g: int, left: tuple[int, ...], count: int, is_rounded: bool) -> tuple[Symbol, Symbol, Part]:
-        """What follows a name of a group whatever name that is."""
+        """What follows any name of a group."""
         key = (g, left, count, is_rounded)
         rest = self._rests.get(key)
         if rest is None:
             state = _State(True, self._unknown, left, count, after=g if is_rounded else None)
             rest = (self._colon, self._groups[g].value, self._ir.member(self, state))
-            if is_rounded:  # of these there are few, unless there are many groups
+            if is_rounded:  # few of these exist, unless there are many groups
                 if len(self._rests) * len(left) >= _MOST_KEPT:
                     self._rests.clear()
                 self._rests[key] = rest
@@ -224,7 +225,7 @@ class ManyMembers(Bracketed[_State, tuple[list[bool], list[Further]]]):
     def _member(
         self, g: int, seen: tuple[_Names | None, ...], names: _Names, left: tuple[int, ...], count: int, is_simple: bool
     ) -> TrackedLexeme:
-        """A name of a group that may be known, its value, and the members after it."""
+        """A tracked name of a group whose names seen are known, its value, and the members after it."""
         group = self._groups[g]
         rest = self._rest(g, tuple(map(_rounded, left)) if is_simple else left, count, is_simple)
         return TrackedLexeme(group.lexeme, names.excluded, _Then(self, g, seen, left, count), rest)
@@ -232,7 +233,7 @@ class ManyMembers(Bracketed[_State, tuple[list[bool], list[Further]]]):
     def after_name(
         self, name: str, g: int, seen: tuple[_Names | None, ...], left: tuple[int, ...], count: int
     ) -> Sequence[Part] | None:
-        """What follows a name of a group after names that were ``seen``: None if it is one of them."""
+        """What follows the name ``name`` of group ``g``; None if it is among the names seen."""
         group, names = self._groups[g], seen[g]
         assert names is not None
         now = group.adding(names, name)

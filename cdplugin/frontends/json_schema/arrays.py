@@ -1,4 +1,4 @@
-"""Rules for arrays: items of their own, then further ones; ``contains`` and ``uniqueItems`` remember what came."""
+"""Rules for arrays: ``prefixItems``, then further items; ``contains`` and ``uniqueItems`` need families with memory."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from cdplugin.frontends.json_schema.writing import Writing
 from cdplugin.ir import Symbol
 
 _MOST_WANTED = 6
-"""Conditions "some item is such" on one array: each item stands for one of their subsets."""
+"""``contains`` conditions on one array: each item is written once for each subset of them."""
 _MOST_COUNTED = 3
-"""Such conditions where matching items are counted (above one): which counts are still open is searched for."""
+"""The same where matching items are counted (above one): then reachable counts are searched."""
 _MOST_STATES = 2_000
-"""Combinations of counts of several ``contains``."""
+"""Combinations of the counts of several ``contains``."""
 _Contains = tuple[Subschema, int, int | None]
-"""A ``contains``, and how many items at least and at most (None: any number) are to be valid under it."""
-_SHOWN = 1 << 60  # numbers below it are written out in messages
+"""A ``contains`` subschema, and the least and the most (None: no bound) number of items that must be valid under it."""
+_SHOWN = 1 << 60  # larger numbers appear as "more" in messages
 
 _NOT_BESIDE = "beside 'contains' with 'prefixItems', or beside several 'contains' of which one is counted"
 
@@ -60,7 +60,9 @@ class Arrays(Writing):
         return self._items(fixed, further, (low, high), pointer)
 
     def _fixed_items(self, parts: list[ArrayPart], high: int | None) -> tuple[list[Symbol], Place | None]:
-        """The items with a schema of their own, ``high`` at most, up to the first that may have no value; and its place."""
+        """The items with a schema of their own, up to ``high``, ending before the first that has no value; and that one's
+        place.
+        """
         fixed: list[Symbol] = []
         for i in range(max((len(part.prefix) for part in parts), default=0)):
             if high is not None and i >= high:
@@ -73,7 +75,7 @@ class Arrays(Writing):
         return fixed, None
 
     def _items(self, fixed: list[Symbol], further: Symbol | None, bounds: tuple[int, int | None], pointer: str) -> Symbol:
-        """The body of an array of ``fixed`` items, then ``further`` ones, within bounds that some number of them meets."""
+        """The body of an array of ``fixed`` items, then ``further`` ones. Some number of items must meet the bounds."""
         ir, (low, high) = self.ir, bounds
         body = self._nonterminal(pointer)
         if low == 0:
@@ -101,7 +103,7 @@ class Arrays(Writing):
         return body
 
     def _remembering(self, alternative: Alternative, parts: list[ArrayPart]) -> Symbol | None:
-        """The body of an array with ``contains`` or ``uniqueItems``; None if these turn out to say nothing."""
+        """The body of an array with ``contains`` or ``uniqueItems``; None if these turn out to restrict nothing."""
         low, high = bounds_of(parts)
         if high is not None and low > high:
             return None
@@ -135,7 +137,7 @@ class Arrays(Writing):
         return distinct.start()
 
     def _where_distinct(self, alternative: Alternative, n_fixed: int, wanted: Sequence[_Contains]) -> str | None:
-        """Where it says that items are distinct; None: nowhere, or beside a ``contains`` with which that is refused."""
+        """The pointer of the ``uniqueItems`` that applies; None if none does, or it is refused beside ``contains``."""
         unique = [sub for sub in alternative if sub.array is not None and sub.array.unique]
         is_counted = any(least > 1 or most is not None for _, least, most in wanted)
         if unique and wanted and (n_fixed or (is_counted and len(wanted) > 1)):
@@ -145,7 +147,9 @@ class Arrays(Writing):
         return f"{unique[0].pointer}/uniqueItems" if unique else None
 
     def _distinct_and_alike(self, item: list[Subschema], frame: Frame, location: str) -> Symbol | None:
-        """The body of an array of distinct items, each valid under all of ``item``, if these are few values or scalars only."""
+        """The body of an array of distinct items, each valid under all of ``item``, if these are few fixed
+        values or scalars.
+        """
         signs, layout = self._signs, self._inner.layout
         values = self._shaper.finite(item)
         if values is not None:
@@ -162,7 +166,7 @@ class Arrays(Writing):
 
     @staticmethod
     def _check_counts(wanted: Sequence[_Contains]) -> None:
-        """Raise LimitExceeded where the numbers of items that match several ``contains`` have too many combinations."""
+        """Raise LimitExceeded where several ``contains`` have too many combinations of counts."""
         most_wanted = _MOST_WANTED if all(most is None and least < 2 for _, least, most in wanted) else _MOST_COUNTED
         if len(wanted) > most_wanted:
             raise LimitExceeded(

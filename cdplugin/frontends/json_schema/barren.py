@@ -1,4 +1,4 @@
-"""Rules that derive no text: branches that nothing satisfies, or that would have to be infinitely deep."""
+"""Drop unproductive rules: branches that nothing satisfies, or whose values would be infinitely deep."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from cdplugin.frontends.productive import Productive
 from cdplugin.ir import GrammarIR, Symbol
 
 _MOST_LEFT = 0.8
-"""The part of the rules that a round over all may leave, where it is looked for whether they derive a text: else it is found by
-counting."""
+"""Simple rounds over all rules stop when one leaves more than this part of them; the rest is found by counting."""
 
 
 def drop_barren(ir: GrammarIR) -> set[Symbol] | None:
-    """Drop the rules that derive no text. If the start derives none, nothing is dropped, and the symbols are returned that do.
+    """Drop the rules that derive no text. If the start is among them, drop nothing and return the productive symbols.
 
-    Without families it is only made sure that the start derives one, by which nothing else needs to be known: the compiler
-    drops such rules as well.
+    Without families it is enough to find that the start is productive: the compiler drops unproductive rules as well.
     """
     known, left = _soon_productive(ir)
     if ir.start in known and not (left and ir.instances):
@@ -38,10 +36,10 @@ def drop_barren(ir: GrammarIR) -> set[Symbol] | None:
 
 
 def _soon_productive(ir: GrammarIR) -> tuple[set[Symbol], list[tuple[Symbol, tuple[Symbol, ...]]]]:
-    """Symbols of which it is soon found that they derive a text, and the rules of which it is not.
+    """Find most productive symbols in simple rounds over the rules; returns them, and the rules that are left.
 
-    In rounds over the rules that are left, forwards and backwards in turns: members are written from the last to the first,
-    and what is inside later. The last round is one that leaves most of them, or, without families, finds out the start.
+    Rounds go forwards and backwards in turn, because members are written from the last to the first, and what is inside them
+    later. The last round is one that leaves most rules, or, without families, finds the start to be productive.
     """
     known = set(range(-len(ir.lexemes), 0))
     left, families = ir.rules, ir.instances

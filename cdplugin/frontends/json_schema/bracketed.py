@@ -1,4 +1,4 @@
-"""What all families of members and of items share: the brackets, the comma, and bounds on how many there are."""
+"""The common base of the families of members and of items: brackets, comma, and bounds on the number of members or items."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from typing import Generic, NamedTuple, TypeVar
 from cdplugin.ir import Family, GrammarIR, Productive, Symbol, Value
 
 BEFORE_ANY, BEFORE_COMMA, BEFORE_ITEM = range(3)
-"""Where a parameter stands: right behind the opening bracket; behind an item; behind the comma after it."""
+"""Where a parameter stands: right after the opening bracket; after an item; after the comma that follows it."""
 
 
 def steps_left(begun: int, items: int) -> int:
-    """About how many members of a family follow at least, where so many items must come: two for each."""
+    """A lower estimate of the members of a family that follow where ``items`` more items must come: two for each."""
     return 2 * max(items, 1) - 1 if begun == BEFORE_ITEM else 2 * max(items, 0)
 
 
 class Frame(NamedTuple):
-    """What is around members or items.
+    """The signs around members or items, and the bounds on their number.
 
-    ``closings``: the bracket of an empty object or array, and of one that is not. ``low``, ``high``: the least and the most
-    that there are (``high`` None: no bound).
+    ``closings``: the closing bracket of an empty object or array, and of a non-empty one. ``high`` None: no bound.
     """
 
     ir: GrammarIR
@@ -36,8 +35,8 @@ Usable = TypeVar("Usable")
 class Bracketed(Family[Value], Generic[Value, Usable]):
     """The members of an object or the items of an array, and the closing bracket after them.
 
-    From ``most`` on, how many there are makes no difference. ``first``, which subclasses set: the parameter right after the
-    opening bracket. A vocabulary may have no token for a bracket, or none for a comma: then there is at most one.
+    Counts stop at ``most``, above which they make no difference. ``first``, which subclasses set: the parameter right after the
+    opening bracket. A vocabulary may lack tokens for a bracket or for the comma; without a comma there is at most one item.
     """
 
     first: Value
@@ -49,7 +48,7 @@ class Bracketed(Family[Value], Generic[Value, Usable]):
         self._final: tuple[Productive, Usable] | None = None
 
     def start(self) -> Symbol:
-        """What follows the opening bracket."""
+        """The nonterminal for what follows the opening bracket."""
         return self._ir.instance(self, self.first)
 
     def satisfiable(self, value: Value, productive: Productive) -> bool:
@@ -60,15 +59,15 @@ class Bracketed(Family[Value], Generic[Value, Usable]):
         return self._can_be_closed(value, productive)
 
     def _can_be_closed(self, value: Value, productive: Productive) -> bool:
-        """:meth:`satisfiable`, where a bracket can be written."""
+        """:meth:`satisfiable`, given that the brackets are productive."""
         raise NotImplementedError
 
     def _usable(self, productive: Productive) -> Usable:
-        """What of all that there is can be written."""
+        """The items or members that are productive."""
         raise NotImplementedError
 
     def _finally_usable(self, productive: Productive) -> Usable:
-        """:meth:`_usable`, which is settled when rules are made: from then on ``productive`` is the same."""
+        """:meth:`_usable`, computed once: when rules are made, ``productive`` no longer changes."""
         if self._final is None or self._final[0] != productive:
             self._final = productive, self._usable(productive)
         return self._final[1]
@@ -82,7 +81,7 @@ class Bracketed(Family[Value], Generic[Value, Usable]):
         return [(sign,) for sign in self._closings]
 
     def _lead(self, started: bool) -> tuple[Symbol, ...]:
-        """What stands before the next one: a comma, unless it is the first."""
+        """The symbols before the next member: a comma, unless it is the first."""
         return (self._comma,) if started else ()
 
     def _is_full(self, count: int) -> bool:

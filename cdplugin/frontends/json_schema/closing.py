@@ -1,8 +1,8 @@
-"""Whether an array can still be closed: how many further items, of which kinds, meet every ``contains`` within the bounds.
+"""Decide whether an array can still be closed: whether further items can meet every ``contains`` within the bounds.
 
-What was counted is a tuple, one number for each ``contains``, and only grows. Items with a place of their own are followed
-place by place, each count once. Behind them all items are alike: of each count the numbers of items that lead to an end are
-known, computed once, from the largest counts back to the smallest.
+The state is a tuple of counts, one for each ``contains``; counts only grow. Through the items with a schema of their own
+(``prefixItems``) the states are followed place by place, each once. All items after them are alike: for them a table gives, for
+each state, the numbers of items that lead to an end. It is computed once, from the largest counts back to the smallest.
 
 >>> closing = Closing([Wanted(1, 2), Wanted(1, None)], 0, 3, [(0b00, 0b01, 0b10)])
 >>> closing.can_close(0, (0, 0)), closing.can_close(2, (0, 0)), closing.can_close(2, (2, 0))
@@ -19,7 +19,7 @@ from typing import NamedTuple
 Counts = tuple[int, ...]
 
 _WAY_WORK = 100
-"""Units of work (``Limits.max_step_work``) of one item after one count."""
+"""Units of work (``Limits.max_step_work``) for one kind of item after one tuple of counts."""
 
 
 @dataclass(frozen=True)
@@ -31,18 +31,18 @@ class Wanted:
 
     @property
     def most(self) -> int:
-        """From here on, how many match makes no difference."""
+        """Counts stop here: more matches make no difference."""
         return max(self.low, 0 if self.high is None else self.high)
 
 
 class _Numbers(NamedTuple):
-    """Numbers of items: those in the bit set ``some``, and all from ``endless`` on (None: no others)."""
+    """A set of numbers of items: those in the bit set ``some``, and all from ``endless`` on (None: no others)."""
 
     some: int
     endless: int | None
 
     def any_within(self, least: int, most: int | None) -> bool:
-        """Whether one of them is at least ``least`` and at most ``most``."""
+        """Whether a number of the set is at least ``least`` and at most ``most``."""
         if self.endless is not None and (most is None or max(least, self.endless) <= most):
             return True
         found = self.some >> least
@@ -50,7 +50,7 @@ class _Numbers(NamedTuple):
 
 
 def counted(counts: Counts, matched: int, wanted: Sequence[Wanted]) -> Counts | None:
-    """The counts after an item that matches what is in the bit set ``matched``; None: one of them would be too high."""
+    """The counts after an item that matches the ``contains`` in the bit set ``matched``; None if one exceeds its bound."""
     out = []
     for k, (count, one) in enumerate(zip(counts, wanted, strict=True)):
         if matched >> k & 1:
@@ -62,18 +62,16 @@ def counted(counts: Counts, matched: int, wanted: Sequence[Wanted]) -> Counts | 
 
 
 def best_of(sets: Sequence[int], wanted: Sequence[Wanted]) -> list[int]:
-    """Bit sets of ``wanted`` without those that are never better than another one, which holds more, but no more of what is
-    bounded.
-    """
+    """The bit sets that are not dominated. A set is dominated by a superset that adds only ``contains`` without upper bound."""
     bounded = sum(1 << k for k, one in enumerate(wanted) if one.high is not None)
     return [m for m in sets if not any(m != o and m & ~o == 0 and (o ^ m) & bounded == 0 for o in sets)]
 
 
 class Closing:
-    """The answers for one array of ``low`` to ``high`` items (None: no bound).
+    """Answers :meth:`can_close` for one array of ``low`` to ``high`` items (None: no bound).
 
-    ``rows``: the bit sets of ``wanted`` that the items of each place may match; the last row is that of all further items.
-    ``work``: units of work (``Limits.max_step_work``) that answers have taken so far.
+    ``rows``: for each place, the sets of ``contains`` that its item may match, as bit sets; the last row is for all further
+    items. ``work``: units of work (``Limits.max_step_work``) spent so far.
     """
 
     def __init__(self, wanted: Sequence[Wanted], low: int, high: int | None, rows: Sequence[Sequence[int]]) -> None:
@@ -85,7 +83,7 @@ class Closing:
         self._ends: dict[Counts, _Numbers] | None = None
 
     def can_close(self, index: int, counts: Counts) -> bool:
-        """Whether some number of further items closes the array after ``index`` items, which gave ``counts``."""
+        """Whether some further items close the array after ``index`` items that gave ``counts``."""
         if not self._is_possible:
             return False
         layers = [{counts: self._following(index, counts)}]
@@ -100,7 +98,7 @@ class Closing:
         return self._known[index, counts]
 
     def _following(self, at: int, counts: Counts) -> list[Counts]:
-        """What the item at place ``at`` may lead to; none where it is known, or noted now, whether the array can be closed."""
+        """The counts after the item at place ``at``; empty where the answer is known, or can be recorded without them."""
         if (at, counts) in self._known:
             return []
         if at >= self._low and self._is_enough(counts):
@@ -133,7 +131,7 @@ class Closing:
         return 1 in usable and (one.high is None or count + number <= one.high)
 
     def _numbers(self) -> dict[Counts, _Numbers]:
-        """For all counts: how many further items, all alike, may come before an end. Where an item leads to is known first."""
+        """For each tuple of counts, the numbers of further items before an end. Successors are computed first."""
         out: dict[Counts, _Numbers] = {}
         for counts in product(*(range(one.most, -1, -1) for one in self._wanted)):
             some, endless, stays = int(self._is_enough(counts)), list[int](), False
@@ -145,7 +143,7 @@ class Closing:
                 some |= more.some << 1
                 if more.endless is not None:
                     endless.append(more.endless + 1)
-            if stays and some:  # any number of items that change nothing may come first
+            if stays and some:  # any number of items may come first that leave the counts as they are
                 endless.append((some & -some).bit_length() - 1)
             out[counts] = _Numbers(some, min(endless, default=None))
         return out

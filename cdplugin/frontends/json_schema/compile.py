@@ -1,8 +1,11 @@
-"""From a JSON Schema to rules over lexemes.
+"""Compile a JSON Schema into rules over lexemes.
 
-Serialisation choices, up to which the grammar is complete (:class:`Options` has those of the caller): properties in schema
-order, then required names that are not declared, then further names; no whitespace before or after the whole value; numbers as
-``numbers.py`` says; fixed texts as ``json.dumps`` spells them; of names, see ``objects.py``.
+The grammar is complete up to these choices of serialisation (the caller's are in :class:`Options`): properties come in schema
+order, then required names that are not declared, then further names; there is no white space around the whole value; numbers
+are written as ``numbers.py`` says, fixed texts as ``json.dumps`` spells them, names as ``objects.py`` says.
+
+:func:`compile_schema` tries the cheapest way first: the shortcut of ``usual``, then a plain compilation, then, where merging
+multiplies subschemas, one that shares equal parts, and so on.
 """
 
 from __future__ import annotations
@@ -32,12 +35,14 @@ from cdplugin.memory import fixed_cache
 from cdplugin.tally import apart
 
 WITH_SHORTCUT = True
-"""Whether usual schemas are written by :func:`write_usual`: the rules are the same without it."""
+"""Whether :func:`write_usual` may write usual schemas. The rules are the same without it (a switch for tests)."""
 _ALTERNATIVES, _COMPLEMENTS = frozenset(("oneOf", "anyOf")), frozenset(("oneOf", "not", "if"))
 _SHARED_AT_ONCE = 4_000
-"""Bytes of a schema with alternatives from which it is read once, with care: reading it twice would take longer."""
+"""A schema with alternatives of at least so many bytes skips the attempt without sharing: reading it twice
+would take longer.
+"""
 _MOST_AT_FIRST = 1_000
-"""Rules or lexemes, more than what :func:`_first_writer` writes."""
+"""An upper bound of the rules and of the lexemes that :func:`_first_writer` writes."""
 
 
 _USUAL_LAYOUT = (USUAL.whitespace, USUAL.separators, USUAL.indent, USUAL.gaps)
@@ -60,7 +65,7 @@ def compile_schema(
     into.count_text(size, limits)
 
     def again() -> GrammarIR:
-        """Where an attempt begins that follows another: as the first one did, with what was spent."""
+        """The IR for another attempt: as the first attempt found it, but with the work spent so far."""
         if ir is not None:
             del ir.rules[n_rules:]
             return ir
@@ -84,7 +89,7 @@ def compile_schema(
         return _compile(document, options, limits, into, effort.again())
     except MultipliesError as error:
         multiplied = error.plain()
-    if "properties" in names and not _COMPLEMENTS.isdisjoint(names):  # what this attempt does otherwise
+    if "properties" in names and not _COMPLEMENTS.isdisjoint(names):  # only then this attempt differs
         with suppress(LimitExceeded):
             return _compile(document, options, limits, again(), effort.again())
     if options.on_unsupported == "relax" and "oneOf" in names:
@@ -94,7 +99,9 @@ def compile_schema(
 
 
 def check_schema(schema: Any, limits: Limits) -> Reader:
-    """Raise as :func:`compile_schema` does for keywords of the wrong form, wherever they are in ``schema``; what read it."""
+    """Check all of ``schema``, reachable or not; returns its reader. Raises as :func:`compile_schema` for
+    malformed keywords.
+    """
     document, _ = load_schema(schema, limits)
     reader = Reader(document, Options(), limits)
     reader.read_all()
@@ -102,7 +109,7 @@ def check_schema(schema: Any, limits: Limits) -> Reader:
 
 
 def _compile(document: dict | bool, options: Options, limits: Limits, ir: GrammarIR, effort: Effort) -> GrammarIR:
-    """The rules of a document that is sound as a value."""
+    """The rules of a document that :func:`load_schema` has checked."""
     reader = Reader(document, options, limits)
     root = reader.read_all()
     of_layout = (options.whitespace, options.separators, options.indent, options.gaps)
@@ -120,7 +127,7 @@ def _compile(document: dict | bool, options: Options, limits: Limits, ir: Gramma
 
 @fixed_cache(1, entry_bytes=50_000)
 def _first_writer() -> _Writer:
-    """A writer that has written any JSON value in the usual layout: the compiler's templates know its lexemes."""
+    """A writer that has written any JSON value in the usual layout, and so has the lexemes that base arenas know."""
     limits, ir = Limits(), GrammarIR()
     with apart():
         reader = Reader(True, USUAL, limits)
@@ -130,7 +137,7 @@ def _first_writer() -> _Writer:
 
 
 class _Writer(Objects, Arrays):
-    """Writes the rules of all places that the root reaches. A worklist; nothing recurses."""
+    """Writes the rules of all places reachable from the root, with a worklist in place of recursion."""
 
     def write(self, root: Subschema) -> GrammarIR:
         """Write everything and set the start symbol."""
@@ -161,7 +168,7 @@ class _Writer(Objects, Arrays):
         return self.ir
 
     def write_place(self, parts: Sequence[Subschema], bare: bool = False) -> Symbol | None:
-        """The symbol of the place of ``parts``, once all rules are written that it leads to; None if nothing fits there."""
+        """The symbol of the place of ``parts``, after writing all rules that it leads to; None if nothing fits there."""
         symbol = self._symbol(self._shaper.place(parts), bare)
         pending, rules, limit = self._pending, self.ir.rules, self._limits.max_rules
         while pending:
@@ -175,8 +182,8 @@ class _Writer(Objects, Arrays):
         return symbol
 
     def release(self) -> None:
-        """Let go of everything. Its parts refer to each other in circles: what a schema took would be free only when Python's
-        collector comes by, and fresh memory is slow.
+        """Drop all references. The writer's parts form reference cycles, so their memory would be freed only by the cyclic
+        collector, and fresh memory is slow.
         """
         self._shaper.release()
 
@@ -202,7 +209,7 @@ class _Writer(Objects, Arrays):
                     ir.rule(symbol, [opening, body])
 
     def _body(self, kind: str, alternative: Alternative, pointer: str) -> Symbol | None:
-        """What follows the opening bracket, or None if nothing fits; the same subschemas give the same symbol."""
+        """What follows the opening bracket, or None if nothing fits. Equal sets of subschemas share one symbol."""
         key = (kind, frozenset(alternative), self._here.number)
         if key not in self._bodies:
             write = self._object if kind == "object" else self._array
@@ -211,7 +218,7 @@ class _Writer(Objects, Arrays):
         return self._bodies[key]
 
     def _blame(self, productive: set[Symbol]) -> str:
-        """The pointer of the innermost place on the way from the start that nothing satisfies."""
+        """The pointer of the innermost place that nothing satisfies, on the way from the start."""
         rules: dict[Symbol, tuple[Symbol, ...]] = {}
         for left, right in self.ir.rules:
             rules.setdefault(left, right)

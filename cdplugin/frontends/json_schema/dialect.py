@@ -1,8 +1,8 @@
-"""Drafts of JSON Schema: which keywords each knows, and where a keyword's meaning changed.
+"""Drafts of JSON Schema: the keywords of each, and where a keyword's meaning changed.
 
-A schema without ``$schema`` is read as Draft 2020-12 that also understands the older forms where they cannot be confused
-(``items`` as an array, boolean ``exclusiveMinimum``): refusing or ignoring them would either be useless or drop a constraint in
-silence. ``dependencies`` counts as a keyword in every draft for the same reason.
+A schema without ``$schema`` is read as Draft 2020-12, extended by older forms that cannot be confused with it (``items`` as an
+array, boolean ``exclusiveMinimum``): to refuse them would be useless, to ignore them would silently drop a constraint. For the
+same reason ``dependencies`` counts as a keyword in every draft.
 """
 
 from __future__ import annotations
@@ -98,5 +98,5 @@ _BY_URI = {
 
 
 def dialect_of(uri: str) -> Dialect | None:
-    """The dialect that a ``$schema`` names, if it is one of ours. What hyper-schemas add to their draft are annotations."""
+    """The dialect of a ``$schema`` URI, or None if unknown. The additional keywords of hyper-schemas are annotations."""
     return _BY_URI.get(uri.partition("://")[2].rstrip("#").rstrip("/").replace("/hyper-schema", "/schema"))

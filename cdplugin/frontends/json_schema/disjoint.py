@@ -1,6 +1,7 @@
-"""Which schemas plainly share no instance: by types, listed values, bounds, patterns, required members.
+"""Find schemas that provably share no instance: by types, listed values, bounds, patterns, or required members.
 
-A "no" means only that it is not plain. The work is counted, and the search over patterns has a budget of its own.
+The test is one-sided: False means only that no proof was found. The work is counted; searches over patterns have a budget of
+their own.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from cdplugin.frontends.json_schema.schema import Subschema, shortest_values
 from cdplugin.frontends.json_schema.values import canonical
 
 _UNLIKE_FORMATS = frozenset(("date", "time", "date-time", "ipv4", "ipv6", "uuid", "email"))
-"""Formats no two of which share a text."""
+"""Formats that are pairwise disjoint."""
 _MOST_POSITIONS = 16
 _MOST_SEARCH = 100_000
-"""Derivatives taken in all to tell patterns apart."""
+"""Derivatives taken in all to prove patterns disjoint."""
 DEPTH = 4
-"""Levels of properties and choices down to which two schemas are told apart."""
+"""Levels of properties and choices that are compared."""
 
 
 class Apart:
-    """Tells schemas apart. ``maybe(sub, value)``: whether a fixed value may be valid; ``count``: counts work."""
+    """Proves schemas disjoint. ``maybe(sub, value)``: whether a fixed value may be valid; ``count``: counts work."""
 
     def __init__(self, maybe: Callable[[Subschema, Any], bool], count: Callable[[int], None]) -> None:
         self._maybe = maybe
@@ -34,7 +35,7 @@ class Apart:
         self._disjoint: dict[tuple[Subschema, Subschema, int], bool] = {}
 
     def disjoint(self, a: Subschema, b: Subschema, depth: int = DEPTH) -> bool:
-        """Whether it is plain that no instance is valid under both."""
+        """Whether it is proven that no instance is valid under both."""
         if a is b:
             return False
         key = (a, b, depth)
@@ -52,7 +53,9 @@ class Apart:
         return found
 
     def by_listed_values(self, schemas: list[Subschema]) -> bool:
-        """Whether one required property with listed values, or the listed values themselves, tell all of ``schemas`` apart."""
+        """Whether listed values (``enum``, ``const``) of the schemas, or of one property that all require, are pairwise
+        disjoint.
+        """
         facts = [self._facts_of(sub) for sub in schemas]
         if _all_differ([f.values for f in facts]):
             return True
@@ -61,12 +64,12 @@ class Apart:
             shared |= once & f.types
             once |= f.types
         if shared & ~OBJECT_BIT:
-            return False  # `required` says nothing about what is no object
+            return False  # `required` does not restrict what is no object
         names = [name for name in facts[0].conjunction.required if all(name in f.conjunction.required for f in facts)]
         return any(_all_differ([self._listed(f.children(name)) for f in facts]) for name in names)
 
     def free_in_two(self, schemas: Iterable[Subschema]) -> int:
-        """Bits of the types of which any value is plainly valid under two of ``schemas`` at least."""
+        """Bits of the types of which every value is valid under at least two of ``schemas``."""
         once = twice = 0
         for sub in schemas:
             free = self._facts_of(sub).free
@@ -75,7 +78,7 @@ class Apart:
         return twice
 
     def allowed(self, sub: Subschema) -> int:
-        """Bits of the types that ``sub`` may allow."""
+        """Bits of the types that ``sub`` may accept."""
         return self._facts_of(sub).types
 
     def _facts_of(self, sub: Subschema) -> _Facts:
@@ -100,7 +103,7 @@ class Apart:
         )
 
     def _shared_types(self, first: _Facts, second: _Facts, depth: int) -> int:
-        """The types of which both may have an instance, as far as the keywords of each type tell."""
+        """Bits of the types of which both may have an instance, as far as the keywords of each type show."""
         types = first.types & second.types
         both = first.basics + second.basics
         if types & NUMBER_BITS and _numbers_clash(both):
@@ -147,11 +150,13 @@ class Apart:
         return False
 
     def _listed(self, schemas: list[Subschema]) -> list[Any] | None:
-        """The shortest list of values that one of ``schemas`` has for certain; None if none lists any."""
+        """The shortest list of values to which one of ``schemas`` restricts instances; None if none does."""
         return min((values for sub in schemas if (values := self._facts_of(sub).values) is not None), key=len, default=None)
 
     def _share_listed(self, schemas: list[Subschema]) -> bool:
-        """Whether one of the values that some of ``schemas`` list may be valid under all; True where none lists any."""
+        """Whether one of the values to which ``schemas`` restrict instances may be valid under all; True if
+        there is no list.
+        """
         values = self._listed(schemas)
         if values is None:
             return True
@@ -160,9 +165,9 @@ class Apart:
 
 
 class _Facts:
-    """What a schema says for certain, by itself and through ``allOf`` and ``$ref``.
+    """What follows for certain from a schema, with its ``allOf`` and ``$ref``.
 
-    ``free``: the bits of the types of which it allows any value.
+    ``free``: bits of the types of which every value is valid.
     """
 
     __slots__ = ("_conjunction", "basics", "choices", "denied", "free", "members", "types", "values")
@@ -201,7 +206,7 @@ class _Facts:
 
     @property
     def conjunction(self) -> Conjunction:
-        """What the ``basics`` say together."""
+        """The object keywords of all ``basics``."""
         if self._conjunction is None:
             self._conjunction = Conjunction(self.basics)
         return self._conjunction
@@ -217,7 +222,7 @@ class _Facts:
 
 
 def _all_differ(lists: list[list[Any] | None]) -> bool:
-    """Whether no value is in two of the lists, and all are lists."""
+    """Whether all are lists, and pairwise disjoint."""
     seen: set[str] = set()
     for values in lists:
         if values is None:

@@ -1,9 +1,9 @@
-"""``uniqueItems`` over scalars of which there are too many to list: strings, numbers, unions of them.
+"""``uniqueItems`` over scalars that are too many to list: strings, numbers, unions of them.
 
-After an item, the next one is any text but the spellings of the values that were seen (:class:`cdplugin.ir.TrackedLexeme`).
-Values are what Python reads: strings by their characters, however these are escaped; numbers as exact integers or doubles, so
-that 1, 1.0 and 1e0 are one value, and so are all decimals that round to one double. Among distinct items, an exponent follows
-a mantissa with one digit, not 0, before the point, and no number is read as an infinity.
+After an item, the next one is any text except all spellings of the values seen (:class:`cdplugin.ir.TrackedLexeme`). A value is
+what Python reads: for strings the characters, however escaped; for numbers an exact integer or a double, so 1, 1.0 and 1e0
+are one value, and all decimals that round to one double are. To keep the spellings of a number few, an exponent among distinct
+items must follow a mantissa with one digit, not 0, before the point; and a number must not overflow to infinity.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ _UNUSUAL = cat(
         cat(NONZERO, optional(_FRACTION), byte_class(b"eE"), optional(byte_class(b"+-")), literal(b"00"), repeat(DIGIT, 1)),
     ),
 )
-"""Numbers with an exponent that is not the usual one of its value."""
+"""Numbers with an exponent that is not in this normal form."""
 _LEFT_OUT = alt(_UNUSUAL, BEYOND_DOUBLES)
 _ENDS = cat(repeat(DIGIT, 0, 13), NONZERO)
 _SIGNIFICANT = [
     *(cat(NONZERO, repeat(DIGIT, n - 1, n - 1), POINT, repeat(DIGIT, 0, 14 - n), NONZERO) for n in range(1, 15)),
     cat(literal(b"0."), repeat(literal(b"0")), NONZERO, optional(_ENDS)),
 ]
-"""Decimals that are no integers, with at most 15 digits between their zeros: no two of them are the same double."""
-_POWERS = alt(  # of numbers that have no other spelling here, and are doubles of full precision
+"""Non-integer decimals with at most 15 significant digits: no two of them round to the same double."""
+_POWERS = alt(  # exponents of numbers without another spelling here that are doubles of full precision
     cat(MINUS, alt(cat(literal(b"4"), NONZERO), cat(byte_class(b"56789"), DIGIT))),
     cat(literal(b"6"), byte_class(b"56789")),
     cat(byte_class(b"789"), DIGIT),
@@ -84,11 +84,13 @@ PLAIN_TEXTS = alt(
     cat(optional(MINUS), alt(*_SIGNIFICANT)),
     cat(optional(MINUS), NONZERO, optional(cat(POINT, _ENDS)), literal(b"e"), _POWERS),
 )
-"""Texts no two of which have the same value."""
+"""Texts whose values are pairwise different."""
 
 
 def distinct_item(scalar: Expr) -> Expr:
-    """An expression for scalars, with numbers as they are written among distinct items; the same object if none is left out."""
+    """Restrict numbers in an expression for scalars to the normal form of distinct items; the same object if
+    nothing changes.
+    """
     parts = scalar.args if scalar.op == ALT_OP else (scalar,)
     if all(map(_has_no_exponents, parts)):
         return scalar
@@ -96,12 +98,12 @@ def distinct_item(scalar: Expr) -> Expr:
 
 
 def _has_no_exponents(part: Expr) -> bool:
-    """Whether an expression is seen to have no number with an exponent, or to be fixed texts (which are spelt as usual)."""
+    """Whether an expression visibly has no number with an exponent, or is a set of fixed texts (whose spelling is normal)."""
     return part.op == LITERALS_OP or (part.op == CAT_OP and part.args[0] is QUOTE)
 
 
 def is_any_string(item: Expr) -> bool:
-    """Whether an expression is seen to be all JSON strings, or all but the shortest."""
+    """Whether an expression visibly matches all JSON strings, or all that are not too short."""
     if item.op != CAT_OP or len(item.args) != 3 or item.args[0] is not QUOTE or item.args[2] is not QUOTE:
         return False
     text = item.args[1]
@@ -109,12 +111,12 @@ def is_any_string(item: Expr) -> bool:
 
 
 def read_value(text: bytes) -> Hashable:
-    """The value of a scalar's text: a str, a number, or the text itself of ``null``, ``true`` and ``false``."""
+    """The value of a scalar's text: a str, a number, or the text itself for ``null``, ``true`` and ``false``."""
     return as_value(json.loads(text))
 
 
 def as_value(value: Any) -> Hashable:
-    """What ``json.loads`` gives for a scalar, such that values are equal exactly if they are equal JSON values."""
+    """A result of ``json.loads`` for a scalar as a hashable value; these are equal exactly if the JSON values are."""
     if value is None or isinstance(value, bool):
         return json.dumps(value).encode()
     if isinstance(value, float) and value.is_integer():
@@ -125,8 +127,8 @@ def as_value(value: Any) -> Hashable:
 
 @bounded_cache
 def spellings_of(value: Hashable) -> tuple[Expr, int]:
-    """All texts among distinct items that have a value that is no string, and the bytes of that expression. The same object
-    each time: an arena that has seen the value in one set has it for all.
+    """All spellings of a non-string value among distinct items, and the bytes of that expression. It is the same object at each
+    call, so an arena that has met the value in one set knows it for all.
     """
     texts = literal(value) if isinstance(value, bytes) else _number_spellings(value)
     return texts, nbytes_of([texts])
@@ -143,23 +145,23 @@ def _number_spellings(value: Hashable) -> Expr:
     if double == abs(value):
         below = math.nextafter(double, 0.0)
         low = CONTEXT.divide(CONTEXT.add(Decimal(below), Decimal(double)), Decimal(2))
-        gap = math.ulp(double)  # to the next double above, also where that is infinite
+        gap = math.ulp(double)  # to the next larger double, also where that is infinite
         high = CONTEXT.add(Decimal(double), CONTEXT.divide(Decimal(gap), Decimal(2)))
         parts.append(magnitudes_between(low, high))
     return cat(sign, alt(*parts))
 
 
-# --- texts to exclude: a tree that is copied along one path for each new string -----------------------------------------------
+# --- excluded texts: a persistent trie, of which each new string copies one path ----------------------------------------------
 
 
 class _Node:
-    """Strings as a tree. ``edges``: first character -> (all characters of the edge, node, expression of both)."""
+    """A node of a radix tree of strings. ``edges``: first character -> (label of the edge, node, expression of both)."""
 
     __slots__ = ("edges", "ends", "expression")
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the node alone."""
+        """Bytes of the node itself."""
         return _NODE_BYTES + getsizeof(self.edges) + 8 * len(self.edges)
 
     def __init__(self, ends: bool, edges: dict[str, tuple[str, Any, Expr]]) -> None:
@@ -171,7 +173,7 @@ class _Node:
         self.expression = Expr(ALT_OP, tuple(below)) if len(below) > 1 else alt(*below)
 
     def having(self, label: str, node: _Node) -> _Node:
-        """This node with another edge, or with another node at the end of one."""
+        """This node with an edge added or replaced."""
         edge = (label, node, cat(JSON_STRING.literal_any(label), node.expression))
         return _Node(self.ends, {**self.edges, label[0]: edge})
 
@@ -180,7 +182,7 @@ _NODE_BYTES, _EDGE_BYTES = 250, 500
 
 
 def common_length(a: Sequence[object], b: Sequence[object]) -> int:
-    """How many items two sequences begin with that are alike."""
+    """The length of the longest common prefix."""
     n = 0
     while n < len(a) and n < len(b) and a[n] == b[n]:
         n += 1
@@ -188,7 +190,7 @@ def common_length(a: Sequence[object], b: Sequence[object]) -> int:
 
 
 def with_text(root: _Node, text: str) -> _Node:
-    """The tree with one string more."""
+    """The tree with one more string."""
     path: list[tuple[_Node, str]] = []
     node = root
     while text:
@@ -209,7 +211,7 @@ def with_text(root: _Node, text: str) -> _Node:
 
 
 def _path_bytes(root: _Node, text: str) -> int:
-    """Bytes of the nodes and edges on the way of ``text``, which the tree has."""
+    """Bytes of the nodes and edges on the path of ``text``, which must be in the tree."""
     node, total = root, root.nbytes
     while text:
         label, node, _ = node.edges[text[0]]
@@ -220,14 +222,14 @@ def _path_bytes(root: _Node, text: str) -> int:
 
 _SEEN_BYTES = 600
 _MOST_TOLD = 20_000
-"""Symbols, up to which it is told what is enough for items."""
+"""Up to so many symbols, :meth:`Unique.whole` gives a bound."""
 
 
 class Seen:
-    """A set of values; adding makes a new one that shares most of the old one.
+    """A persistent set of values; adding one makes a new set that shares most of the old one.
 
-    Sets are compared by identity. Adding the same value again gives the same set, as long as that is in use: a text that can be
-    read in several ways leads to one set, not to one for each way. ``nbytes``: what it takes besides the set it was made from.
+    Sets are compared by identity. Adding the same value again returns the same set while that is in use, so a text that can be
+    parsed in several ways leads to one set. ``nbytes``: the bytes it takes besides the set from which it was made.
     """
 
     __slots__ = ("__weakref__", "_others", "_texts", "_with", "count", "expression", "nbytes")
@@ -253,7 +255,7 @@ class Seen:
         return node.ends
 
     def adding(self, value: Hashable) -> Seen:
-        """This set and ``value``, which is not in it."""
+        """This set with ``value``, which must not be in it."""
         found = self._with.get(value)
         if found is None:
             if isinstance(value, str):
@@ -263,7 +265,7 @@ class Seen:
                 spellings, nbytes = spellings_of(value)
                 others = {**self._others, value: spellings}
                 found = Seen(self._texts, others, self.count + 1, getsizeof(others) + nbytes)
-            return self._with.setdefault(value, found)  # another thread's, if that was faster
+            return self._with.setdefault(value, found)  # or another thread's, if that was faster
         return found
 
 
@@ -277,8 +279,8 @@ _Place = tuple[bool, int, Seen | bool]
 
 
 class Unique(Bracketed[_Place, None]):
-    """Distinct items and the closing bracket. A parameter is ``(started, index, seen)``; ``index`` is kept as far as the bounds
-    ask for it. Where values are not known, ``seen`` is whether many are sure to be left.
+    """Distinct items and the closing bracket. A parameter is ``(started, index, seen)``; ``index`` counts as far as the bounds
+    need it. Where the values are not known, ``seen`` is whether enough values are certainly left.
 
     ``item``: an expression for the items; ``space``: the symbols before each; ``location``: the array's, for messages.
     """
@@ -320,7 +322,7 @@ class Unique(Bracketed[_Place, None]):
         yield (*lead, TrackedLexeme(self._lexeme, seen.expression, then, (rest,), self._alike))
 
     def whole(self, productive: Productive) -> Whole | None:
-        """So many items as there must be, where fewer values are known; then an item may come, and the bracket."""
+        """As many items as ``low``, with fewer values excluded than that; on the way, an item may come, or a bracket."""
         item = (self._comma, *self._space, self._lexeme)
         if self._low * len(item) > _MOST_TOLD:
             return None

@@ -1,19 +1,19 @@
-"""``uniqueItems`` over items of any kind: an item is followed as its rules write it, and never becomes equal to an earlier one.
+"""``uniqueItems`` over items of any kind: follow each item by its own rules, and exclude the values of earlier items.
 
-A member of :class:`DistinctItems` is the place between two items, or one inside an item: the symbols that are still to be
-written (a stack, the schema's own rules unfolded from the left), the value as far as it is written, and the values of the
-earlier items (:mod:`cdplugin.frontends.json_schema.distinct_values`). Scalars and names keep their text
-(:class:`cdplugin.ir.TrackedLexeme`). So the rules of whatever an item may be (any order, counts, distinct items inside it) are
-those that other places have; only bookkeeping is added. Undeclared names do not repeat inside such an item.
+A member of :class:`DistinctItems` is a place between two items, or inside one. Inside, its parameter holds the sentential form
+that is still to be written (a stack of symbols, expanded from the left by the schema's own rules), the value as far as it is
+written, and the values of the earlier items (:mod:`cdplugin.frontends.json_schema.distinct_values`). Scalars and names are
+tracked lexemes (:class:`cdplugin.ir.TrackedLexeme`). So an item may be whatever the schema's rules allow (any order, counts,
+distinct items inside it). Undeclared names do not repeat inside such an item.
 
-**No dead ends.** A step is offered only if some way to go on ends in a value that is not among the earlier ones. That is
-searched along the earlier values that agree with what was written: the search ends at the first scalar or name of which there
-are more than those, so it is short. A value is excluded from a lexeme exactly if no such way follows it.
+**No dead ends.** A step is offered only if some continuation ends in a value that no earlier item has. The search for one
+follows only earlier values that agree with what is written, and it ends at the first scalar or name that has more values than
+they do; so it is short. A lexeme excludes a value exactly if no such continuation follows it.
 
-**Masks.** Where values are not known (``rest``), a stack without a value stands for all of them. A symbol from which a lexeme
-of any number of values is sure to be reached may always come; others are shadows. Where an item is no beginning of an earlier
-one when a text begins (the first item; others, mostly after a member or two), it is sure to differ whatever the text is: what
-follows may come but for a name, of which there may be none left.
+**Masks.** Masks are computed from ``rest``, where values are not known: there a stack without a value stands for all values. A
+symbol from which a lexeme with unboundedly many values is certainly reached may always come; other symbols are shadows. If,
+when a text begins, what is written of the item is no prefix of an earlier item (the first item, and others mostly after a
+member or two), the item differs whatever that text is. Then all that follows may come, except a name: perhaps none is left.
 """
 
 from __future__ import annotations
@@ -54,22 +54,22 @@ from cdplugin.frontends.json_schema.values import compound_expr
 from cdplugin.ir import Family, GrammarIR, Member, Part, Productive, Symbol, Texts, TrackedLexeme
 
 _SPARE = 600
-"""More items and names than one token holds."""
+"""More items and names than one token can hold."""
 _MANY = 20_000
-"""So many values of a lexeme are as good as any number, as long as there are fewer items by :data:`_SPARE`."""
+"""A lexeme with so many values counts as unbounded, as long as there are fewer items than this less :data:`_SPARE`."""
 _MOST_COMPARED = 100_000
-"""Places that are looked at to find out whether a value can still differ from the earlier ones."""
+"""Places visited to decide whether a value can still differ from the earlier ones."""
 _MOST_SEARCHED = 2_000
-"""Places that are looked at for values that are still to come, and 20 more for each that is asked for."""
+"""Places visited to find as many values as there must be items, besides 20 for each of them."""
 _MOST_SURE = 300
 _STATE_BYTES = 160
 _MOST_INSIDE = 8
-"""Items inside each other, from the outermost on, that are represented: what is deeper represents itself."""
+"""Levels of items inside items that :meth:`DistinctItems.representative` replaces, from the outermost; deeper ones stay."""
 
 
 class _Between(NamedTuple):
-    """Between items: how many there were and matched what (``place``, a parameter of :class:`members.Items`), and their values;
-    where these are not known, whether there are so few of them that a lexeme with many values has others left.
+    """A parameter between two items: ``place``, the state of :class:`members.Items` (counts), and the ``values`` of the items.
+    Where these are not known, whether there are so few that a lexeme with many values certainly has others left.
     """
 
     place: ItemsPlace
@@ -77,12 +77,12 @@ class _Between(NamedTuple):
 
     @property
     def known(self) -> Values:
-        """The values, where they are known."""
+        """The values, which must be known."""
         assert isinstance(self.values, Values)
         return self.values
 
     def is_roomy(self) -> bool:
-        """Whether a lexeme with many values has others left than the items have."""
+        """Whether a lexeme with many values certainly has one that no item has."""
         return self.values if isinstance(self.values, bool) else self.values.count + _SPARE < _MANY
 
     def unknown(self) -> _Between:
@@ -91,9 +91,9 @@ class _Between(NamedTuple):
 
 
 class _Inside(Hashed):
-    """Inside an item: what is still to be written, what was written (None: it is not known), and what comes after it.
+    """A parameter inside an item: what is still to be written, what is written (None: not known), and the state after the item.
 
-    ``differs``: where it is not known what was written, whether it is no beginning of an earlier item anyhow.
+    ``differs``: where it is not known what is written, whether it certainly is no prefix of an earlier item.
     """
 
     __slots__ = ("after", "differs", "stack", "typing")
@@ -114,8 +114,8 @@ _Place = _Between | _Inside
 
 
 class _Way(NamedTuple):
-    """A way to go on inside an item: symbols, and what is to be written after them (``rest``). ``text``: the lexeme on top of
-    that, if its value is to be followed.
+    """One continuation inside an item: the symbols ``lead``, then ``rest``, which is still to be written. ``text``: the tracked
+    lexeme on top of ``rest``, if its value is to be followed.
     """
 
     lead: tuple[Part, ...]
@@ -123,13 +123,17 @@ class _Way(NamedTuple):
     rest: Stack | None
 
     def beginning(self) -> Hashable:
-        """Equal for ways that one rule can begin. A lexeme that tracks its value for others as well goes on in its own way."""
+        """Equal for continuations that one rule can begin. A :class:`TrackedLexeme` of another family needs a
+        rule of its own.
+        """
         following = self.rest if self.text is None or self.rest is None else self.rest.below
         return self.lead, id(self.text) if isinstance(self.text, TrackedLexeme) else self.text, following is None
 
 
 class DistinctItems(Family[_Place]):
-    """The items of an array and its closing bracket. ``items``: what each may be. :meth:`finish` once all rules are made."""
+    """The items of an array and its closing bracket. ``items``: the rules of an item. Call :meth:`finish` after all rules
+    exist.
+    """
 
     name = "distinct items"
 
@@ -145,11 +149,11 @@ class DistinctItems(Family[_Place]):
         self._differs: dict[tuple[Stack, Typing, _Between], bool] = {}
 
     def start(self) -> Symbol:
-        """The items right after the opening bracket."""
+        """The nonterminal right after the opening bracket."""
         return self._ir.instance(self, _Between(self._items.first, NO_VALUES))
 
     def finish(self, rules: dict[Symbol, list[tuple[Symbol, ...]]]) -> None:
-        """Get to know all rules, and make the lexemes that keep their text."""
+        """Take the schema's rules, and make tracked lexemes of the scalars and names in them."""
         self._unfolding.rules = rules
         used: dict[Symbol, None] = {}
         seen: set[Symbol] = set()
@@ -168,7 +172,7 @@ class DistinctItems(Family[_Place]):
                 if id(family) in families:
                     continue
                 families.add(id(family))
-                if isinstance(family, DistinctItems):  # its rules hold lexemes that keep their text, as they are written
+                if isinstance(family, DistinctItems):  # when it is expanded, its rules hold tracked lexemes
                     holds_rewritten = True
                     pending += family._items.uses()
                 else:
@@ -181,8 +185,8 @@ class DistinctItems(Family[_Place]):
         self._used = [*used, *self._items.uses()]
 
     def check_counts(self) -> None:
-        """Raise ``UnsupportedError`` if more items are asked for than there are seen to be values; once all is finished that
-        items may hold.
+        """Raise ``UnsupportedError`` if a bound asks for more items than there are values. Call it after :meth:`finish` of all
+        arrays that items may hold.
         """
         for item, least in self._items.counted():
             if least > 1:
@@ -196,7 +200,7 @@ class DistinctItems(Family[_Place]):
         return self._items.satisfiable(between.place, productive)
 
     def expand(self, value: _Place, productive: Productive) -> Iterable[Sequence[Part]]:
-        if productive != self._productive:  # settled when rules are made; what was found out before may lead nowhere
+        if productive != self._productive:  # it no longer changes once rules are made; earlier results may be too optimistic
             self._productive = productive
             self._unfolding.begin(productive)
             self._sure.clear()
@@ -224,8 +228,8 @@ class DistinctItems(Family[_Place]):
     # Steps
 
     def _steps(self, ways: Iterable[_Way], typing: Typing | None, after: _Between, differs: bool) -> Iterator[Sequence[Part]]:
-        """The rules of a place. Ways that begin alike are one rule, after which any of them goes on: most kinds of an object
-        have some names in common, and each would be followed in rules of its own.
+        """The rules of a place. Continuations that begin alike share one rule, after which any of them goes on: most kinds of
+        an object have some names in common, and without sharing each would be followed in rules of its own.
         """
         alike: dict[Hashable, list[_Way]] = {}
         for way in ways:
@@ -245,7 +249,7 @@ class DistinctItems(Family[_Place]):
                 yield (*lead, *parts)
 
     def _way(self, stack: Stack, is_known: bool, after: _Between, forced: bool = False, differs: bool = False) -> _Way:
-        """The symbols up to the next text whose value is followed, or to the next choice, and what is to be written then."""
+        """The symbols up to the next tracked text, or to the next choice, and what is then still to be written."""
         lead: list[Part] = []
         rest: Stack | None = stack
         while rest is not None:
@@ -273,7 +277,7 @@ class DistinctItems(Family[_Place]):
         return any(self._unfolding.is_text(top) and self._unfolding.text_of(top).is_key for top in tops)
 
     def _is_used_up(self, stack: Stack, typing: Typing) -> bool:
-        """Whether a name is next, and the object has all that it may be."""
+        """Whether a name comes next, and the object has all the names that may come."""
         text = self._signs.texts.get(stack.top) if isinstance(stack.top, int) else None
         if text is None or not text.is_key or text.reader.enough > typing.count:
             return False
@@ -283,7 +287,7 @@ class DistinctItems(Family[_Place]):
     def _after(
         self, rests: Sequence[Stack | None], typing: Typing | None, after: _Between, differs: bool = False
     ) -> Part | None:
-        """What follows: any of some stacks, or what comes after the item; None if that would become an earlier value.
+        """What follows: any of some stacks, or the state after the item; None if that would make it equal to an earlier one.
         ``differs``: see :class:`_Inside`.
         """
         if rests[0] is not None:
@@ -297,7 +301,7 @@ class DistinctItems(Family[_Place]):
         return None if value in after.known else self._ir.member(self, after._replace(values=after.known.adding(value)))
 
     def _text(self, stacks: Sequence[Stack], typing: Typing, after: _Between) -> Sequence[Part] | None:
-        """A lexeme that keeps its text, and what follows; it is on top of each of the stacks."""
+        """The tracked lexeme on top of all the stacks, and what follows it."""
         top = stacks[0].top
         text = self._unfolding.text_of(top)
         avoided_of = [(stack, self._avoided(stack, typing, after)) for stack in stacks]
@@ -325,7 +329,7 @@ class DistinctItems(Family[_Place]):
         return (*text.lead, TrackedLexeme(text.lexeme, excluded, then, (*text.tail, unknown), alike))
 
     def _unknown_text(self, stack: Stack, after: _Between) -> Sequence[Part]:
-        """The parts that :meth:`_text` gives, without what follows, where the items' values are not known."""
+        """The parts that :meth:`_text` gives, without what follows, for items whose values are not known."""
         text = self._unfolding.text_of(stack.top)
         is_endless = self._is_endless(text) and after.values is True
         if text.plain is None:
@@ -335,16 +339,16 @@ class DistinctItems(Family[_Place]):
         return (*text.lead, text.lexeme if is_endless else text.twin, *text.tail)
 
     def _alike_beyond(self, text: Text, typing: Typing) -> int | None:
-        """:attr:`TrackedLexeme.alike` of a lexeme: a longer string is equal to none that an earlier item has there, nor to
-        any that a lexeme lists.
+        """:attr:`TrackedLexeme.alike` of a lexeme: a longer string equals none that an earlier item has there, and none that a
+        lexeme lists.
         """
         listed = None if text.is_key or not text.takes_any_string else self._longest_listed
         return None if listed is None else max([listed, *(longest_string(v) for v in typing.expected() if isinstance(v, str))])
 
     @cached_property
     def _longest_listed(self) -> int | None:
-        """How many bytes the longest string has that a lexeme of the items lists; None if one has strings that are neither
-        listed nor any.
+        """Bytes of the longest string that a lexeme of the items lists; None if one has strings that are neither listed nor
+        arbitrary.
         """
         if self._ir.restriction is not None:
             return None
@@ -357,11 +361,11 @@ class DistinctItems(Family[_Place]):
             listed += map(longest_string, (*values, *text.constants))
         return max(listed, default=0)
 
-    # What must not be written
+    # Excluded values
 
     def _avoided(self, stack: Stack, typing: Typing, after: _Between) -> set[Hashable]:
-        """The values of the lexeme on top after which the item could not differ from all earlier ones, and the names that the
-        object has. Scalars that are earlier items are none of them.
+        """The values of the lexeme on top after which the item could no longer differ from all earlier ones; for a name, also
+        the names that the object has. For an item that is a scalar, :meth:`_excluded` adds the earlier scalars.
         """
         text = self._unfolding.text_of(stack.top)
         out: set[Hashable] = set(typing.names()) if text.is_key else set()
@@ -377,7 +381,7 @@ class DistinctItems(Family[_Place]):
 
     @staticmethod
     def _expected(text: Text, typing: Typing) -> set[Hashable]:
-        """What the earlier values have where a text comes next."""
+        """The values that earlier items have where this text comes next."""
         return set(typing.expected_names() if text.is_key else typing.expected())
 
     def _may_follow(self, stack: Stack | None, typing: Typing, after: _Between) -> bool:
@@ -386,7 +390,7 @@ class DistinctItems(Family[_Place]):
         return typing.complete() not in after.known
 
     def _excluded(self, text: Text, typing: Typing, after: _Between, avoided: set[Hashable]) -> Expr | None:
-        """The texts of what is avoided; of scalars that are items themselves those of all earlier ones."""
+        """The texts of the values to avoid; for an item that is a scalar, also those of all earlier scalars."""
         parts: list[Expr] = []
         seen = NOTHING_SEEN
         if not typing.kind:
@@ -406,13 +410,13 @@ class DistinctItems(Family[_Place]):
         return alt(*parts) if parts else None
 
     def _can_differ(self, stack: Stack, typing: Typing, after: _Between) -> bool:
-        """Whether what was written can go on to a value that is none of the earlier ones."""
+        """Whether what is written can be completed to a value that no earlier item has."""
         if not after.known.count or (not typing.others and typing.kind):
             return True
         return remembered(self._differs, (stack, typing, after), lambda: self._finds_another(stack, typing, after))
 
     def _finds_another(self, stack: Stack, typing: Typing, after: _Between) -> bool:
-        """:meth:`_can_differ`, by trying what comes next. Raises :class:`LimitExceeded` where that takes too long to tell."""
+        """:meth:`_can_differ` by depth-first search. Raises :class:`LimitExceeded` where that takes too long."""
         pending: list[tuple[Stack | None, Typing]] = [(stack, typing)]
         for _ in range(_MOST_COMPARED):
             if not pending:
@@ -438,7 +442,7 @@ class DistinctItems(Family[_Place]):
         raise self._too_much()
 
     def _differs_here(self, stack: Stack, typing: Typing, after: _Between, pending: list[tuple[Stack | None, Typing]]) -> bool:
-        """Whether the lexeme on top has a value that the earlier ones do not have here; else its values are to be looked at."""
+        """Whether the lexeme on top has a value that no earlier item has here. If not, its values are added to ``pending``."""
         text = self._unfolding.text_of(stack.top)
         expected = self._expected(text, typing)
         taken = set(typing.names()) if text.is_key else set()
@@ -446,7 +450,7 @@ class DistinctItems(Family[_Place]):
         if text.reader.enough > len(expected) + typing.count + n_scalars:
             return True
         listed = text.listed()
-        if listed is None:  # many, however few were counted
+        if listed is None:  # many values, but too few were counted
             has_another, work = text.has_another(expected | taken, NOTHING_SEEN if typing.kind else after.known.scalars)
             self.work += PLACE_WORK * (1 + work)
             if has_another:
@@ -474,7 +478,7 @@ class DistinctItems(Family[_Place]):
         return text.reader.enough >= _MANY
 
     def _is_sure(self, stack: Stack | None) -> bool:
-        """Whether a lexeme with any number of values can be reached, whatever the values of those before it."""
+        """Whether a lexeme with unboundedly many values can be reached, whatever values come before it."""
         return stack is not None and remembered(self._sure, stack, lambda: self._reaches_many(stack))
 
     def _reaches_many(self, stack: Stack) -> bool:
@@ -502,14 +506,14 @@ class DistinctItems(Family[_Place]):
         return False
 
     def _certain(self, value: _Place, below: Stack | None, productive: Productive) -> list[Stack | None]:
-        """What is sure to be possible from a member on, if it leads to a lexeme of any number of values."""
+        """The stacks after a member from which a lexeme with unboundedly many values must be searched."""
         if isinstance(value, _Inside):
             return [value.stack]
         ways = self._items.ways(value.place, productive)
         return [below if place is None else Stack(signs[-1], None) for signs, place in ways]
 
     def _is_forced(self, stack: Stack | None) -> bool:
-        """Whether there is but one way to go on: what led to it was offered for its sake."""
+        """Whether there is only one continuation, so whatever led here was offered for its sake."""
         for _ in range(_MOST_SURE):
             if stack is None:
                 return True
@@ -524,7 +528,7 @@ class DistinctItems(Family[_Place]):
             stack = heads[0]
         return False
 
-    # Hints, and what is known before anything is written
+    # Hints for queries, and counts
 
     def representative(self, value: _Place, of: _Place | None = None) -> Part | None:
         if isinstance(value, _Inside):
@@ -532,8 +536,8 @@ class DistinctItems(Family[_Place]):
         return None if value.place == self._items.first else self._ir.member(self, value.unknown())
 
     def _represented(self, value: _Inside, deep: int) -> Part:
-        """:meth:`representative` inside an item. Those on its stack that are inside an item, too, are as many as the text is
-        deep: of them so many.
+        """:meth:`representative` inside an item. The stack holds an inner state for each level of nesting; the outermost
+        ``deep`` levels are replaced, too.
         """
         parts: list[Part] = []
         stack: Stack | None = alternatives(value.stack)[0]
@@ -557,7 +561,7 @@ class DistinctItems(Family[_Place]):
         return self._items.remaining(value.place)
 
     def _check_count(self, item: Symbol | None, least: int) -> None:
-        """Look for as many values as items are asked for; of lexemes with many values the compiler counts them."""
+        """Search as many values as there must be items. Where a lexeme has many values, let the compiler count them."""
         found: set[Hashable] = set()
         first = None if item is None else pushed((item,), None)
         pending: list[tuple[Stack | None, Typing]] = [] if first is None else [(first, Typing.first(NO_VALUES))]

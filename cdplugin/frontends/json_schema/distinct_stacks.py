@@ -1,7 +1,7 @@
-"""What is still to be written of an item of ``uniqueItems``: a stack of symbols, unfolded from the left.
+"""What is still to be written of an item of ``uniqueItems``: a sentential form, as a stack of symbols.
 
-The rules below an item are those that other places have (:mod:`cdplugin.frontends.json_schema.distinct_items`). A stack's first
-symbol is unfolded by its rules, or those of a family's member, until it is a lexeme.
+:mod:`cdplugin.frontends.json_schema.distinct_items` follows items by the schema's own rules. The first symbol of a stack is
+expanded, by its rules or those of its family's member, until a lexeme comes first: a leftmost derivation.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 PLACE_WORK = 300
-"""Units of work for each stack that is looked at."""
+"""Units of work for each stack that is visited."""
 STACK_BYTES = 120
 _MOST_KNOWN = 20_000
 
 
 def remembered(table: dict[K, V], key: K, make: Callable[[], V]) -> V:
-    """What ``make()`` gave for ``key``; a table that has grown too large begins anew."""
+    """Memoise ``make()`` under ``key``; a table that has grown too large is cleared."""
     found = table.get(key)
     if found is None:
         if len(table) > _MOST_KNOWN:
@@ -35,7 +35,9 @@ def remembered(table: dict[K, V], key: K, make: Callable[[], V]) -> V:
 
 
 class Stack(Chain):
-    """Symbols that are still to be written, the next one first; or any of some stacks (``top``, with nothing below)."""
+    """Symbols that are still to be written, the next one on top; or a set of stacks (a tuple as ``top``, with
+    nothing below).
+    """
 
     __slots__ = ()
     top: Any
@@ -44,30 +46,30 @@ class Stack(Chain):
 
 
 def pushed(parts: Sequence[Part], below: Stack | None) -> Stack | None:
-    """A stack with symbols on top of it, the first one topmost."""
+    """``below`` with symbols pushed on it, the first one topmost."""
     for part in reversed(parts):
         below = Stack(part, below)
     return below
 
 
 def any_of(stacks: Iterable[Stack]) -> Stack:
-    """A stack that stands for any of some, which are at least one."""
+    """A stack that stands for any of some stacks, at least one."""
     different = tuple(dict.fromkeys(stacks))
     return different[0] if len(different) == 1 else Stack(different, None)
 
 
 def alternatives(stack: Stack) -> tuple[Stack, ...]:
-    """The stacks that one stands for: itself, or those that :func:`any_of` was given."""
+    """The stacks that one stands for: itself, or those of :func:`any_of`."""
     return stack.top if type(stack.top) is tuple else (stack,)  # a TrackedLexeme is a tuple, too
 
 
 def below_top(stack: Stack) -> Stack | None:
-    """What follows the lexeme on top, whatever its value is."""
+    """What follows the lexeme on top, for any value."""
     return pushed(stack.top.rest, stack.below) if isinstance(stack.top, TrackedLexeme) else stack.below
 
 
 def after_value(stack: Stack, value: Hashable) -> tuple[Stack | None] | None:
-    """What is to be written after a value of the lexeme on top; None if it must not have it."""
+    """What follows a value of the lexeme on top, as a 1-tuple; None if the value is excluded."""
     if not isinstance(stack.top, TrackedLexeme):
         return (stack.below,)
     parts = stack.top.then(value)
@@ -79,9 +81,9 @@ def _is_lexeme(part: Part) -> bool:
 
 
 class Unfolding:
-    """Unfolds the symbols of an array's items, by all rules of a schema, and remembers how.
+    """Expands the symbols of an array's items by the rules of the schema, and memoises the results.
 
-    ``family``: that of the array, whose ``work`` grows by what it takes. ``rules``: those of the schema, once they are made.
+    ``family``: that of the array, which is charged the work. ``rules``: those of the schema, set once they are complete.
     """
 
     def __init__(self, ir: GrammarIR, signs: Signs, family: Family[Any]) -> None:
@@ -94,14 +96,14 @@ class Unfolding:
         self._unfolded: dict[Part, tuple[int, list[list[Part]]]] = {}
 
     def begin(self, productive: Productive) -> None:
-        """Forget everything: other symbols are productive now."""
+        """Forget everything, because ``productive`` has changed."""
         self._productive = productive
         self._known.clear()
         self._unfolded.clear()
 
     def heads(self, stack: Stack) -> list[Stack]:
-        """The stack with its first symbol unfolded until that is a lexeme, in all ways. Where it stands for nothing (items that
-        need not come, in large numbers), the symbol behind it is unfolded, too.
+        """All expansions of the stack that begin with a lexeme. Where the first symbol is nullable (as in long runs of optional
+        items), the symbol below it is expanded, too.
         """
         out: list[Stack] = []
         rest: Stack | None = stack
@@ -119,7 +121,7 @@ class Unfolding:
         return out
 
     def _unfold(self, top: Part) -> tuple[int, list[list[Part]]]:
-        """What may stand for a symbol, with a lexeme first or empty, in all ways; and the work that takes."""
+        """All expansions of a symbol, each empty or beginning with a lexeme; and the work to find them."""
         out: list[list[Part]] = []
         pending = [Stack(top, None)]
         n_places = 0
@@ -146,7 +148,7 @@ class Unfolding:
         return PLACE_WORK * n_places, out
 
     def _expanded(self, family: Family[Any], value: Hashable) -> Sequence[Sequence[Part]]:
-        """The rules of some family's member."""
+        """The rules of a family's member."""
 
         def expanded() -> Sequence[Sequence[Part]]:
             work = family.work
@@ -158,18 +160,18 @@ class Unfolding:
         return remembered(self._known, (id(family), value), expanded)
 
     def member_on(self, stack: Stack) -> tuple[Family[Any], Any] | None:
-        """The family's member on top of a stack."""
+        """The family and parameter of the member on top of a stack, or None."""
         top = stack.top
         if isinstance(top, Member):
             return top.family, top.value
         return self._ir.instances.get(top) if isinstance(top, int) else None
 
     def is_text(self, top: Part) -> bool:
-        """Whether a symbol is a lexeme that keeps its text."""
+        """Whether a symbol is a tracked lexeme."""
         return isinstance(top, TrackedLexeme) or top in self._signs.texts
 
     def text_of(self, top: Part) -> Text:
-        """How the text of such a lexeme is read."""
+        """The reader of a tracked lexeme."""
         symbol = top.lexeme if isinstance(top, TrackedLexeme) else top
         assert isinstance(symbol, int)
         return self._signs.texts[symbol]

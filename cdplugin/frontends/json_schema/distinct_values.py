@@ -1,8 +1,8 @@
-"""A JSON value while it is typed, beside the values that it must not become equal to (``uniqueItems``).
+"""A JSON value while it is written, compared with the values that it must not equal (``uniqueItems``).
 
-A value is a str, a number (equal numbers are equal: 1 and 1.0), the text of ``null``, ``true`` or ``false`` as bytes, a
-:class:`List` or an :class:`Object`. A :class:`Typing` is what has been written of one, an event at a time; it keeps those of
-the other values, part by part, that still agree with all of it (``others``): an event costs as much as there are of them.
+A value is a str, a number (equal numbers are equal: 1 and 1.0), the bytes of ``null``, ``true`` or ``false``, a :class:`List`
+or an :class:`Object`. A :class:`Typing` is the part of a value that is written so far. It is advanced by events, and keeps in
+``others`` those parts of the other values that still agree with it, so an event takes time linear in their number.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN, Seen, as_value
 from cdplugin.ir import Member
 
 Event = tuple[str, Hashable]
-"""What a part of a text does to a value: one of the constants here, or ``(KEY, name)`` or ``(VALUE, value)``."""
+"""How a part of the text changes the value: one of the constants below, ``(KEY, name)`` or ``(VALUE, value)``."""
 KEY, VALUE = "key", "value"
 OPEN_LIST: Event = ("[", None)
 OPEN_OBJECT: Event = ("{", None)
@@ -26,7 +26,7 @@ _LIST_BYTES, _OBJECT_BYTES, _TYPING_BYTES, _VALUES_BYTES = 120, 300, 200, 160
 
 
 class Hashed:
-    """What has its hash computed once. Equal are objects of one class whose hashes and :meth:`content` are equal."""
+    """A value object with a precomputed hash. Two are equal if class, hash and :meth:`content` are equal."""
 
     __slots__ = ("_hash", "nbytes")
 
@@ -35,11 +35,11 @@ class Hashed:
         self.nbytes = nbytes
 
     def content(self) -> object:
-        """What tells two of them apart."""
+        """What equality compares, besides class and hash."""
         raise NotImplementedError
 
     def compared(self) -> tuple[object, ...]:
-        """:meth:`content`, as parts that are compared one after the other."""
+        """:meth:`content` as a tuple of parts, which are compared one after the other."""
         return (self.content(),)
 
     def __hash__(self) -> int:
@@ -65,7 +65,7 @@ class List(Hashed):
 
 
 class Object(Hashed):
-    """An object, whatever the order of its members."""
+    """An object; the order of its members does not matter."""
 
     __slots__ = ("members",)
 
@@ -86,7 +86,7 @@ def read_any(text: bytes) -> Hashable:
 
 
 def frozen(data: Any) -> Hashable:
-    """What ``json.loads`` gives as a value. The depth is that of constants in a schema, which is bounded."""
+    """Convert a result of ``json.loads`` to a value. Recursive: only for constants of a schema, whose depth is bounded."""
     if isinstance(data, list):
         return List(tuple(map(frozen, data)))
     if isinstance(data, dict):
@@ -95,7 +95,7 @@ def frozen(data: Any) -> Hashable:
 
 
 def thawed(value: Hashable) -> Any:
-    """What ``json.loads`` would have given for a value."""
+    """The reverse of :func:`frozen`."""
     if isinstance(value, List):
         return [thawed(item) for item in value.items]
     if isinstance(value, Object):
@@ -104,7 +104,7 @@ def thawed(value: Hashable) -> Any:
 
 
 def longest_string(value: Hashable) -> int:
-    """Bytes of the longest string in a value, names left out; 0: there is none."""
+    """UTF-8 bytes of the longest string in a value, names excluded; 0 if there is none."""
     longest = 0
     pending = [value]
     while pending:
@@ -119,7 +119,7 @@ def longest_string(value: Hashable) -> int:
 
 
 class Values(Hashed):
-    """A set of values; adding makes another one. Equal ones are equal however they came to be, if in the same order."""
+    """A persistent set of values. Sets are equal if the same values were added in the same order."""
 
     __slots__ = ("containers", "scalars")
 
@@ -137,11 +137,11 @@ class Values(Hashed):
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of values."""
         return self.scalars.count + len(self.containers)
 
     def adding(self, value: Hashable) -> Values:
-        """These values and ``value``, which is not among them."""
+        """This set with ``value``, which must not be in it."""
         if isinstance(value, Container):
             return Values(self.scalars, (*self.containers, value), value)
         return Values(self.scalars.adding(value), self.containers)
@@ -151,7 +151,7 @@ NO_VALUES = Values(NOTHING_SEEN, ())
 
 
 class Chain:
-    """A list that shares what is below its top. Equal ones hold equal items; they may be too long to compare by recursion."""
+    """A linked list that shares its tail (``below``). Equality compares the items, without recursion: lists may be long."""
 
     __slots__ = ("_hash", "below", "top")
 
@@ -161,7 +161,7 @@ class Chain:
         self._hash = hash((top, below))
 
     def compared(self) -> tuple[object, ...]:
-        """What is compared to tell whether two of them are equal."""
+        """The parts that equality compares."""
         return self.below, self.top
 
     def __hash__(self) -> int:
@@ -178,11 +178,9 @@ class Chain:
 
 
 def _are_equal(first: object, second: object) -> bool:
-    """Whether two values, states or lists are equal. Arrays may be as deep as a text is long, so they are not compared by
-    recursion.
-    """
+    """Structural equality without recursion: arrays may be as deep as a text is long."""
     pending = [(first, second)]
-    seen: set[tuple[int, int]] = set()  # pairs, by ids: parts are shared
+    seen: set[tuple[int, int]] = set()  # compared pairs, by ids: parts are shared
     while pending:
         a, b = pending.pop()
         if a is b:
@@ -211,11 +209,11 @@ def _are_equal(first: object, second: object) -> bool:
 
 
 class Typing(Chain):
-    """A value as far as it is written: an event and what was there before it.
+    """A value as far as it is written: the last event, and the state before it.
 
-    ``kind``: ``"["`` or ``"{"`` inside an array or an object, ``""`` outside. ``count``: of items or members that are complete;
-    ``key``: the name whose value comes next. ``others``: parts of the other values at this place, of those that agree with all
-    that was written; with none left, the value differs from them whatever comes. Outside, they are arrays and objects only.
+    ``kind``: ``"["`` or ``"{"`` inside an array or object, ``""`` outside. ``count``: completed items or members; ``key``: the
+    name whose value comes next. ``others``: the parts at this place of those other values that agree with all that is written.
+    If none are left, the value differs from all of them whatever follows. Outside, ``others`` holds arrays and objects only.
     """
 
     __slots__ = ("count", "done", "key", "kind", "nbytes", "others", "outer")
@@ -242,11 +240,11 @@ class Typing(Chain):
 
     @classmethod
     def first(cls, values: Values) -> Typing:
-        """Nothing yet, beside ``values``."""
+        """Nothing written yet, to be compared with ``values``."""
         return cls(None, NOTHING, "", None, None, 0, None, values.containers)
 
     def after(self, event: Event) -> Typing:
-        """With one event more."""
+        """The state after one more event."""
         kind, what = event
         if not kind:
             return self
@@ -264,7 +262,7 @@ class Typing(Chain):
         return Typing(self, event, kind, self, None, 0, None, others)
 
     def _with(self, before: Typing, event: Event, value: Hashable) -> Typing:
-        """With a value more in this array or object, or outside."""
+        """The state with one more value in this array or object, or outside."""
         if self.kind == "[":
             done: tuple[Any, Hashable] = (self.done, value)
         else:
@@ -273,7 +271,7 @@ class Typing(Chain):
         return Typing(before, event, self.kind, self.outer, done, self.count + 1, None, others)
 
     def _parts(self) -> Iterator[tuple[Hashable, Hashable]]:
-        """The others that have a value at the place that comes next, with that value."""
+        """The others that have a value at the place that comes next, each with that value."""
         for one in self.others:
             if self.kind == "":
                 yield one, one
@@ -284,16 +282,16 @@ class Typing(Chain):
                 yield one, one.members[self.key]
 
     def expected(self) -> Iterator[Hashable]:
-        """What the others have where a value comes next."""
+        """The values that the others have at the place that comes next."""
         return (part for _, part in self._parts())
 
     def expected_names(self) -> Iterable[str]:
-        """The names of the others' members, where a name comes next."""
+        """The names of the others' members, for a place where a name comes next."""
         objects = [one for one in self.others if isinstance(one, Object)]
         return dict.fromkeys(name for one in objects for name in one.members)
 
     def complete(self) -> Hashable:
-        """The array or object that ends here, or the value that was written."""
+        """The array or object that ends here, or outside the value that was written."""
         entries = self._entries()
         entries.reverse()
         if self.kind == "[":
@@ -301,11 +299,11 @@ class Typing(Chain):
         return Object(dict(entries)) if self.kind == "{" else entries[0][1]
 
     def names(self) -> list[str]:
-        """The names of the members that are there."""
+        """The names of the object's members so far."""
         return [name for name, _ in self._entries()] if self.kind == "{" else []
 
     def _entries(self) -> list[Any]:
-        """The items, or names with values; the last one first."""
+        """The items, or pairs of name and value, in reverse order."""
         entries: list[Any] = []
         done = self.done
         while done is not None:

@@ -1,8 +1,8 @@
-"""Numbers that ``enum`` and ``const`` list, in their spellings: ``2``, ``2.0``, ``2e0``, ``2.00E+00``, ``20e-1``, ``0.2e1``.
+"""The numbers of ``enum`` and ``const`` in all their spellings: ``2``, ``2.0``, ``2e0``, ``2.00E+00``, ``20e-1``, ``0.2e1``.
 
-A number is written with digits alone; with a point, and at most 20 zeros more than it needs; and with an exponent, one digit
-before the point that is not zero. Where at most 64 are listed, the point before an exponent may stand anywhere among the
-digits, or up to 3 zeros away. What is alike in many numbers is shared, so that 10,000 of them are a few sets of texts.
+A number is spelled with digits alone; with a point and at most 20 zeros more than necessary; and with an exponent, after one
+non-zero digit before the point. Where at most 64 numbers are listed, the point before an exponent may also stand anywhere
+among the digits, or up to 3 zeros away. Numbers share the parts of their spellings, so 10,000 of them are a few sets of texts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_SHIFTED, _FURTHEST = 64, 3
 def fixed_numbers(whole: Iterable[int], real: Iterable[int | float]) -> Expr:
     """The spellings with digits alone of ``whole``, and those with a point or an exponent of ``real``.
 
-    A text with a point or an exponent stands for a double, so of integers beyond those that doubles hold there is none.
+    A text with a point or an exponent denotes a double, so an integer that no double holds has none.
     """
     digits = {text for value in whole for text in ([b"0", b"-0"] if value == 0 else [str(value).encode()])}
     real = list(real)
@@ -59,8 +59,8 @@ def _exponent(power: int) -> Expr:
 
 
 class _Forms:
-    """``before_point``: what stands before ``.0``; ``with_point``: texts with a point; ``mantissas``: by exponent, those
-    without and with a point. ``shifted``: with the point before an exponent anywhere.
+    """Collects spellings. ``before_point``: texts before ``.0``; ``with_point``: texts with a point; ``mantissas``: by
+    exponent, those without and with a point. ``shifted``: whether the point before an exponent may stand anywhere.
     """
 
     def __init__(self, shifted: bool) -> None:
@@ -97,7 +97,7 @@ class _Forms:
         self._note(sign, digits, power)
 
     def _note(self, sign: str, digits: str, power: int) -> None:
-        """Note the spellings with an exponent of ``digits``, the first of which stands for so many times 10 ** ``power``."""
+        """Add the spellings with an exponent of ``digits``, whose first digit counts units of ``10 ** power``."""
         for before in range(-_FURTHEST, len(digits) + _FURTHEST + 1) if self._shifted else (1,):
             plain, pointed = self.mantissas.setdefault(power + 1 - before, (set(), set()))
             if before >= len(digits):

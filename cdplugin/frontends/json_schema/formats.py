@@ -6,29 +6,29 @@ r"""Formats and content encodings as expressions over the text of a string (Vali
 
 **Sound, not always complete.** All that an expression matches is valid: by the RFC, by the official suite's optional tests of
 formats, and by ``jsonschema``'s format checkers. Some valid text is left out, so an expression must not be complemented
-(``not``), nor serve to show that two schemas exclude one another. Left out is:
+(``not``), nor serve as proof that two schemas exclude each other. Left out are:
 
-- of every format, escaped spellings: a character is spelt as ``json.dumps(ensure_ascii=False)`` does, so never ``\u0061`` or
+- of every format, escaped spellings: a character is spelled as ``json.dumps(ensure_ascii=False)`` does, never as ``\u0061`` or
   ``\/``; runs of more than 100 digits;
 - *date, date-time*: the year 0000 (*). *date-time, time*: leap seconds (*);
-- *hostname*: labels that begin with ``xn--`` (the official suite asks for valid Punycode), but for those among the first
-  three with one letter that is not ASCII, from à to ÿ (:mod:`formats_data`); a fourth label of more than 19 characters or a
-  seventh one, unless all have at most 14, and there are at most 16; RFC 1123 has 253 in all;
-- *email, idn-email*: the like after the ``@`` (:data:`formats_data.DOMAIN_SIZES`), where ``xn--`` may stand; general address
-  literals; of domain names that are not ASCII what idn-hostname leaves out (normalisation apart);
-- *idn-hostname*: what hostname leaves out; labels that are not ASCII and are long (the A-label might exceed 63 octets), hold
-  code points newer than Unicode 3.2 or above U+D7FF, or two marks in a row; of RFC 5892's CONTEXTJ and CONTEXTO what
-  ``formats_data`` does not name;
-  names that are not ASCII and have more than four labels, or in which right-to-left labels meet others that are not ASCII;
+- *hostname*: labels that begin with ``xn--`` (the official suite asks for valid Punycode), except, among the first three
+  labels, those with one non-ASCII letter from à to ÿ (:mod:`formats_data`); a fourth label of more than 19 characters, or a
+  seventh label, unless all have at most 14 and there are at most 16; RFC 1123 allows 253 characters in all;
+- *email, idn-email*: after the ``@`` similar restrictions (:data:`formats_data.DOMAIN_SIZES`), but ``xn--`` may stand there;
+  general address literals; of non-ASCII domain names what idn-hostname leaves out (normalisation apart);
+- *idn-hostname*: what hostname leaves out; non-ASCII labels that are long (the A-label might exceed 63 octets), hold code
+  points newer than Unicode 3.2 or above U+D7FF, or two marks in a row; of RFC 5892's CONTEXTJ and CONTEXTO what
+  ``formats_data`` does not name; non-ASCII names with more than four labels, or with right-to-left labels beside other
+  non-ASCII labels;
 - *uri, uri-reference, iri, iri-reference*: an upper-case ``V`` in ``[V1.x]`` (*); *iri, iri-reference*: code points beyond
-U+FFFF and
-  hosts in brackets (*);
-- *uri-template*: operators reserved for the future but the comma (``{=x}``), ``{%41}`` and ``{x:1000}`` (*);
-- *relative-json-pointer*: prefixes with a digit after a zero, as 100 (*); index manipulation (``0+1``), newer than the suite;
+  U+FFFF, and hosts in brackets (*);
+- *uri-template*: operators reserved for the future, except the comma (``{=x}``), ``{%41}`` and ``{x:1000}`` (*);
+- *relative-json-pointer*: prefixes with a digit after a zero, such as 100 (*); index manipulation (``0+1``), newer than the
+  suite;
 - *regex*: groups nested more than three deep; named groups, back-references, ``\p``, ``\0``, ``\u{…}``; look-behind, ``\c`` and
-  empty classes (*); ranges that begin with other than a digit, ``a``, ``A``, a space or ``!``, or end beyond ASCII; ``^`` and
+  empty classes (*); ranges that do not begin with a digit, ``a``, ``A``, a space or ``!``, or that end beyond ASCII; ``^`` and
   ``[`` in classes unless escaped; counts above 999, above 99 in ``{n,m}``; what ECMA-262 allows only without the ``u`` flag;
-- *base64, base32* and their like: other than zeros in the unused bits (RFC 4648, section 3.5: an encoder must not write them).
+- *base64, base32* and their like: non-zero unused bits (RFC 4648, section 3.5: an encoder must not write them).
 
 (*) ``portable=False`` matches it: the RFC and the suite have it, but ``jsonschema`` (or Python's ``re``) refuses it.
 """
@@ -44,9 +44,9 @@ from cdplugin.memory import bounded_cache
 from cdplugin.regex.alphabet import JSON_CANONICAL, JSON_STRING, Alphabet
 
 DIGITS = 100
-"""Longest run of digits where the RFC has no bound: a model that only ever wants one more digit comes to an end."""
+"""Longest run of digits where the RFC has no bound, so that a model that always wants one more digit comes to an end."""
 GROUP_DEPTH = 3
-"""How deep groups nest in a text of format ``regex``; without a bound that is no regular language."""
+"""Nesting depth of groups in a text of format ``regex``; without a bound the language is not regular."""
 _DAYS = r"(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)|02-(?:0[1-9]|1\d|2[0-8])"
 _LEAP = r"(?:0[48]|[2468][048]|[13579][26])"  # two digits, a multiple of four, not 00
 _HEX = "[0-9A-Fa-f]"
@@ -57,21 +57,23 @@ SINCE: dict[str, int] = (
     | dict.fromkeys(("date", "time", "regex", "idn-email", "idn-hostname", "iri", "iri-reference", "relative-json-pointer"), 7)
     | dict.fromkeys(("duration", "uuid"), 2019)
 )
-"""Format → the first draft from 4 on that defines it (2019: draft 2019-09). In older drafts it is unknown, so an annotation."""
+"""Format → the first draft (from 4 on) that defines it; 2019: draft 2019-09. In older drafts it is unknown,
+so an annotation.
+"""
 
 
 def format_expr(name: str, alphabet: Alphabet, *, portable: bool = True) -> Expr | None:
-    """The text of the strings of format ``name``, spelt in ``alphabet``; None for an unknown format, which is an annotation.
+    """The strings of format ``name``, spelled in ``alphabet``; None for an unknown format, which is an annotation.
 
-    ``portable=False`` adds what the RFC and the official suite allow, but ``jsonschema``'s checkers refuse (see above). The
-    same object each time; ``JSON_STRING`` gives the expression of ``JSON_CANONICAL``. Once, 1 to 5 ms for most and 35 for names
-    of hosts (:mod:`cdplugin.specs.popular`).
+    ``portable=False`` adds what the RFC and the official suite allow but ``jsonschema``'s checkers refuse (see above). Returns
+    the same object at each call; ``JSON_STRING`` gives the expression of ``JSON_CANONICAL``. The first call takes 1 to 5 ms for
+    most formats, and 35 ms for host names (:mod:`cdplugin.specs.popular`).
     """
     return _format(name, _plain(alphabet), portable) if name in SINCE else None
 
 
 def content_encoding_expr(name: str, alphabet: Alphabet) -> Expr | None:
-    """The text that ``contentEncoding: name`` asks for (RFC 4648, without line breaks; RFC 2045: names in either case).
+    """The texts of ``contentEncoding: name`` (RFC 4648, without line breaks; RFC 2045: names are case-insensitive).
 
     ``base64``, ``base64url`` (padded or not), ``base32``, ``base32hex``, ``base16`` (digits in either case); else None.
     """
@@ -109,7 +111,7 @@ def _time(alphabet: Alphabet, portable: bool) -> Expr:
 
 
 def _leap_second(alphabet: Alphabet, fraction: Expr) -> Expr:
-    """23:59:60 UTC, written in any offset: of ``HH:MM:60±hh:mm`` the hours must fit one another, and the minutes too.
+    """23:59:60 UTC, written with any offset. In ``HH:MM:60±hh:mm`` the hours must fit each other, and the minutes too.
 
     West of Greenwich ``hh = 23 - HH`` and ``mm = 59 - MM``; east of it the offset is one minute more than the local time.
     """
@@ -163,7 +165,7 @@ def _uri_template(alphabet: Alphabet, portable: bool) -> Expr:
 
 
 def _regex(alphabet: Alphabet, portable: bool) -> Expr:
-    """A part of the patterns of ECMA-262 with the ``u`` flag that are patterns of Python too."""
+    """Patterns of ECMA-262 with the ``u`` flag that are patterns of Python, too; a subset."""
 
     def of(pattern: str) -> Expr:
         return match(pattern, alphabet)
@@ -220,7 +222,7 @@ _BUILDERS: dict[str, Callable[[Alphabet, bool], Expr]] = {
     "email": lambda alphabet, _: formats_data.email(alphabet, international=False),
     "idn-email": lambda alphabet, _: formats_data.email(alphabet, international=True),
 }
-"""All but references, which are one family."""
+"""The builders of all formats except URI and IRI references, which share one builder."""
 
 
 # --- content encodings ------------------------------------------------------------------------------------------------------
@@ -228,13 +230,13 @@ _BUILDERS: dict[str, Callable[[Alphabet, bool], Expr]] = {
 
 @bounded_cache
 def _content_encoding(name: str, alphabet: Alphabet) -> Expr | None:
-    """Whole blocks, then what is left, with zeros in the bits that the last digit does not need, and the padding."""
+    """Whole blocks, then a shorter one with zeros in the unused bits of its last digit, and padding."""
     if name in ("base64", "base64url"):
         digit = r"[A-Za-z0-9+\/]" if name == "base64" else r"[A-Za-z0-9_\-]"
         one, two = ("==", "=") if name == "base64" else ("(?:==)?", "=?")
         return match(f"(?:{digit}{{4}})*(?:{digit}(?:[AQgw]{one}|{digit}[AEIMQUYcgkosw048]{two}))?", alphabet)
     if name in ("base32", "base32hex"):
-        # One to four bytes take 2, 4, 5, 7 digits; of the last digit 2, 4, 1, 3 bits are not needed.
+        # One to four bytes take 2, 4, 5, 7 digits and leave 2, 4, 1, 3 bits of the last digit unused.
         if name == "base32":
             digit, last = "[A-Z2-7]", ("[AEIMQUY4]", "[AQ]", "[ACEGIKMOQSUWY246]", "[AIQY]")
         else:

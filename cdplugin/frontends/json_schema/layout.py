@@ -1,11 +1,11 @@
-"""Where whitespace goes, and which lexemes the structure of JSON is made of (RFC 8259, section 2).
+"""White space and the structural lexemes of JSON (RFC 8259, section 2).
 
-Whitespace is part of the lexeme that *follows* it, so that between two tokens there is one lexeme alive per possibility and no
-choice of where the whitespace belongs; a key takes the colon with it. This is the one place to change for another layout.
-At the top level there is no whitespace: a value starts at its first byte and ends with its last.
+White space belongs to the lexeme that *follows* it, so between two tokens each possibility is one lexeme, and there is no
+ambiguity about which lexeme owns the white space. A key includes its colon. There is no white space around the top-level value.
+Another layout needs changes only in this module.
 
-Expressions are compared by identity, so those that do not depend on a schema are made once per whitespace option and shared by
-all grammars.
+Expressions are compared by identity, so those that do not depend on a schema are built once per layout and shared by all
+grammars.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from cdplugin.regex.alphabet import JSON_STRING, UTF8
 MAX_WHITESPACE = 40
 _SPACE = byte_class(b" \t\n\r")
 MOST_LEVELS = 24
-"""Depth down to which arrays and objects are written where lines are indented: each depth has rules of its own."""
+"""Depth to which arrays and objects are written where lines are indented: each depth has rules of its own."""
 _LAYOUT_BYTES = 4096
 FLEXIBLE = repeat(_SPACE, 0, MAX_WHITESPACE)
 
 
 class Layout(Node):
-    """The structural lexemes for one choice of whitespace, at one depth of indentation.
+    """The structural lexemes of one layout, at one depth of indentation.
 
-    ``comma``, ``colon``: the separators as they are written, without what stands before a value or a name (``space``).
+    ``comma``, ``colon``: the separators, without the white space before a value or a name (``space``).
     """
 
     def __init__(self, space: Expr, comma: Expr, colon: Expr, indent: bytes | None = None, depth: int = 0) -> None:
@@ -54,7 +54,7 @@ class Layout(Node):
         self._deeper: Layout | None = None
 
     def deeper(self) -> Layout:
-        """The layout of what is inside; the same one unless lines are indented."""
+        """The layout of nested values; the same object unless lines are indented."""
         if self.indent is None:
             return self
         if self._deeper is None:
@@ -62,20 +62,20 @@ class Layout(Node):
         return self._deeper
 
     def key(self, name: str) -> Expr:
-        """The name of a member, as it is written before its value."""
+        """The name of a member and the colon."""
         return led(self.space, literals(spellings(name)), self.colon)
 
     def value(self, expr: Expr) -> Expr:
-        """A value that is spelt as ``expr`` says."""
+        """A value with the spelling ``expr``."""
         return led(self.space, expr)
 
     def weigh(self) -> tuple[int, Sequence[Expr]]:
-        """Bytes of the layout itself, with those for further levels, and its expressions."""
+        """Bytes of the layout itself, including deeper levels, and its expressions."""
         nbytes = _LAYOUT_BYTES if self.indent is None else MOST_LEVELS * _LAYOUT_BYTES
         return nbytes, (self.open_brace, self.close_brace, self.open_bracket, self.close_bracket, self.comma, self.any_key)
 
     def quoted_key(self, key: Expr) -> Expr:
-        """A key that, with its quotes, matches ``key``, which is neither ``EMPTY`` nor ``EPSILON``."""
+        """A key whose spelling with quotes is ``key``, which must be neither ``EMPTY`` nor ``EPSILON``."""
         return led(self.space, key, self.colon)
 
 
@@ -106,6 +106,6 @@ def layout_of(
 
 
 def gap(pattern: str, mark: bytes = b"") -> Expr:
-    """What a pattern of :class:`Gaps` matches that is white space around ``mark``."""
+    """The matches of a :class:`Gaps` pattern that are white space around ``mark``."""
     blank = repeat(_SPACE)
     return both(regex.parse(pattern, "rust").match_expr(UTF8), cat(blank, literal(mark), blank) if mark else blank)

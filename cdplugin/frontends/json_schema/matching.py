@@ -1,6 +1,6 @@
-"""Questions about expressions at compile time: does a text match, do two patterns share a text, which names match?
+"""Questions about expressions at compile time: whether a text matches, whether two patterns share a text, which names match.
 
-:mod:`cdplugin.languages` answers; here is what is plain without asking, and what the answers are worth.
+:mod:`cdplugin.languages` answers them. This module adds quick tests, and decides what a missing answer means.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from cdplugin.regex.alphabet import UTF8
 
 
 class Search:
-    """What expressions match, as far as that is soon found. They share parts, whose derivatives are taken once."""
+    """Bounded questions about what expressions match. Expressions share subexpressions, whose derivatives are memoised."""
 
     def __init__(self) -> None:
         self._sizes: dict[Expr, tuple[int, int | None]] = {}
@@ -30,11 +30,13 @@ class Search:
         return Languages()
 
     def is_endless(self, expression: Expr) -> bool:
-        """Whether no bound on the length of its matches is seen."""
+        """Whether the length of its matches has no visible bound."""
         return sizes(expression, self._sizes)[1] is None
 
     def texts(self, expression: Expr, most: int) -> tuple[list[bytes] | None, int]:
-        """All texts that an expression matches, if they are at most ``most`` and soon found; and the derivatives that took."""
+        """All texts that match, or None if they are more than ``most`` or take too long; and the number of
+        derivatives taken.
+        """
         before = self._languages.taken
         try:
             found = self._languages.texts(expression, most)
@@ -43,7 +45,7 @@ class Search:
         return found, self._languages.taken - before
 
     def matches_nothing(self, expression: Expr) -> tuple[bool, int]:
-        """Whether it is soon found that an expression matches no text; and the derivatives that took."""
+        """Whether an expression was found to match no text; and the number of derivatives taken."""
         before = self._languages.taken
         try:
             nothing = self._languages.is_empty(expression)
@@ -52,13 +54,13 @@ class Search:
         return nothing, self._languages.taken - before
 
     def matches_something(self, expression: Expr) -> tuple[bool, int]:
-        """Whether it is soon found that an expression matches a text; and the derivatives that took."""
+        """Whether an expression was found to match a text; and the number of derivatives taken."""
         nothing, taken = self.matches_nothing(expression)
         return not nothing and taken < FUEL, taken
 
 
 def _head(expression: Expr) -> bytes:
-    """Bytes with which all texts of an expression begin, as far as that is plain."""
+    """A visible common prefix of all texts of an expression."""
     head = b""
     pending = [expression]
     while pending:
@@ -76,28 +78,28 @@ def _head(expression: Expr) -> bytes:
 
 @bounded_cache
 def only_text(pattern: str) -> str | None:
-    """The text that all of which a pattern has a match are, where that is plain."""
+    """The one text in which a pattern has a match, if there visibly is only one."""
     expression = pattern_text(pattern, UTF8)
     head = _head(expression)
     return head.decode() if sizes(expression)[1] == len(head) and expression is not EMPTY else None
 
 
 def _is_open(expression: Expr, side: int) -> bool:
-    """Whether texts of an expression certainly stay such texts with any text before them (``side`` 0) or behind them (-1)."""
+    """Whether the language visibly stays the same with any text before it (``side`` 0) or after it (-1)."""
     branches = expression.args if expression.op == expr.ALT_OP else (expression,)
     edges = [branch.args[side] for branch in branches if branch.op == expr.CAT_OP]
     return any(edge.op == expr.REPEAT_OP and edge.args == (UTF8.any_char, 0, None) for edge in edges)
 
 
 def share_no_text(first: str, second: str) -> tuple[bool, int]:
-    """Whether it is soon found that the patterns match no text in common; and the derivatives that took."""
+    """Whether the patterns were found to match no text in common; and the number of derivatives taken."""
     return _share_no_text(*sorted((first, second)))
 
 
 @bounded_cache
 def _share_no_text(first: str, second: str) -> tuple[bool, int]:
     parts = [pattern_text(pattern, UTF8) for pattern in (first, second)]
-    # a match of the one behind a match of the other: what most patterns are, words to be found somewhere
+    # A match of one followed by a match of the other is in both: true of most patterns, which are words found anywhere.
     if EMPTY not in parts and any(_is_open(parts[i], -1) and _is_open(parts[1 - i], 0) for i in (0, 1)):
         return False, 1
     heads = [_head(part) for part in parts]
@@ -108,12 +110,12 @@ def _share_no_text(first: str, second: str) -> tuple[bool, int]:
 
 
 _IDLE = 4
-_idle: deque[Languages] = deque(maxlen=_IDLE)  # each thread that asks takes one, and puts it back
+_idle: deque[Languages] = deque(maxlen=_IDLE)  # a thread takes one for a question, and puts it back
 register("patterns matched against values", lambda: sum([languages.nbytes for languages in tuple(_idle)]), _IDLE * MOST_BYTES)
 
 
 def finds(wanted: str | Format, text: str) -> bool:
-    """Whether ``text`` has a format, or a match of a pattern (ECMA-262, unanchored). Raises :class:`LimitExceeded`."""
+    """Whether ``text`` has a format, or contains a match of a pattern (ECMA-262). Raises :class:`LimitExceeded`."""
     try:
         languages = _idle.pop()
     except IndexError:
@@ -134,7 +136,7 @@ def finds(wanted: str | Format, text: str) -> bool:
 
 
 def has_format(form: Format, text: str) -> bool | None:
-    """Whether ``text`` has the format; None where the expression leaves out valid text that might be like this one."""
+    """Whether ``text`` has the format; None where it may be valid text that the expression leaves out."""
     if finds(form, text):
         return True
     if form.portable and finds(form._replace(portable=False), text):
@@ -143,11 +145,11 @@ def has_format(form: Format, text: str) -> bool | None:
 
 
 _NEVER_IN_LABELS = re.compile(r"[\x00-,/:-@\[-`{-\x7f]")
-"""ASCII beside letters, digits, hyphens and dots (RFC 5891, section 4.2.2: no A-label has them)."""
+"""ASCII characters other than letters, digits, hyphens and dots (RFC 5891, section 4.2.2: no A-label has them)."""
 
 
 def _may_be_left_out(name: str, text: str) -> bool:
-    """Whether a text that does not match may be valid all the same: see the list in ``formats``."""
+    """Whether a text that does not match may still be valid: see the list in ``formats``."""
     if name in ("email", "idn-email") and "@" not in text:
         return False
     if name == "idn-hostname":

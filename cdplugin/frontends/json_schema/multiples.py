@@ -1,15 +1,15 @@
-"""``multipleOf`` together with bounds: an automaton over the digits, laid out by length, as a shared expression.
+"""``multipleOf`` together with bounds: an automaton over decimal digits, built as a shared expression.
 
-A multiple of ``unit`` is judged by its decimal text, exactly (Validation, section 6.2.1). Reading digits from the left, a state
-is how many were read, the residue of what they spell, and how they compare with the digits of either bound; equal states are
-one object, so that the engine's derivatives of the expression are these states and nothing grows. Zeros that every multiple
-ends in (100, 1000) are no part of the automaton, and residues that no continuation tells apart are one class.
-Where there are still too many, each prime power in ``unit`` has an automaton, and all must accept.
+A multiple of ``unit`` is judged by its exact decimal text (Validation, section 6.2.1). The automaton reads digits from the
+left. Its state is the number of digits read, their residue modulo the unit, and how they compare with the leading digits of
+either bound. Equal states are one object, so the engine's derivatives of the expression are just these states. Zeros in which
+every multiple ends (100, 1000) are not part of the automaton, and equivalent residues form one class. If there are still too
+many classes, there is an automaton for each prime power of ``unit``, and all of them must accept.
 
-Serialisation choices: no exponents; without an upper bound at most 64 digits before the point, fewer (16 at least) where there
-are more than 32 classes of residues; a point is written only where the whole text has at most 15 digits before the padding
-zeros, so that the double a reader makes of it denotes the same decimal. ``jsonschema`` itself divides doubles and finds that
-19.99 is no multiple of 0.01; the specification and its test suite mean the numbers.
+Choices of serialisation: no exponents; without an upper bound at most 64 digits before the point, fewer (but at least 16) if
+there are more than 32 classes of residues; a point only where the whole text has at most 15 digits before the padding zeros, so
+that the double that a reader makes of it denotes the same decimal. ``jsonschema`` itself divides doubles and finds that
+19.99 is no multiple of 0.01; the specification and its test suite mean the decimal numbers.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ MAX_CLASSES = 256
 """Classes of residues of one automaton."""
 _MAX_RESIDUES = 4_096
 _MOST_WANTED, _MOST_SEARCHED = 10_000, 500_000_000
-"""Residues of a unit where several automata must agree; the same times residues of it and of all that is excluded: how many
-are looked through for a way to end a text must stay below ``Limits.emptiness_fuel``.
+"""Bounds where several automata must agree: residues of the unit, and these times the residues of the unit and all excluded
+units. So many may be searched for an end of a text, which must stay below ``Limits.emptiness_fuel``.
 """
 _MOST_LISTED = 2_000
-"""Multiples between two bounds that are listed instead."""
+"""Up to so many multiples between two bounds are listed instead."""
 _STATES, _MAX_STATES = 2_048, 5_000
-"""Of an automaton without an upper bound; of one with so large a lower bound that it needs more digits."""
+"""States of an automaton without an upper bound, and of one whose lower bound is so large that it needs more digits."""
 _MOST_DIGITS, _FEWEST_DIGITS, EXACT_DIGITS, _PADDING = 64, 16, 15, 20
 _CONTEXT = Context(prec=2_000)
 _LESS, _EQUAL, _GREATER = range(3)
@@ -57,7 +57,7 @@ _LESS, _EQUAL, _GREATER = range(3)
 _ZERO = literal(b"0")
 _POINT = literal(b".")
 
-# of states: none, none found yet; tails (_tails), from 1, 0 where a text may not end; the bytes of edges
+# States: none, not built yet. Tails (_tails), numbered from 1; 0 where a text may not end. Edges: a bit for each byte.
 _NO_STATE, _UNKNOWN = -1, -2
 _ENDS, _PADDED_TAIL, _PADDING_TAIL = 1, 2, 5
 _DIGITS = [(digit, 1 << (0x30 + digit)) for digit in range(10)]
@@ -65,7 +65,7 @@ _POINT_BIT = 1 << ord(".")
 
 
 class TooManyResiduesError(UnsupportedError):
-    """The unit of ``multipleOf`` has too many residues; whoever knows where that is adds the place."""
+    """The unit of ``multipleOf`` has too many residues; a caller adds the location."""
 
     def __init__(self) -> None:
         most = f"at most {MAX_CLASSES} states"
@@ -73,7 +73,7 @@ class TooManyResiduesError(UnsupportedError):
 
 
 def common_unit(units: Iterable[int | float]) -> Fraction:
-    """The least number of which every common multiple of ``units`` is a multiple."""
+    """The least common multiple of ``units``."""
     found = Fraction(0)
     for unit in units:
         other = Fraction(Decimal(repr(unit)))
@@ -82,20 +82,20 @@ def common_unit(units: Iterable[int | float]) -> Fraction:
 
 
 def decimals(unit: Fraction) -> int:
-    """How many digits after the point ``unit`` has."""
+    """The number of digits of ``unit`` after the point."""
     return _modulus(unit)[1]
 
 
 def is_multiple(value: int | float, unit: int | float) -> bool:
-    """Whether the decimals that two JSON numbers are written as divide without a remainder."""
+    """Whether ``value`` is a multiple of ``unit``, both taken as the decimals that Python prints."""
     return Fraction(Decimal(repr(value))) % Fraction(Decimal(repr(unit))) == 0
 
 
 @bounded_cache
 def _classes(modulus: int, unit: int, others: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """Class of each residue, and a member of each class: Moore's partition of the automaton that reads digits.
+    """The class of each residue, and a member of each class: Moore's partition refinement of the automaton that reads digits.
 
-    What counts is whether the digits may end there: at a multiple of ``unit`` and of none of ``others``.
+    A residue accepts if it is a multiple of ``unit`` and of none of ``others``. Raises :class:`TooManyResiduesError`.
     """
     if modulus > _MAX_RESIDUES:
         raise TooManyResiduesError
@@ -115,7 +115,7 @@ def _classes(modulus: int, unit: int, others: tuple[int, ...]) -> tuple[list[int
 
 
 def _modulus(unit: Fraction) -> tuple[int, int, int]:
-    """``unit`` as ``modulus * 10 ** (zeros - scale)``; modulus, scale, zeros."""
+    """``unit`` as ``modulus * 10 ** (zeros - scale)``: modulus, scale, zeros."""
     scale = 0
     while (unit * 10**scale).denominator > 1:
         scale += 1
@@ -145,7 +145,7 @@ def multiples(
 ) -> Expr:
     """Texts of the multiples of ``unit`` from ``low >= 0`` to ``high``, without sign, that are multiples of none of ``others``.
 
-    ``points``: whole numbers may be written as ``1.0``. ``exact``: no more digits than a double keeps.
+    ``points``: whole numbers may be written as ``1.0``. ``exact``: no more digits than a double keeps exactly.
     Raises :class:`TooManyResiduesError`.
     """
     modulus, scale, zeros = _modulus(unit)
@@ -177,11 +177,11 @@ def multiples(
 def _intersection(
     unit: int, others: tuple[int, ...], scale: int, bounds: tuple[int, int | None], points: bool, exact: bool
 ) -> Expr:
-    """Multiples as an intersection: an automaton for each prime power in ``unit``, and for each of ``others``; all in units of
-    10 ** -scale.
+    """Multiples as an intersection of automata: one for each prime power of ``unit``, and the complement of one for each of
+    ``others``. All numbers are in units of ``10 ** -scale``.
 
-    All spell a number in the same ways, so that what one of ``others`` leaves out is no multiple of it. Of each, the prime
-    powers that are in ``unit`` say nothing.
+    All automata spell a number in the same ways, so the complement of one of ``others`` excludes exactly its multiples. The
+    prime powers of ``others`` that divide ``unit`` are dropped: they decide nothing.
     """
     if any(unit % other == 0 for other in others):
         return EMPTY
@@ -198,8 +198,8 @@ def _intersection(
 
 
 def _prime_powers(number: int) -> list[int]:
-    """The powers of primes whose product is ``number``, 1 for 1. Raises :class:`TooManyResiduesError` for a large prime, and
-    for a large ``number``: how many residues are looked through for a way to end a text.
+    """The prime powers whose product is ``number``, [1] for 1. Raises :class:`TooManyResiduesError` for a large prime factor,
+    and for a large ``number``, since so many residues may have to be searched.
     """
     if number > _MOST_WANTED:
         raise TooManyResiduesError
@@ -216,7 +216,7 @@ def _prime_powers(number: int) -> list[int]:
 
 
 def _listed(values: Iterable[int], points: bool, exact: bool) -> Expr:
-    """Whole numbers one by one, as :class:`_Layout` spells them."""
+    """Whole numbers one by one, in the spelling of :class:`_Layout`."""
     texts = [str(value).encode() for value in values]
     short = [text for text in texts if len(text) <= EXACT_DIGITS]
     long = [] if exact else [text for text in texts if len(text) > EXACT_DIGITS]
@@ -225,11 +225,11 @@ def _listed(values: Iterable[int], points: bool, exact: bool) -> Expr:
 
 
 _Place = tuple[int, int, int, int]
-"""Digits of the whole part, class of the residue, comparisons with the first digits of the lower and of the upper bound."""
+"""A state: digits of the whole part read, class of their residue, comparisons with the leading digits of both bounds."""
 
 
 class _Layout:
-    """Builds the expression for ``first`` to ``last`` in units of 10 ** (zeros - scale)."""
+    """Builds the automaton for ``first`` to ``last``, in units of ``10 ** (zeros - scale)``."""
 
     def __init__(
         self,
@@ -256,7 +256,7 @@ class _Layout:
         if last is not None and len(str(last // shift)) <= self.length:
             self.high, self.high_fraction = str(last // shift), f"{last % shift:0{scale}}" if scale else ""
             self.length = len(self.high)
-        self.moves: list[tuple[tuple[int, ...], tuple[int, ...]]] = []  # by residue: sets of digits, where each leads to
+        self.moves: list[tuple[tuple[int, ...], tuple[int, ...]]] = []  # by class of residue: sets of digits, their targets
         for member in self.members:
             masks: dict[int, int] = {}
             for digit in range(10):
@@ -265,11 +265,11 @@ class _Layout:
             self.moves.append((tuple(masks.values()), tuple(masks)))
         self.known: dict[_Place, int] = {}
         self.fractions: dict[tuple[int, int, int, int], int] = {}
-        self.free: list[list[int]] = []  # by number of digits: states by residue, where bounds say nothing any more
-        self.numbers: dict[tuple[int, ...], int] = {}  # of states, by what they are
+        self.free: list[list[int]] = []  # by number of digits and class: states where bounds no longer matter
+        self.numbers: dict[tuple[int, ...], int] = {}  # the number of each state, by its tail and edges
 
     def expr(self) -> Expr:
-        # Zero, and what begins with another digit. Lengths are bounded (64, or a bound's digits), states made from the end.
+        # Zero stands alone; other texts begin with another digit. Lengths are bounded, and states are built from the end.
         first = self.classes[0]
         places = [(1, *self._step(0, first, _EQUAL, _EQUAL, digit)) for digit, _ in _DIGITS]
         after = [self._whole_state(*places[0], [], is_zero=True), *map(self._whole, places[1:])]
@@ -282,14 +282,14 @@ class _Layout:
         return Automaton(_tails(self.zeros), array("q", states), len(self.numbers))
 
     def _state(self, tail: int, edges: Iterable[tuple[int, int]]) -> int:
-        """The number of a state: the same for the same; ``_NO_STATE`` for one that matches nothing."""
+        """The number of a state; equal states share one. ``_NO_STATE`` for one that matches nothing."""
         words = (tail, *chain.from_iterable(edges))
         if words == (0,):
             return _NO_STATE
         return self.numbers.setdefault(words, len(self.numbers))
 
     def _step(self, done: int, residue: int, low: int, high: int, digit: int) -> tuple[int, int, int]:
-        """After one more digit of the whole part: class of the residue, comparisons with the bounds' first digits."""
+        """Read one more digit of the whole part: class of the residue, comparisons with the leading digits of the bounds."""
         if low == _EQUAL:
             low = _compare(digit, self.low[done]) if done < len(self.low) else _GREATER
         if self.high is None:
@@ -301,9 +301,9 @@ class _Layout:
         return self.classes[(10 * self.members[residue] + digit) % self.modulus], low, high
 
     def _whole(self, root: _Place) -> int:
-        """The state at a place: after so many digits of the whole part, with that residue, and comparisons with the bounds.
+        """The number of the state at a place of the whole part, built with all states after it.
 
-        On a stack of its own, since a bound may have thousands of digits.
+        It keeps its own stack, since a bound may have thousands of digits.
         """
         if self._found(root) != _UNKNOWN:
             return self._found(root)
@@ -323,7 +323,7 @@ class _Layout:
         return self._found(root)
 
     def _found(self, place: _Place) -> int:
-        """The state at a place; ``_UNKNOWN`` where it is not made yet and the bounds still matter."""
+        """The state at a place; ``_UNKNOWN`` where the bounds still matter and it is not built yet."""
         done, residue, low, high = place
         if low == _GREATER and high == _LESS:
             state = self.free[done][residue] if self.free else _UNKNOWN
@@ -331,11 +331,11 @@ class _Layout:
         return self.known.get(place, _UNKNOWN)
 
     def _following(self, place: _Place) -> list[_Place]:
-        """The places after each digit; none where no more digits may come."""
+        """The places after each digit; none after the last possible one."""
         return [(place[0] + 1, *self._step(*place, digit)) for digit, _ in _DIGITS] if place[0] < self.length else []
 
     def _fill(self, done: int, residue: int) -> int:
-        """The state after ``done`` digits, and before it those after more, where the bounds say nothing of what follows."""
+        """Build the state after ``done`` digits where bounds no longer matter, after all states that follow it."""
         moves = self.moves
         free = self.free = self.free or [[_UNKNOWN] * len(moves) for _ in range(self.length + 1)]
         rows = [{residue}]
@@ -357,7 +357,7 @@ class _Layout:
     def _whole_state(
         self, done: int, residue: int, low: int, high: int, edges: list[tuple[int, int]], is_zero: bool = False
     ) -> int:
-        """The state after ``done`` digits of the whole part, ``edges`` for further ones."""
+        """The state after ``done`` digits of the whole part; ``edges``: its edges for further digits."""
         tail = 0
         fits_low = low if done >= len(self.low) else _LESS
         fits_high = high if self.high is not None and done >= len(self.high) else _LESS
@@ -375,7 +375,7 @@ class _Layout:
         return self._state(tail, edges)
 
     def _fraction(self, done: int, residue: int, low: int, high: int) -> int:
-        """The state after ``done`` digits after the point."""
+        """The state after ``done`` digits of the fraction."""
         key = (done, residue, low, high)
         found = self.fractions.get(key)
         if found is not None:
@@ -402,8 +402,8 @@ class _Layout:
 
 @fixed_cache(64, entry_bytes=1200)
 def _tails(zeros: int) -> tuple[Expr, ...]:
-    """What may follow the digits that are read, by number from 1: after zero, after another number, which ``zeros`` zeros end,
-    and after a fraction. ``_ENDS``: nothing more; ``_PADDED_TAIL``: a point and zeros, too. 2 is added where it is not zero.
+    """What may follow the digits read, numbered from 1. For zero: ``_ENDS``, nothing; ``_PADDED_TAIL``, optionally a point and
+    zeros. For other numbers, which end in ``zeros`` zeros, the same two, at numbers higher by 2. Last, after a fraction.
     """
     more = literal(b"0" * zeros)
     point = optional(cat(_POINT, repeat(_ZERO, 1, _PADDING)))
@@ -411,7 +411,7 @@ def _tails(zeros: int) -> tuple[Expr, ...]:
 
 
 def _grouped(edges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Edges (bytes, a bit each, and the state that they lead to) with those that lead to the same state as one."""
+    """Edges (a set of bytes and the target state), with those to the same target merged."""
     by_child: dict[int, int] = {}
     for mask, child in edges:
         if child != _NO_STATE:
