@@ -1,8 +1,11 @@
-"""Members of objects and items of arrays that need a memory: a set of names that were seen, counts.
+"""Families for members of objects and items of arrays that need a memory: the names seen, counts.
 
-Rules for every value of such a memory would be a factorial or a huge number; a :class:`cdplugin.ir.Family` makes the
-rules of just those values that a text leads to. A member is offered only if the object can still be closed afterwards: room
-is kept for required names, and enough names are left for ``minProperties``.
+Writing rules for each value of such a memory would take a factorial or a huge number of them. A :class:`cdplugin.ir.Family`
+makes only the rules of those values that a text leads to. A member is offered only if the object can still be closed after it:
+room is kept for required names, and enough names are left for ``minProperties``.
+
+A *condition* is a demand that some member of the object has a certain name and value. Complements of schemas make these: an
+object is invalid under ``properties`` if some member has a wrong value.
 """
 
 from __future__ import annotations
@@ -19,16 +22,15 @@ from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN, Seen
 from cdplugin.ir import Part, Productive, Symbol, TrackedLexeme, ValueReader, Whole
 
 _MOST_COUNTED = 20_000
-"""Symbols, up to which it is told what is enough for the members that bounds and conditions ask for."""
+"""Largest number of symbols for which ``whole`` gives a bound."""
 _MOST_TOLD_APART = 3
-"""Conditions up to which members of any names are told apart without need."""
+"""Up to so many conditions, undeclared members are told apart even where it may not be necessary."""
 
 
 class Entry(NamedTuple):
-    """A declared or required name, the symbol of its key, and the values that it may have.
+    """A declared or required name, the symbol of its key, and its possible values.
 
-    ``values``: ``(symbol, marks)``; ``marks`` is a bit set of the conditions "some member is such" that a member with this
-    value meets.
+    ``values``: pairs ``(symbol, marks)``; ``marks`` is the bit set of conditions that a member with this value meets.
     """
 
     name: str
@@ -39,7 +41,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class DistinctKey:
-    """A key that no other member has: what stands before it, its lexeme that keeps its text, that one's twin, the colon."""
+    """The key of a member whose name must be new: the symbols before it, its tracked lexeme with twin and reader, the colon."""
 
     space: tuple[Symbol, ...]
     lexeme: Symbol
@@ -50,12 +52,11 @@ class DistinctKey:
 
 @dataclass(frozen=True)
 class Further:
-    """Names that are not declared: key, value, and the conditions that such a member meets.
+    """A class of undeclared names: key, value, and the conditions (``marks``) that such a member meets.
 
-    Two members of one ``group`` may have the same name, unless ``distinct`` takes the place of the key, and then the later one
-    counts: once a member has met a condition of those in ``firm``, those of its group that follow must meet it as well, or have
-    a name that the condition is not about (``apart``). The other ``marks`` are met by its name alone, which no later member
-    undoes.
+    Two members of one ``group`` may have the same name, unless the key is ``distinct``; then a reader keeps the later one. So
+    once a member has met a condition in ``firm``, later members of its group must meet it as well, or have a name that the
+    condition is not about (``apart``). The other ``marks`` are met by the name alone, which no later member can undo.
     """
 
     key: Symbol
@@ -67,7 +68,7 @@ class Further:
     apart: int = 0
 
     def parts_of_key(self) -> tuple[Symbol, ...]:
-        """What stands before the value."""
+        """The symbols before the value."""
         return (self.key,) if self.distinct is None else (*self.distinct.space, self.key, self.distinct.colon)
 
 
@@ -77,9 +78,9 @@ def are_several(
     is_endless: Callable[[Symbol], bool],
     may_be: Callable[[Further], bool],
 ) -> bool:
-    """Whether the conditions on undeclared members are such that these have to be told apart. Where there are many, or some
-    keys (``is_endless``) are seen to be few, only if no single member of a group can (``may_be``) meet all of what its members
-    can.
+    """Whether undeclared members must be told apart because of conditions on them. If there are many conditions, or some key
+    visibly has few names (not ``is_endless``), then only if no single member of a group can (``may_be``) meet all conditions
+    that members of the group can meet.
     """
     if n_conditions < 2:
         return False
@@ -97,16 +98,16 @@ def are_several(
 
 @dataclass(frozen=True)
 class _Usable:
-    """The values that entries can have, by entry, and the bit set of those entries."""
+    """The productive values of each entry, by the entry's number, and the bit set of entries that have any."""
 
     values: dict[int, list[tuple[Symbol, int]]]
     names: int
 
 
 class BitSet(int):
-    """A set of small numbers, as a key of tables.
+    """A set of small numbers as a dictionary key.
 
-    Python's hash of an ``int`` is its residue by 2**61 - 1, so that the sets of one number each have 61 hashes in all.
+    Python hashes an ``int`` to its residue modulo 2**61 - 1, so all one-element sets would share 61 hashes.
     """
 
     def __hash__(self) -> int:
@@ -119,17 +120,17 @@ _Place = tuple[bool, int, int, int, tuple[int, ...], Seen | bool]
 
 
 MEMBER_BYTES = 4
-"""Bytes of a member at least, besides its name: two quotes, a colon, a value."""
+"""The least bytes of a member besides its name: two quotes, a colon, a value."""
 
 
 class Members(Bracketed[_Place, _Usable]):
-    """The members of an object and its closing brace, after ``seen`` names (a bit set), ``count`` members in all.
+    """The members of an object and its closing brace.
 
-    A parameter is ``(started, seen, count, met, firm, names)``. ``ordered``: declared names come in their order, further ones
-    after them; ``seen`` is then the index from which names may still come. ``count`` is kept only as far as the bounds ask
-    for it; ``met`` is the bit set of the ``n_conditions`` conditions that some member met, ``firm`` what further members of
-    each group met; ``names`` the further names, where they are told apart, or whether many are sure to be left, where they are
-    not known.
+    A parameter is ``(started, seen, count, met, firm, names)``: ``seen`` is the bit set of declared names seen, or, if
+    ``ordered``, where declared names come in order before others, the index of the first that may still come. ``count``: the
+    number of members, as far as the bounds need it; ``met``: the bit set of the ``n_conditions`` conditions that are met;
+    ``firm``: what further members of each group have met; ``names``: the set of further names, where they are told apart, or,
+    where they are not known, whether enough are certainly left.
     """
 
     name = "members"
@@ -196,11 +197,11 @@ class Members(Bracketed[_Place, _Usable]):
                     yield (*lead, *self._distinct(more.distinct, more.value, following, names))
 
     def _member(self, following: tuple, names: Seen | bool) -> Part:
-        """The members after some names."""
+        """The members that follow."""
         return self._ir.member(self, (*following, names))
 
     def _distinct(self, key: DistinctKey, value: Symbol, following: tuple, names: Seen | bool) -> Sequence[Part]:
-        """A member whose name is not one of ``names``, and those after it."""
+        """A member whose name is not in ``names``, and those after it."""
         if isinstance(names, bool):
             lexeme = key.lexeme if names else key.twin
             return (*key.space, lexeme, key.colon, value, self._member(following, names))
@@ -230,7 +231,7 @@ class Members(Bracketed[_Place, _Usable]):
         return least
 
     def whole(self, productive: Productive) -> Whole | None:
-        """Each required member once, and for each that the bounds and conditions ask for one of every other kind."""
+        """Each required member once, and for every count and condition one member of each other kind."""
         more_needed = self._low + self._conditions.bit_count()
         most = 3 * more_needed * (len(self._further) + sum(len(entry.values) for entry in self._entries))
         if most > _MOST_COUNTED:
@@ -248,7 +249,7 @@ class Members(Bracketed[_Place, _Usable]):
         return Whole(enough + others * more_needed, ways, more_needed)
 
     def _usable(self, productive: Productive) -> _Usable:
-        """The values that each entry can have, for entries that can have any."""
+        """The productive values of each entry that has any."""
         out = {}
         for i, entry in enumerate(self._entries):
             values = [(symbol, marks) for symbol, marks in entry.values if productive(symbol)]
@@ -265,7 +266,7 @@ class Members(Bracketed[_Place, _Usable]):
         return i < seen if self._ordered else bool(seen >> i & 1)
 
     def _missing(self, seen: int) -> int:
-        """Bit set of the required names that are still to come."""
+        """Bit set of the required names that have not been seen."""
         return self._required >> seen << seen if self._ordered else self._required & ~seen
 
     def _can_close(self, seen: int, count: int, met: int, usable: _Usable, further: list[Further]) -> bool:
@@ -287,11 +288,12 @@ class Members(Bracketed[_Place, _Usable]):
         return count + left.bit_count() >= self._low
 
     def _cover(self, unmet: int, seen: int, missing: int, usable: _Usable, further: list[Further]) -> int | None:
-        """The least number of members, besides the missing required ones, that meet all of ``unmet``; None: they cannot be met.
+        """The least number of members, besides the missing required ones, that meet all of ``unmet``; None if none can.
 
-        Entries with equal marks are alike: as many of a kind are looked at as there are conditions. Of the further members of a
-        group, where names may repeat, the last one meets all that those before it met but by their names: one of them is as
-        good as several, after any number of those that meet conditions by their names only.
+        This is a set cover, solved by branch and bound. Entries with equal marks are one kind, of which at most as many are
+        considered as there are conditions. Further members of a group, where names may repeat: the last one meets all that
+        earlier ones met other than by name. So one of them is as good as several, besides any number of those that meet
+        conditions by name only.
         """
         kinds: dict[tuple[bool, frozenset[int]], int] = {}
         for i, values in usable.values.items():
@@ -325,7 +327,7 @@ class Members(Bracketed[_Place, _Usable]):
 
 
 def _largest(sets: set[int]) -> frozenset[int]:
-    """The bit sets that are in no other: what one of them meets, and more, is never worse."""
+    """The bit sets without those that are subsets of others."""
     out: list[int] = []
     for one in sorted(sets, key=int.bit_count, reverse=True):
         if all(one & ~other for other in out):
@@ -337,12 +339,12 @@ ItemsPlace = tuple[int, int, Counts]
 
 
 class Items(Bracketed[ItemsPlace, tuple[list[dict[int, Symbol]], Closing]]):
-    """The items of an array and its closing bracket, after ``index`` items, so many of which matched each ``contains``.
+    """The items of an array and its closing bracket.
 
-    A parameter is ``(begun, index, counts)``; the latter two are kept only as far as they matter. The rules of an item are made
-    behind its comma: behind the item before, two tell what comes (:data:`BEFORE_COMMA`). ``choices(i, matched)`` is the symbol
-    of item ``i`` (positions from ``n_fixed`` on are alike) when it is to match the ``contains`` in the bit set ``matched``;
-    None: nothing does.
+    A parameter is ``(begun, index, counts)``: the number of items, and how many of them matched each ``contains``, both only as
+    far as they matter. The rules of an item are made only after its comma; after the item before, there are just two rules, for
+    bracket and comma (:data:`BEFORE_COMMA`). ``choices(i, matched)`` is the symbol of item ``i`` (from ``n_fixed`` on all are
+    alike) that matches the ``contains`` in the bit set ``matched``; None if there is no such item.
     """
 
     name = "items"
@@ -353,14 +355,14 @@ class Items(Bracketed[ItemsPlace, tuple[list[dict[int, Symbol]], Closing]]):
         super().__init__(frame)
         self._n_fixed = n_fixed
         self._wanted = wanted
-        self._last = max(n_fixed, self._most)  # from here on, the index does not matter
+        self._last = max(n_fixed, self._most)  # larger indices make no difference
         self._symbols = [[choices(i, matched) for matched in range(1 << len(wanted))] for i in range(n_fixed + 1)]
         self.first = (BEFORE_ANY, 0, (0,) * len(wanted))
 
     def counted(self) -> Iterator[tuple[Symbol | None, int]]:
-        """Symbols of items, and how many values of each are enough for distinct items: then one is left wherever one must come.
+        """Symbols of items, each with how many values are enough so that distinct items never run out of them.
 
-        Where at most so many items match a ``contains``, the others alone have to make up ``minItems``.
+        Items that match a ``contains`` with an upper bound do not count: the others alone have to make up ``minItems``.
         """
         for i in range(min(self._n_fixed, self._low)):
             yield self._symbols[i][0], i + 1
@@ -393,7 +395,7 @@ class Items(Bracketed[ItemsPlace, tuple[list[dict[int, Symbol]], Closing]]):
                 yield (*signs, self._ir.member(self, following))
 
     def ways(self, value: ItemsPlace, productive: Productive) -> Iterator[tuple[tuple[Symbol, ...], ItemsPlace | None]]:
-        """What may come: the closing bracket and None, or an item, with the comma before it, and the parameter after it."""
+        """Continuations: the closing bracket and None; or an item, with the comma before it, and the parameter after it."""
         begun, index, counts = value
         rows, closing = self._finally_usable(productive)
         if begun != BEFORE_ITEM and index >= self._low and self._enough(counts):
@@ -415,8 +417,8 @@ class Items(Bracketed[ItemsPlace, tuple[list[dict[int, Symbol]], Closing]]):
         return steps_left(begun, max(self._low - index, needed))
 
     def whole(self, productive: Productive) -> Whole | None:
-        """An item of each kind at each fixed place and for each that the bounds ask for: an item that neither reaches a place
-        nor is missing to some ``contains`` can be left out of any ending.
+        """For each fixed place, and for each item that a bound asks for, one item of every kind. That is enough: an ending can
+        do without an item that neither reaches a fixed place nor is missing for a bound.
         """
         rows = [list(dict.fromkeys(row.values())) for row in self._usable(productive)[0]]
         further = max(self._low - self._n_fixed, 0) + sum(wanted.low for wanted in self._wanted)
@@ -432,8 +434,8 @@ class Items(Bracketed[ItemsPlace, tuple[list[dict[int, Symbol]], Closing]]):
         return all(count >= wanted.low for count, wanted in zip(counts, self._wanted, strict=True))
 
     def _usable(self, productive: Productive) -> tuple[list[dict[int, Symbol]], Closing]:
-        """The items that there can be at each place: what they match, and their symbols. Of those that are written alike only
-        the ones that match most. And what tells whether they can close the array.
+        """The productive items of each place: what they match, and their symbols. Of items with the same symbol only those that
+        match most. And the table that tells whether they can close the array.
         """
         rows = []
         for row in self._symbols:
@@ -448,8 +450,8 @@ class Items(Bracketed[ItemsPlace, tuple[list[dict[int, Symbol]], Closing]]):
 class Distinct(Bracketed[tuple[int, int], int]):
     """Distinct items out of a finite set, and the closing bracket. A parameter is ``(begun, seen)``, ``seen`` a bit set.
 
-    The rules of the items that are left are made behind a comma only: behind an item, in whose place a mask looks at all that
-    there are, two tell what comes (:data:`BEFORE_COMMA`).
+    The rules of the items left are made only after a comma. After an item, where a mask looks at all continuations, there are
+    just two rules, for bracket and comma (:data:`BEFORE_COMMA`).
     """
 
     name = "distinct items"
@@ -481,7 +483,7 @@ class Distinct(Bracketed[tuple[int, int], int]):
                 yield (symbol, self._ir.member(self, (BEFORE_COMMA, BitSet(seen | 1 << i))))
 
     def representative(self, value: tuple[int, int], of: tuple[int, int] | None = None) -> Part | None:
-        """After as many items, those that come first: one for each number of items, instead of one for each set of them."""
+        """The first items, as many as were seen: one representative for each number of items, not for each set."""
         if self._final is None:
             return None
         begun, seen = value
@@ -492,7 +494,7 @@ class Distinct(Bracketed[tuple[int, int], int]):
         return self._ir.member(self, (begun, BitSet(first)))
 
     def whole(self, productive: Productive) -> Whole | None:
-        """Each value once, if there must be any: what is missing is among them."""
+        """Each value once, if there must be any: the missing ones are among them."""
         if len(self._values) > _MOST_COUNTED:
             return None
         items = [(self._comma, symbol) for symbol in self._values if productive(symbol)]

@@ -1,8 +1,8 @@
 """Which schemas apply to which property names of an object (Core, section 10.3.2).
 
-``properties`` names names, ``patternProperties`` describes them, ``additionalProperties`` takes those that neither of its own
-neighbours mentions, and ``propertyNames`` forbids the rest. Names that are not declared fall into *classes* by the patterns
-that they match; each class is one lexeme, with the schemas that hold for its members.
+``properties`` and ``patternProperties`` apply to names, ``additionalProperties`` to those that neither of these in the same
+schema applies to, and ``propertyNames`` restricts all names. Undeclared names fall into *classes* by the patterns that they
+match; each class is one lexeme, with the schemas that apply to its members.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from cdplugin.memory import bounded_cache
 from cdplugin.regex.alphabet import JSON_STRING
 
 MOST_PATTERNS = 8
-"""Distinct patterns of ``patternProperties`` that may apply to one object, and to one name of it: the classes are their
-combinations. If there are more, those that share no text are told apart.
+"""Patterns of ``patternProperties`` that may apply to one object: the classes are their combinations. There may be more if
+pairwise disjoint patterns keep the number of combinations as low.
 """
 _MOST_COMPARED = 64
 
 
 _finds = bounded_cache(finds)
-"""Names are short, and met again and again."""
+"""Memoised: names are short and recur."""
 
 
 def children_of(name: str, parts: Sequence[ObjectPart]) -> list[Subschema]:
-    """The schemas that hold for the member called ``name``."""
+    """The schemas that apply to the member called ``name``."""
     out: list[Subschema] = []
     for part in parts:
         declared = part.properties.get(name, part.additional)
@@ -49,10 +49,10 @@ def children_of(name: str, parts: Sequence[ObjectPart]) -> list[Subschema]:
 
 
 class Conjunction:
-    """Schemas that apply at once: which types are left, how many schemas there are, and what they say of members.
+    """The conjunction of some schemas: the types left, the number of schemas, and their object keywords.
 
-    ``objects``: what they say of objects; ``required``: the names that one of them requires; ``high``: how many members there
-    may be; ``declared``: the names of which they say something else, None for all or for those that match a pattern.
+    ``objects``: their object keywords; ``required``: the names that one of them requires; ``high``: the most members;
+    ``declared``: the names to which ``properties`` of one applies, None where others may restrict any name.
     """
 
     __slots__ = ("_children", "_declared", "high", "objects", "required", "size", "types")
@@ -74,7 +74,7 @@ class Conjunction:
         self._declared: tuple[frozenset[str] | None] | None = None
 
     def requiring(self, name: str) -> Conjunction:
-        """This conjunction, which also requires a member called ``name``."""
+        """This conjunction with a required member called ``name``."""
         out = copy(self)
         out.types = self.types & OBJECT_BIT
         out.required = self.required | {name: None}
@@ -88,7 +88,7 @@ class Conjunction:
         return self._declared[0]
 
     def children(self, name: str) -> list[Subschema]:
-        """The schemas that hold for the member called ``name``."""
+        """The schemas that apply to the member called ``name``."""
         found = self._children.get(name)
         if found is None:
             found = self._children[name] = children_of(name, self.objects)
@@ -101,7 +101,7 @@ def allowed_by_names(name: str, parts: Sequence[ObjectPart], holds: Callable[[Su
 
 
 def _too_many(parts: Sequence[ObjectPart], patterns: Sequence[str], beyond: str, expected: str) -> LimitExceeded:
-    """The error at ``beyond``, the first pattern that is one too many."""
+    """The error for ``beyond``, the first pattern that is one too many."""
     return LimitExceeded(
         "too many patterns of patternProperties apply to one object",
         location=next(member.pointer for part in parts for pattern, member in part.patterns if pattern == beyond),
@@ -117,11 +117,11 @@ def classes_of(
     language: Callable[[list[Subschema]], Expr],
     share_no_text: Callable[[str, str], bool],
 ) -> list[tuple[Expr | None, list[Subschema]]]:
-    """The classes of names other than ``names``: the quoted key (None: any key at all) and the schemas of the value. Those that
-    are seen to have no value are left out.
+    """The classes of names other than ``names``: the quoted key (None: any key) and the schemas of the value. Classes that
+    visibly have no value are left out.
 
     ``language(subschemas)``: the JSON strings (with quotes) that are valid under all of them; ``share_no_text(pattern,
-    pattern)``: whether that is soon found.
+    pattern)``: whether they are found to be disjoint. Raises ``LimitExceeded`` for too many patterns.
     """
     patterns = list(dict.fromkeys(pattern for part in parts for pattern, _ in part.patterns))
     if len(patterns) > _MOST_COMPARED:
@@ -157,7 +157,7 @@ def classes_of(
 
 
 def key_text(names: list[str], matched: Sequence[str], others: Sequence[str]) -> Expr | None:
-    """A quoted key that is none of ``names``, in which all patterns of ``matched`` and none of ``others`` find a match."""
+    """A quoted key not in ``names`` that all patterns of ``matched`` and none of ``others`` match; None for any key."""
     if not names and not matched and not others:
         return None
     texts = [other_text(names)] if names else [JSON_STRING.any_text]

@@ -1,13 +1,14 @@
 """Complements of subschemas, as subschemas again, by De Morgan's laws: for ``not``, ``oneOf`` and ``if``.
 
-The complement of a schema is one of several *atoms*: for each thing the schema says, a subschema that says the opposite and
-nothing else. Atoms of a schema below are complements of the same kind, so that nothing is copied and recursion through ``$ref``
-ends as it does for schemas: a complement is one object per schema, and is only looked into when a place needs it. What has no
-exact complement becomes an atom that refuses the keyword by name, which happens only if an instance could get there.
+The complement of a schema is a disjunction of *atoms*: for each assertion of the schema, a subschema that asserts the opposite
+and nothing else. Atoms of nested schemas are complements in turn. Nothing is copied: each schema has one complement object,
+which is expanded only when a place needs it, so recursion through ``$ref`` ends as it does for schemas. An assertion without an
+exact complement becomes an atom that refuses the keyword by name; that happens only if an instance could get there.
 
-``oneOf`` is ``anyOf`` of "this branch and none of the others"; the others that provably share no instance with the branch are
-left out, which in most schemas are all of them. Types of which two branches allow any value are no matter: no value of theirs
-is valid. So branches that say nothing but of objects, and not that they are (FHIR's resources), are told apart as objects.
+``oneOf`` is ``anyOf`` of "this branch and none of the others". Others that provably share no instance with the branch are left
+out, which in most schemas are all of them. A type of which two branches allow any value has no valid value at all, so it is
+excluded first. That way branches which restrict only objects, without requiring them (FHIR's resources), are compared as
+objects.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from cdplugin.frontends.json_schema.schema import ArrayPart, Logic, ObjectPart, 
 from cdplugin.frontends.json_schema.values import canonical, type_bit
 
 Expansion = tuple[tuple[Subschema, ...], tuple[tuple[Subschema, ...], ...]]
-"""What holds besides, and the choices, as in ``Subschema.after`` and ``Subschema.choices``."""
+"""Subschemas that also apply, and further choices, as in ``Subschema.after`` and ``Subschema.choices``."""
 
 _MOST_POSITIONS = 16
 _NO_COMPLEMENT = "below 'not', 'oneOf' or 'if': what it forbids has no exact complement"
@@ -41,7 +42,7 @@ _NO_COMPLEMENT = "below 'not', 'oneOf' or 'if': what it forbids has no exact com
 
 class Logician:
     """Expands ``Subschema.logic``. ``maybe(sub, value)``: whether a fixed value may be valid; ``count``: counts work;
-    ``together``: that some property which may be absent is wrong is one atom, and not one for each such property.
+    ``together``: make one atom for "some optional property is wrong", not one atom for each.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Logician:
         self._loose: set[Subschema] = set()
 
     def expand(self, sub: Subschema) -> Expansion:
-        """What the ``logic`` of a subschema comes to."""
+        """The ``logic`` of a subschema as conjuncts and choices."""
         found = self._expansions.get(sub)
         if found is None:
             after: list[Subschema] = []
@@ -88,7 +89,7 @@ class Logician:
         return found
 
     def loosen(self, parts: Iterable[Subschema]) -> list[Subschema]:
-        """Take ``oneOf`` for ``anyOf`` in the place of ``parts``, where branches are not plainly apart; whose that is."""
+        """Treat ``oneOf`` as ``anyOf`` at ``parts`` where branches are not provably disjoint; returns the schemas changed."""
         loosened: list[Subschema] = []
         pending, seen = [*parts], set(self._loose)
         while pending:
@@ -124,11 +125,11 @@ class Logician:
         return found
 
     def denies(self, sub: Subschema) -> Subschema | None:
-        """The subschema whose complement ``sub`` is, as far as either was asked for."""
+        """The subschema of which ``sub`` is the complement, if it is known."""
         return self._complements.get(sub)
 
     def conjunction(self, *parts: Subschema) -> Subschema:
-        """The subschema where all ``parts`` hold."""
+        """The subschema that asserts all of ``parts``."""
         kept = tuple(dict.fromkeys(part for part in parts if part is not self._anything))
         if len(kept) < 2:
             return kept[0] if kept else self._anything
@@ -154,7 +155,7 @@ class Logician:
         return Subschema(sub.schema, sub.pointer, sub.resource, types=types, refused=(Refused(keyword, types, why),))
 
     def _atoms(self, sub: Subschema) -> list[Subschema]:
-        """The branches of ``not sub``: an instance that is invalid under ``sub`` is valid under one of them."""
+        """The disjuncts of ``not sub``: an instance that is invalid under ``sub`` is valid under one of them."""
         if sub.types == 0:
             return [self._anything]
         out: list[Subschema] = []
@@ -220,8 +221,8 @@ class Logician:
         return atom
 
     def constant(self, sub: Subschema, value: Any, *, as_spelt: bool = False) -> Subschema:
-        """A subschema that says what ``const: value`` says, in a form that has a complement. ``as_spelt``: integers and floats
-        are different numbers.
+        """A subschema equivalent to ``const: value`` that has a complement. ``as_spelt``: integers and floats are different
+        numbers.
         """
         if not isinstance(value, (list, dict)):
             return self._atom(sub, type_bit(value, False) if as_spelt else ALL_TYPES, values=[value])
@@ -320,7 +321,7 @@ class Logician:
             out.append(self._atom(sub, OBJECT_BIT, object=ObjectPart(**said)))
 
         required = dict.fromkeys(part.required)
-        for name in required:  # absent, or present with a wrong value: one atom
+        for name in required:  # one atom: `name` is absent, or present with a wrong value
             add(properties={name: self.complement(part.properties.get(name, self._anything))})
         own = [
             (name, self.complement(c)) for name, c in part.properties.items() if name not in required and not c.is_anything()
@@ -346,7 +347,7 @@ class Logician:
             add(some=(Some(named, values, tuple(own)),))
         if part.names is not None:
             add(some=(Some(self.complement(part.names), self._anything),))
-        if part.some:  # only complements say so, and their complements are at hand
+        if part.some:  # only complements have conditions, and their complement is known without this
             out.append(self._refusal(sub, "additionalProperties", OBJECT_BIT))
         return out
 
@@ -363,7 +364,7 @@ class Logician:
         )
 
     def _but_for(self, sub: Subschema, types: int) -> Subschema:
-        """What allows all but some types."""
+        """A subschema that allows all types but ``types``."""
         return self._atom(sub, ALL_TYPES & ~types) if types else self._anything
 
     def _exactly_one_where(self, within: Subschema, branches: tuple[Subschema, ...]) -> list[Subschema]:
@@ -384,20 +385,20 @@ class Logician:
         return out
 
     def _within(self, owner: Subschema) -> Subschema:
-        """What the owner of a ``oneOf`` says besides its combinators."""
+        """The assertions of the owner of a ``oneOf``, without its combinators."""
         if not owner.constrains_itself() and not owner.before and not owner.after:
             return self._anything
         names = ("types", "values", "low", "high", "text", "formats", "array", "object", "before", "after")
         return owner.beside(**{name: getattr(owner, name) for name in names})
 
     def _are_apart(self, a: Subschema, b: Subschema, within: Subschema) -> bool:
-        """Whether two branches are disjoint where ``within`` holds as well."""
+        """Whether two branches are provably disjoint where ``within`` holds as well."""
         if self.disjoint(a, b):
             return True
         return within is not self._anything and a is not b and self.disjoint(self.conjunction(within, a), b)
 
     def implied(self, sub: Subschema, held: Conjunction) -> bool:
-        """Whether it is plain that ``sub``, a schema without combinators, holds where all that is ``held`` does."""
+        """Whether ``sub``, a schema without combinators, provably follows from ``held``."""
         if held.types & ~sub.types:
             return False
         way = self._ways.get(sub)
@@ -418,11 +419,11 @@ class Logician:
         return True
 
     def _clash(self, subs: list[Subschema]) -> bool:
-        """Whether two of the schemas are plainly disjoint."""
+        """Whether two of the schemas are provably disjoint."""
         return any(self.disjoint(a, b) for a, b in combinations(subs, 2))
 
     def includes(self, outer: Subschema, inner: Subschema) -> bool:
-        """Whether it is plain that what is valid under ``inner`` is valid under ``outer``."""
+        """Whether all that is valid under ``inner`` is provably valid under ``outer``."""
         if inner is outer or outer is self._anything or inner.types == 0:
             return True
         denied = self._complements.get(outer)
@@ -430,14 +431,14 @@ class Logician:
 
 
 _OTHERS = ("low", "high", "multiples", "no_multiples", "text", "formats", "array", "excluded", "unlike", "refused")
-"""What a subschema may say besides types, values and about objects."""
+"""Assertions of a subschema other than on types, values and objects."""
 
 
 _BY_TYPES, _BY_MEMBERS, _IN_NO_WAY = range(3)
 
 
 def _way_to_imply(sub: Subschema) -> int:
-    """By what it may be plain that a schema without combinators holds where others do."""
+    """How a schema without combinators may be proven to follow from others: by types, by members, or not at all."""
     part = sub.object
     if sub.values is not None or any(getattr(sub, name) for name in _OTHERS):
         return _IN_NO_WAY
@@ -452,7 +453,7 @@ def _says_only_logic(sub: Subschema) -> bool:
 
 
 def says_one_thing(sub: Subschema) -> bool:
-    """Whether a schema's complement is as simple as itself: it is about one property, or about scalars."""
+    """Whether a schema's complement is as simple as itself: it asserts something of one property, or of scalars."""
     part = sub.object
     if not sub.is_alone() or sub.array is not None or part is None:
         return sub.is_alone() and sub.array is None
@@ -461,7 +462,7 @@ def says_one_thing(sub: Subschema) -> bool:
 
 
 def left_out(sub: Subschema) -> str | None:
-    """The name of the property that a schema forbids, if that is all it says."""
+    """The name of the property that a schema forbids, if it asserts nothing else."""
     part = sub.object
     if part is None or len(part.properties) != 1 or part.required or sub.types != ALL_TYPES or not says_one_thing(sub):
         return None

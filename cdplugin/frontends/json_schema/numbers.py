@@ -1,16 +1,16 @@
 """JSON numbers (RFC 8259, section 6) within exact bounds, as byte expressions.
 
-What a text denotes is its decimal value; what Python reads is an exact integer for digits alone, and the nearest double for
-anything with a point or an exponent. A bound holds for both readings. Bounds are therefore kept twice: exact integers for the
-first kind, and for the second the shortest decimal of the smallest (largest) double inside the bound, or the bound itself
-where that decimal lies outside. Rounding to doubles is monotone, so a text at or above that decimal reads as a double at or
-above the bound: no text that is accepted can be rounded out of its bounds, and every ``repr`` inside is accepted.
+A text denotes its decimal value; Python reads an exact integer if it has digits alone, and otherwise (with a point or an
+exponent) the nearest double. A bound must hold for both readings. So each bound has two forms: an exact integer for digits
+alone, and for other texts a decimal, the shortest one of the smallest (largest) double inside the bound, or the bound itself
+where that decimal lies outside. Rounding to doubles is monotone: a text at or above the decimal reads as a double at or above
+the bound. So no accepted text rounds out of its bounds, and each ``repr`` inside them is accepted.
 
-Serialisation choices, as promise 5 asks for an end: at most 64 digits before the point and 40 after it; exponents of at most
-20 digits. Only a number without an upper (lower) bound may be beyond the doubles (``1e400``, which Python reads as infinity).
-Under a bound, exponent forms are those with one non-zero digit before the point (as ``repr`` writes them), and zero. Integers
-have such forms too, with at most 16 digits after the point, and no larger than doubles: under a bound from 10 ** 16 on only,
-where ``repr`` begins to write them; without one also 17 digits and an exponent that is not negative. ``multipleOf``: see
+Choices of serialisation, so that each number has an end: at most 64 digits before the point and 40 after it; exponents of at
+most 20 digits. Only a number without an upper (lower) bound may exceed the doubles (``1e400``, which Python reads as infinity).
+Under a bound, an exponent follows one non-zero digit before the point (as ``repr`` writes it), or zero. Integers have exponent
+forms too, with at most 16 digits after the point and no larger than doubles: under a bound only from ``10 ** 16`` on, where
+``repr`` begins to write them; without a bound also with 17 digits and a non-negative exponent. ``multipleOf``: see
 ``multiples``.
 """
 
@@ -48,9 +48,9 @@ EXACT_FLOAT = 1 << 53
 _EXPONENT_DIGITS = 20
 _MIN_EXPONENT, _MAX_EXPONENT = 1 - 10**_EXPONENT_DIGITS, 10**_EXPONENT_DIGITS - 1
 _LARGEST_POWER, _SMALLEST_POWER = 308, -323
-"""The largest double has this power of ten; no number from the smaller one on is read as zero."""
+"""The power of ten of the largest double; and a power from which on no number is read as zero."""
 _LARGE_POWER, _LARGE_FRACTION = 16, 16
-"""The power from which on ``repr`` writes exponents; how many digits it writes after the point at most."""
+"""The power from which on ``repr`` writes exponents, and the most digits that it then writes after the point."""
 CONTEXT = Context(prec=2_000)
 
 DIGIT = byte_range(0x30, 0x39)
@@ -65,7 +65,7 @@ _ANY_EXPONENT = cat(_EXPONENT_SIGN, optional(byte_class(b"+-")), repeat(DIGIT, 1
 ZERO_WITH_EXPONENT = cat(optional(MINUS), ZERO, optional(POINT_ZEROS), _ANY_EXPONENT)
 
 Bound = tuple[int | float, bool]
-"""A limit and whether it is exclusive."""
+"""A bound, and whether it is exclusive."""
 
 
 @fixed_cache(128, entry_bytes=600)
@@ -79,7 +79,7 @@ def _any_digits(count: int) -> Expr:
 
 
 def _bounded(digits: str, from_below: bool) -> Expr:
-    """Digit strings of the same length that are not below (``from_below``), or not above, ``digits``."""
+    """Digit strings of the length of ``digits`` that are not less (``from_below``), or not greater, than it."""
     significant = digits.rstrip("0" if from_below else "9")
     expr = _any_digits(len(digits) - len(significant))
     for i in range(len(significant) - 1, -1, -1):
@@ -137,7 +137,7 @@ def natural_range(low: int, high: int | None) -> Expr:
 
 
 def integer_range(low: int | None, high: int | None) -> Expr:
-    """Integers from ``low`` to ``high`` (either may be ``None``), "-0" included where 0 is."""
+    """Integers from ``low`` to ``high`` (``None``: no bound), including "-0" where 0 is."""
     parts = []
     if low is None or low <= 0:
         nearest = 0 if high is None or high >= 0 else -high
@@ -148,13 +148,13 @@ def integer_range(low: int | None, high: int | None) -> Expr:
 
 
 def _fraction_at_least(digits: str) -> Expr:
-    """1 to 40 fraction digits that are not below 0.``digits`` (which has no trailing zero)."""
+    """1 to 40 fraction digits that are not less than 0.``digits`` (which has no trailing zero)."""
     return _after_at_least(digits, 0) if digits else _ANY_FRACTION
 
 
 @bounded_cache
 def _after_at_least(digits: str, done: int) -> Expr:
-    """Fraction digits after ``done`` others that are not below ``digits``, at most 40. Fractions that end alike share it."""
+    """Fraction digits after ``done`` others, at most 40 in all, that are not less than ``digits``. Memoised to share tails."""
     if not digits:
         return _further_digits(done)
     d = int(digits[0])
@@ -167,13 +167,13 @@ def _further_digits(done: int) -> Expr:
 
 
 def _fraction_at_most(digits: str) -> Expr:
-    """1 to 40 fraction digits that are not above 0.``digits`` (which has no trailing zero)."""
+    """1 to 40 fraction digits that are not greater than 0.``digits`` (which has no trailing zero)."""
     return _after_at_most(digits, 0) if digits else repeat(ZERO, 1, MAX_FRACTION)
 
 
 @bounded_cache
 def _after_at_most(digits: str, done: int) -> Expr:
-    """Fraction digits after ``done`` others that are not above ``digits``, at most 40."""
+    """Fraction digits after ``done`` others, at most 40 in all, that are not greater than ``digits``."""
     if not digits:
         return repeat(ZERO, 0, MAX_FRACTION - done)
     d = int(digits[0])
@@ -184,8 +184,8 @@ def _after_at_most(digits: str, done: int) -> Expr:
 
 
 def fraction_between(low: str, high: str) -> Expr:
-    """Fraction digits that are neither below 0.``low`` nor above 0.``high``, whose first digit is larger: an automaton, which
-    takes a part of the time of a tree.
+    """Fraction digits from 0.``low`` to 0.``high``, whose first digits must differ. An automaton: it is built faster than a
+    tree.
     """
     tails: dict[Expr, int] = {}
     words: list[int] = []
@@ -248,7 +248,7 @@ def _plain_decimals(low: Decimal, high: Decimal | None) -> Expr:
 
 
 def exponent_between(low: int, high: int) -> Expr:
-    """``e`` and an exponent from ``low`` to ``high``; a sign and one leading zero as JSON allows them."""
+    """``e`` and an exponent from ``low`` to ``high``, with the signs and one leading zero that JSON allows."""
     if low > high:
         return EMPTY
     parts = []
@@ -301,8 +301,8 @@ _ROUNDED_TO_INFINITY = CONTEXT.add(Decimal(sys.float_info.max), Decimal(math.ulp
 
 
 def _whole_scientific(power: int) -> Expr:
-    """Normalised exponent forms of naturals from 10 ** ``power`` to the largest double, with as many digits as the exponent
-    moves before the point, at most 16.
+    """Normalised exponent forms of naturals from ``10 ** power`` to the largest double. They have at most 16 digits after the
+    point, and no more than the exponent moves before it.
     """
     following = EMPTY
     for done in range(_LARGE_FRACTION, 0, -1):
@@ -324,7 +324,7 @@ INTEGRAL = alt(
 
 
 def _large_wholes(low: Bound | None, high: Bound | None) -> Expr:
-    """Exponent forms of naturals from 10 ** 16 on within the bounds."""
+    """Exponent forms of naturals from ``10 ** 16`` on, within the bounds."""
     if high is not None and high[0] < 10**_LARGE_POWER:
         return EMPTY
     if high is None and (low is None or low[0] < 10**_LARGE_POWER):
@@ -335,7 +335,7 @@ def _large_wholes(low: Bound | None, high: Bound | None) -> Expr:
 
 
 BEYOND_DOUBLES = cat(optional(MINUS), _scientific(_ROUNDED_TO_INFINITY, None))
-"""Normalised exponent forms that are read as an infinity."""
+"""Normalised exponent forms that read as an infinity."""
 
 
 def _multiple_expr(
@@ -361,7 +361,7 @@ def _multiple_expr(
 
 
 def _with_signs(magnitudes: Callable[[Decimal, Decimal | None], Expr], low: Decimal | None, high: Decimal | None) -> list[Expr]:
-    """The negative and the positive numbers from ``low`` to ``high``, of ``magnitudes(low, high)`` with ``low >= 0``."""
+    """Signed numbers from ``low`` to ``high``, where ``magnitudes(low, high)`` gives the unsigned ones for ``low >= 0``."""
     parts = []
     if low is None or low <= 0:
         nearest = _NOTHING if high is None or high >= 0 else high.copy_negate()
@@ -386,7 +386,9 @@ def _double_from(bound: Bound) -> float:
 
 
 def _decimal_from(bound: Bound) -> Decimal | None:
-    """The shortest decimal of the smallest double, or the bound, such that both readings satisfy ``bound``; None if none."""
+    """The least decimal for which both readings satisfy a lower ``bound``: the shortest of the smallest double inside, or the
+    bound itself; None if there is none.
+    """
     value, is_open = bound
     double = _double_from(bound)
     if double == math.inf:
@@ -401,13 +403,13 @@ def _decimal_from(bound: Bound) -> Decimal | None:
 
 
 def _decimal_to(bound: Bound) -> Decimal | None:
-    """The shortest decimal of the largest double, or the bound, such that both readings satisfy an upper ``bound``."""
+    """The greatest decimal for which both readings satisfy an upper ``bound``, likewise."""
     least = _decimal_from(_negated(bound))
     return None if least is None else least.copy_negate()
 
 
 def _decimals_within(low: Bound | None, high: Bound | None) -> tuple[Decimal | None, Decimal | None] | None:
-    """From which decimal to which both readings satisfy the bounds; None if there is none."""
+    """The least and greatest decimals for which both readings satisfy the bounds; None if there are none."""
     first = None if low is None else _decimal_from(low)
     last = None if high is None else _decimal_to(high)
     has_none = (low is not None and first is None) or (high is not None and last is None)
@@ -415,7 +417,7 @@ def _decimals_within(low: Bound | None, high: Bound | None) -> tuple[Decimal | N
 
 
 def _integer_from(bound: Bound) -> int:
-    """The least integer that satisfies the lower ``bound``, the double as well as the decimal that it is written as."""
+    """The least integer that satisfies a lower ``bound``, taken as the double and as the decimal that it is written as."""
     value, is_open = bound
     exact = int(Decimal(repr(value))) if isinstance(value, float) and abs(value) >= EXACT_FLOAT else value
     whole = max(math.ceil(value), math.ceil(exact))
@@ -427,16 +429,17 @@ def _integer_to(bound: Bound) -> int:
 
 
 def magnitudes_between(low: Decimal, high: Decimal | None) -> Expr:
-    """Decimals with a point, and normalised exponent forms, without sign, from ``low >= 0`` to ``high``."""
+    """Unsigned decimals with a point, and normalised exponent forms, from ``low >= 0`` to ``high``."""
     return alt(_plain_decimals(low, high), _scientific(low, high))
 
 
 @bounded_cache
 def fractional(integral_floats: bool) -> Expr:
-    """Texts that are no integers: of any spelling but an integer's, or (``integral_floats``) of a value that is not whole.
+    """Texts of numbers that are not integers: with any spelling but an integer's, or (``integral_floats``) with a value that
+    is not whole.
 
-    A fraction that is closer to a whole number than half the distance of doubles there reads as that number. Exponents, where
-    the value counts, are negative ones.
+    A fraction that is closer to a whole number than half the distance between doubles there reads as that number. Exponents,
+    where the value counts, are negative.
     """
     if not integral_floats:
         return both(NUMBER, complement(INTEGER))
@@ -461,10 +464,10 @@ def number_expr(
     units: tuple[int | float, ...] = (),
     no_units: tuple[int | float, ...] = (),
 ) -> Expr:
-    """Numbers of the given type bits within the bounds; ``EMPTY`` when there are none.
+    """Numbers of the given type bits within the bounds; ``EMPTY`` if there are none.
 
-    ``integral_floats``: ``1.0`` is an integer (Draft 6 and later). ``units``, ``no_units``: what the numbers are multiples
-    of, and are not. Exact and complete up to the serialisation choices above and in ``multiples``.
+    ``integral_floats``: ``1.0`` is an integer (Draft 6 and later). ``units``, ``no_units``: the ``multipleOf`` values that must
+    hold, and that must not. Exact, and complete up to the choices of serialisation above and in ``multiples``.
     """
     if units or no_units:
         return _multiples(types, low, high, integral_floats, units, no_units)
@@ -489,7 +492,7 @@ def _multiples(
     units: tuple[int | float, ...],
     no_units: tuple[int | float, ...],
 ) -> Expr:
-    """:func:`number_expr` of multiples of ``units`` and of nothing in ``no_units``."""
+    """:func:`number_expr` for multiples of all of ``units`` and none of ``no_units``."""
     unit = common_unit(units) if units else None
     others = tuple(common_unit((u,)) for u in no_units)
     whole_only = not types & FRACTION_BIT
@@ -517,7 +520,7 @@ def _multiples(
 def _wholes_beside(
     unit: Fraction | None, low: Bound | None, high: Bound | None, others: tuple[Fraction, ...], exact: bool
 ) -> Expr:
-    """The whole multiples, as digits alone, where a bound is so large that it holds for other numbers than among doubles."""
+    """The whole multiples with digits alone, needed where a bound is so large that it differs for integers and doubles."""
     if all(bound is None or abs(bound[0]) < EXACT_FLOAT for bound in (low, high)):
         return EMPTY
     whole_unit, whole_others = Fraction(unit.numerator if unit else 1), tuple(Fraction(u.numerator) for u in others)
@@ -526,8 +529,8 @@ def _wholes_beside(
 
 @bounded_cache
 def _finer(places: int) -> Expr:
-    """Decimals, without exponents, that have another digit than 0 further than ``places`` after the point: no multiples of what
-    has no more places. With as many digits as multiples have.
+    """Decimals without exponents that have a non-zero digit more than ``places`` after the point, so they are no multiples of a
+    number with fewer places. They have as many digits as multiples have.
     """
     after = cat(_any_digits(places), repeat(DIGIT, 0, EXACT_DIGITS), NONZERO)
     digits = both(cat(natural_range(0, None), POINT, after), repeat(byte_class(b"0123456789."), 1, EXACT_DIGITS + 1))
@@ -535,9 +538,9 @@ def _finer(places: int) -> Expr:
 
 
 def _with_points(wholes: Expr, low: Bound | None, high: Bound | None, bottom: int | None, top: int | None) -> Expr:
-    """Whole numbers from ``bottom`` to ``top`` (``wholes``), those written with a point or an exponent too.
+    """The whole numbers ``wholes``, from ``bottom`` to ``top``, and their spellings with a point or an exponent.
 
-    With a point a text is read as a double: only where those are exact do the bounds hold.
+    A text with a point reads as a double, so these are written only where doubles are exact.
     """
     near = integer_range(
         -EXACT_FLOAT if bottom is None else max(bottom, -EXACT_FLOAT), EXACT_FLOAT if top is None else min(top, EXACT_FLOAT)
@@ -550,7 +553,7 @@ def _with_points(wholes: Expr, low: Bound | None, high: Bound | None, bottom: in
 
 
 def _with_fractions(wholes: Expr, low: Bound | None, high: Bound | None) -> Expr:
-    """All numbers between bounds, of which ``wholes`` are those without a point or an exponent."""
+    """All numbers within bounds; ``wholes`` are those without a point or an exponent."""
     within = _decimals_within(low, high)
     if within is None:
         return wholes

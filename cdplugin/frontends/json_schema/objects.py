@@ -1,8 +1,8 @@
-"""Rules for objects: declared names, then those that are required only, then further ones.
+"""Rules for objects: declared names, then names that are only required, then further ones.
 
-Declared names occur at most once. *Further* names, which ``additionalProperties`` allows, may repeat: each value is then valid
-by itself, so that the one a reader keeps is valid too. Under ``unique_names``, and where ``minProperties`` or a complement
-counts on it, they are told apart (``_told_apart``).
+Declared names occur at most once. *Further* names, which ``additionalProperties`` allows, may repeat: each of their values is
+valid, so the one that a reader keeps is valid too. Where names must not repeat (under ``unique_names``, or because
+``minProperties`` or a complement counts members), they are tracked values (:meth:`Objects._told_apart`).
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from cdplugin.languages import FUEL
 from cdplugin.regex.alphabet import JSON_CANONICAL
 
 _MOST_MET, _MOST_LOOSE = 12, 6
-"""Conditions "some member is such" that one member may meet: it stands for each of their subsets. Where an object has more of
-them than the second, a member stands for one subset only."""
+"""Conditions that one member may meet, since a member is written once for each subset of them; and the number of conditions of
+an object above which the subsets are disjoint (:meth:`Objects._not_met`)."""
 _MOST_LISTED = 64
-"""Names that are declared by a complement or a pattern, if these allow few, where it matters which ones there are."""
+"""A complement or pattern that allows at most so many names declares them, where it matters which names occur."""
 
 
 def _subsets(among: int, sure: int) -> Iterable[int]:
-    """The subsets of the bit set ``among``: those with all that are ``sure``."""
+    """The subsets of the bit set ``among`` that include ``sure``."""
     numbers = members(among & ~sure)
     for chosen in range(1 << len(numbers)):
         yield sum(1 << k for i, k in enumerate(numbers) if chosen >> i & 1) | among & sure
 
 
 def _by_name(conditions: Sequence[Some]) -> int:
-    """The conditions, as a bit set, that any value meets: the name of a member that is not declared tells whether it does."""
+    """Bit set of the conditions that any value meets, so that the name of an undeclared member decides."""
     return sum(some.values.is_anything() << k for k, some in enumerate(conditions))
 
 
 def _is_about_all(named: Subschema, declared: Iterable[str]) -> bool:
-    """Whether a condition is plainly about all names but declared ones."""
+    """Whether a condition visibly applies to all names except declared ones."""
     says_more = named.values is not None or named.text is not None or named.unlike or not named.is_alone()
     return not says_more and set(named.excluded) <= set(declared)
 
@@ -75,7 +75,7 @@ class Objects(Writing):
             few: list[str] = []
             if conditions or any(part.patterns or part.names for part in parts):
                 few = [name for more in further for name in self._few_of(more)]
-            if few:  # these are told apart as declared names are
+            if few:  # treat these like declared names
                 names.update(dict.fromkeys(few, False))
                 entries = self._entries(names, parts, conditions, pointer) or []
                 further = self._undeclared(names, parts, conditions, open_)
@@ -90,8 +90,8 @@ class Objects(Writing):
         return self._sequence(entries, further, pointer)
 
     def _names_of(self, parts: list[ObjectPart], conditions: Sequence[Some]) -> tuple[dict[str, bool], int]:
-        """The names to declare, in order, and whether each is required; those that conditions are about come last. The
-        conditions, as a bit set, that a member may meet whose name is not declared.
+        """The names to declare, in order, each with whether it is required; names that only conditions mention come last. And
+        the bit set of conditions that an undeclared member may meet.
         """
         names: dict[str, bool] = {}
         for part in parts:
@@ -112,7 +112,7 @@ class Objects(Writing):
     def _members(
         self, entries: list[Entry], further: list[Further], low: int, high: int | None, n_conditions: int
     ) -> Symbol | None:
-        """Members of which something has to be remembered: which ones there were, how many, which conditions they met."""
+        """Members with a memory: the names seen, their number, the conditions met."""
         frame = Frame(self.ir, self._comma, (self._here.empty_brace, self._here.close_brace), low, high)
         if self._any_order and not n_conditions and are_many(entries, further):
             many = ManyMembers(frame, entries, further, self._inner.layout.space, self._name_parts()[1])
@@ -123,7 +123,7 @@ class Objects(Writing):
         return Members(frame, entries, further, ordered=not self._any_order, n_conditions=n_conditions).start()
 
     def _sequence(self, entries: list[Entry], further: list[Further], pointer: str) -> Symbol:
-        """Members in their order, without a memory."""
+        """Members in order, without a memory."""
         declared = [(key, values[0][0], required) for _, key, values, required in entries]
         closings = (self._here.empty_brace, self._here.close_brace)
         return sequence(self.ir, declared, [(more.key, more.value) for more in further], self._comma, closings, pointer)
@@ -131,7 +131,7 @@ class Objects(Writing):
     def _entries(
         self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Some], pointer: str
     ) -> list[Entry] | None:
-        """The declared and required names with what they may hold, or None if a required one may hold nothing."""
+        """Declared and required names with their values, or None if a required one has no value."""
         limited = any(part.names is not None for part in parts)
         bare, keys, locate, at = self._bare_members, self._inner.keys, self.ir.locate, self.ir.at
         entries: list[Entry] = []
@@ -163,7 +163,9 @@ class Objects(Writing):
         owns: Sequence[dict[str, Subschema]],
         pointer: str,
     ) -> tuple[tuple[Symbol, int], ...]:
-        """The values of a member, by the conditions that it meets. ``owns``: what each asks of names of its own."""
+        """The values of a member, each with the conditions that it meets. ``owns``: what conditions ask of
+        names of their own.
+        """
         place, holds, meets = self._shaper.place, self._shaper.holds, self._shaper.meets
         values: list[tuple[Symbol, int]] = []
         asked: list[Subschema] = []  # what each condition asks of the value
@@ -184,7 +186,7 @@ class Objects(Writing):
         return tuple(values)
 
     def _key(self, name: str) -> Symbol:
-        """The lexeme of a declared name and the colon."""
+        """The lexeme of a declared name with its colon."""
         inner = self._inner
         symbol = inner.keys.get(name)
         if symbol is None:
@@ -193,16 +195,16 @@ class Objects(Writing):
         return symbol
 
     def _not_met(self, asked: Sequence[Subschema], among: int) -> list[Subschema]:
-        """What a member's value is also valid under that meets none of the conditions in ``among``, where these are many: else
-        what met some of them could have met fewer, and there would be a state for each way to see it. ``asked``: what each
-        condition asks of the value.
+        """Where there are many conditions: the complements of those in ``among``, to be added to a value that meets none of
+        them. Otherwise a value could be counted as meeting fewer conditions than it does, with a state for each such choice.
+        ``asked``: what each condition asks of the value.
         """
         if len(asked) <= _MOST_LOOSE:
             return []
         return [self._shaper.complement(wanted) for k, wanted in enumerate(asked) if among >> k & 1]
 
     def _count_subsets(self, among: int, n_conditions: int, pointer: str) -> None:
-        """Count the work for the subsets of the conditions in the bit set ``among``, out of ``n_conditions``."""
+        """Count the work for all subsets of the conditions in the bit set ``among``, out of ``n_conditions``."""
         n_met = among.bit_count()
         if n_met > _MOST_MET:
             most = f"at most {_MOST_MET} that one member may meet"
@@ -212,7 +214,7 @@ class Objects(Writing):
     def _undeclared(
         self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Some], open_: int
     ) -> list[Further]:
-        """The classes of names that are not declared, by the conditions that their members meet (of those in ``open_``)."""
+        """The classes of undeclared names, each split by the conditions (of those in ``open_``) that its members meet."""
         place, bare = self._shaper.place, self._bare_members
         further: list[Further] = []
         every = sum(_is_about_all(some.names, names) << k for k, some in enumerate(conditions))
@@ -241,8 +243,8 @@ class Objects(Writing):
     def _beside(
         self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Some], further: Sequence[Further]
     ) -> list[Further]:
-        """Of each class of names that are not declared those that no condition is about which some member of the class meets
-        with its value: as no such name is that member's, they may follow it.
+        """For each class of undeclared names, those names to which no condition applies that some member of the class meets by
+        its value. Such a name is not that member's name, so it may follow it.
         """
         firm = [0] * (1 + max(more.group for more in further))
         for more in further:
@@ -267,7 +269,7 @@ class Objects(Writing):
         return out
 
     def _further_key(self, text: Expr | None) -> Symbol:
-        """The lexeme of undeclared names (with their quotes; None: any) and the colon."""
+        """The lexeme of undeclared names (with quotes; None: any name) and the colon."""
         layout = self._inner.layout
         key = self.ir.lexeme(layout.any_key if text is None else layout.quoted_key(text), "key")
         self._quoted[key] = STRING if text is None else text
@@ -275,13 +277,13 @@ class Objects(Writing):
         return key
 
     def _few_of(self, more: Further) -> list[str]:
-        """The names of an undeclared member, if they are seen to be few. Those that several conditions are about may be."""
+        """The names of an undeclared member, if visibly few. Where names are unboundedly long and conditions met: none."""
         if self._is_endless(more.key) and more.marks:
             return []
         return self._few(self._quoted[more.key]) or []
 
     def _apart(self, conditions: Sequence[Some], among: int) -> list[int]:
-        """Pairs of conditions, as bit sets, whose patterns are soon found to share no name."""
+        """Pairs of conditions, as bit sets, whose patterns are found to share no name."""
         patterns = [
             (k, named.text[2]) for k, (named, _, _) in enumerate(conditions) if among >> k & 1 and named.text is not None
         ]
@@ -292,7 +294,7 @@ class Objects(Writing):
         ]
 
     def _few_names(self, named: Subschema) -> list[str] | None:
-        """The names that are valid under a subschema, if they are few."""
+        """The names that are valid under a subschema, if there are few; else None."""
         if named.types == 0:
             return []
         if named.values is None and named.text is None and not named.unlike and named.is_alone():
@@ -302,20 +304,20 @@ class Objects(Writing):
         return self._listed[named]
 
     def _few(self, quoted: Expr) -> list[str] | None:
-        """The names that, with their quotes, match an expression, if they are few."""
+        """The names that match an expression with their quotes, if there are few; else None."""
         canonical = both(quoted, cat(QUOTE, JSON_CANONICAL.any_text, QUOTE))
         texts, taken = self._shaper.search.texts(canonical, _MOST_LISTED)
         self._shaper.count(taken // 4)
         return None if texts is None else sorted(map(json.loads, texts))
 
     def _is_endless(self, key: Symbol) -> bool:
-        """Whether no bound on the length of the names of an undeclared key is seen."""
+        """Whether the names of an undeclared key have no visible bound on their length."""
         return self._shaper.search.is_endless(self._quoted[key])
 
     def _may_be(self, more: Further) -> bool:
-        """Whether there may be an undeclared member with these names and values: it is not soon found that none is such."""
+        """Whether an undeclared member with such a name and value may exist: it was not found that none does."""
         scalar = self._scalars[more.value]
-        if scalar is None:  # what holds in an array or object is not known yet
+        if scalar is None:  # what arrays and objects allow is not known yet
             return False
         for text in (self._quoted[more.key], scalar):
             nothing, taken = self._shaper.search.matches_nothing(text)
@@ -325,8 +327,9 @@ class Objects(Writing):
         return True
 
     def _told_apart(self, more: Further, low: int, most: int, location: str, group: object) -> Further:
-        """Members whose names are not declared, no two of which have the same name: else a count would say nothing, and the
-        second one could undo what a complement asks of the first. That one must not run out of names, of ``most`` members.
+        """Make the names of undeclared members distinct. Otherwise a count would mean nothing, and a second member of the same
+        name could undo what a complement asks of the first. ``most``: the most members, which must not run out of names where a
+        complement asks for one.
         """
         ir = self.ir
         if more.marks:
@@ -339,12 +342,12 @@ class Objects(Writing):
         return replace(more, key=lexeme, distinct=DistinctKey(space, lexeme, twin, reader, colon))
 
     def _name_parts(self) -> tuple[tuple[Symbol, ...], Symbol]:
-        """What stands before a name that is a lexeme of its own, and what follows it."""
+        """The symbols before a name that is a lexeme of its own, and the colon after it."""
         layout = self._inner.layout
         return self._signs.spaces(layout), self._signs.colon(layout)
 
     def _member_counts(self, parts: list[ObjectPart], entries: list[Entry], further: list[Further]) -> tuple[int, int | None]:
-        """``minProperties`` and ``maxProperties`` as far as they say more than the entries do."""
+        """``minProperties`` and ``maxProperties``, dropped where the entries imply them."""
         low, high = bounds_of(parts)
         if not further and high is not None and high >= len(entries):
             high = None

@@ -1,4 +1,4 @@
-"""What a caller may choose about a JSON Schema grammar."""
+"""The options of a JSON Schema grammar, and their checks."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ _MOST_INDENT = 64
 
 
 class Gaps(NamedTuple):
-    """What stands between the parts of arrays and objects, as LLGuidance's ``x-guidance`` says it: regular expressions in
-    Rust's syntax. ``space`` matches at most once wherever JSON allows white space; of all three only what is JSON counts.
+    """Separators and white space of arrays and objects as regular expressions in Rust's syntax (LLGuidance's ``x-guidance``).
+
+    ``space`` matches at most once wherever JSON allows white space. Of all three, only matches that are valid JSON count.
     """
 
     item: str
@@ -33,22 +34,23 @@ class Options:
     Attributes
     ----------
     whitespace : ``"flexible"`` (runs of at most 40 of space, tab, line feed, carriage return between tokens), ``"compact"``
-        (none), or a regular expression for the run between two tokens; of that expression, only what is JSON whitespace counts.
-    separators, indent : as ``json.dumps`` takes them; either fixes the layout to what it prints.
-        ``separators``: what stands between items, and after a name; default ``(", ", ": ")``, or ``(",", ": ")`` with
-        ``indent``. ``indent``: a number of spaces or the whitespace itself; arrays and objects are then at most 24 deep.
+        (none), or a regular expression for the run between two tokens; only its matches that are JSON white space count.
+    separators, indent : as in ``json.dumps``; either fixes the layout to what that prints.
+        ``separators``: the texts between items, and after a name; default ``(", ", ": ")``, or ``(",", ": ")`` with
+        ``indent``. ``indent``: a number of spaces or the white space itself; arrays and objects are then at most 24 deep.
     property_order : ``"schema"``: declared properties in the order of their declaration, then required names that are not
         declared, then further names. ``"any"``: in any order.
-    unique_names : whether names that are not declared occur at most once too, as declared ones always do. A grammar then
-        remembers the names of each object; it costs time where they end.
+    unique_names : whether undeclared names, too, occur at most once, as declared ones always do. A grammar then remembers the
+        names of each object, which costs time where a name ends.
     formats : ``"enforce"``: a known ``format`` (in Draft 7 and without ``$schema`` also ``contentEncoding``) is an assertion,
-        kept to what ``jsonschema`` and usual readers accept too; ``"rfc"``: also what only the RFCs allow (leap seconds and the
-        like, see ``formats``);
-        ``"annotation"``: none is an assertion (the specification's default).
+        restricted to what ``jsonschema`` and usual readers accept; ``"rfc"``: also what only the RFCs allow (leap seconds and
+        the like, see ``formats``); ``"annotation"``: no format is an assertion (the specification's default).
     unknown_formats : a ``format`` that no draft defines is an ``"annotation"``, or an ``"error"``.
     on_unsupported : ``"error"``: a keyword that cannot be enforced raises; ``"relax"``: it is listed in ``GrammarIR.relaxed``.
     registry : a ``referencing.Registry`` for references to other documents. The network is never used.
     gaps : separators and white space as patterns, instead of ``whitespace``; for grammars that embed a schema.
+
+    Raises ``GrammarError`` for other values.
     """
 
     whitespace: str = "flexible"
@@ -101,4 +103,4 @@ class Options:
 
 
 USUAL = Options()
-"""What nearly all schemas are read with."""
+"""The default options, which nearly all schemas use."""

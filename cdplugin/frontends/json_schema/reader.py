@@ -1,7 +1,7 @@
-"""Reading: every reachable subschema becomes a checked :class:`Subschema`, its references resolved.
+"""Read a schema document: turn every reachable subschema into a checked :class:`Subschema` with resolved references.
 
-Reading is eager and complete: wrong types, patterns that do not parse and references that lead nowhere raise here, with the
-JSON Pointer, whether or not an instance could ever meet them. It is a loop over a worklist; nothing recurses.
+Reading is eager and complete. Values of the wrong type, patterns that do not parse and references that lead nowhere raise here,
+with a JSON Pointer, whether or not an instance could ever reach them. The reader works off a worklist and does not recurse.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ from cdplugin.regex.alphabet import UTF8
 
 
 class _DynamicError(Exception):
-    """A ``$dynamicRef`` was met in a document that was read without keeping the dynamic scope."""
+    """The document has a ``$dynamicRef``, but was read without the dynamic scope."""
 
 
 class Reader:
-    """Reads a schema document and what it refers to. ``read_all()`` returns the root."""
+    """Reads a schema document and the documents to which it refers; :meth:`read_all` returns the root."""
 
     def __init__(self, document: dict | bool, options: Options, limits: Limits) -> None:
         self.options = options
@@ -81,7 +81,7 @@ class Reader:
         while pending:
             try:
                 self._read(pending.pop())
-            except _DynamicError:  # start again, and keep the dynamic scope from now on
+            except _DynamicError:  # start again, this time with the dynamic scope
                 self._dynamic = True
                 for collection in (self._known, self.subschemas, pending):
                     collection.clear()
@@ -93,7 +93,7 @@ class Reader:
         return self.root
 
     def subschema(self, schema: Any, pointer: str, resource: Resource, scope: Scope = ()) -> Subschema:
-        """The subschema at a place; the same object at the same base is the same subschema."""
+        """The :class:`Subschema` of a schema object; one for each object, resource and dynamic scope. It is read later."""
         if schema is True or (not schema and isinstance(schema, dict)):
             return self.anything
         key = (id(schema), resource.number, scope) if schema is not False else (-len(self.subschemas), -1, ())
@@ -145,7 +145,7 @@ class Reader:
             self._read_in_place(sub, schema)
 
     def wrong(self, sub: Subschema, keyword: str, expected: str, found: Any) -> GrammarError:
-        """The error for a keyword whose value has the wrong form."""
+        """The error for a keyword with a value of the wrong form."""
         return GrammarError(
             f"keyword {keyword!r}",
             location=f"{sub.pointer}/{escape_token(keyword)}",
@@ -155,7 +155,7 @@ class Reader:
         )
 
     def _of(self, kind: type, expected: str, sub: Subschema, keyword: str, value: Any) -> Any:
-        """The value of a keyword, which has to be of a Python type."""
+        """A keyword's value, checked to be of a Python type."""
         if not isinstance(value, kind):
             raise self.wrong(sub, keyword, expected, value)
         return value
@@ -181,14 +181,14 @@ class Reader:
         return self.subschema(value, f"{sub.pointer}/{keyword}", sub.resource, sub.scope)
 
     def _add(self, fresh: Subschema) -> None:
-        """Note a subschema that is to be read."""
+        """Queue a new subschema for reading. Raises ``LimitExceeded`` if there are too many."""
         self.subschemas.append(fresh)
         self._pending.append(fresh)
         most = self.limits.max_rules // (_DYNAMIC_COST if self._dynamic else 1)
         if len(self.subschemas) > most:
             location = self.subschemas[most].pointer
             expected = at_most(self.limits, "max_rules")
-            if self._dynamic:  # each is read once for every way to it
+            if self._dynamic:  # a subschema is read once for each dynamic scope
                 expected = f"at most {most}, 1 / {_DYNAMIC_COST} of Limits.max_rules with $dynamicRef"
             raise LimitExceeded("too many subschemas", location=location, expected=expected)
 
@@ -284,7 +284,7 @@ class Reader:
                 low, most = self._counts(sub, schema, "minContains", "maxContains")
                 least = low if "minContains" in schema else 1
             wanted = self._child(sub, "contains", schema["contains"])
-            if "$dynamicRef" in known:  # since 2020-12, `contains` evaluates items
+            if "$dynamicRef" in known:  # since 2020-12, `contains` evaluates the items that match it
                 part.matching = (wanted,)
             if least or most is not None:
                 part.contains = ((wanted, least, most),)
@@ -300,7 +300,7 @@ class Reader:
     def _read_multiple(self, sub: Subschema, unit: Any) -> None:
         if isinstance(unit, bool) or not isinstance(unit, (int, float)) or not 0 < unit < math.inf:
             raise self.wrong(sub, "multipleOf", "a number above 0", unit)
-        if unit == 1 and sub.resource.dialect.integral_floats:  # in Draft 4, 1.0 is a multiple of 1 and no integer
+        if unit == 1 and sub.resource.dialect.integral_floats:  # in Draft 4, 1.0 is a multiple of 1 but not an integer
             sub.after += (sub.beside(types=ALL_TYPES & ~FRACTION_BIT),)
         elif is_supported(unit, bool(sub.types & FRACTION_BIT)):
             sub.multiples = (unit,)
@@ -334,7 +334,7 @@ class Reader:
         if "const" in schema and "const" in sub.resource.dialect.groups:
             if sub.values is None:
                 sub.values = [schema["const"]]
-            else:  # both: `enum` here, `const` as a neighbour in the same place
+            else:  # both keywords: `enum` here, `const` as a conjunct
                 sub.after += (sub.beside(values=[schema["const"]]),)
 
     def _read_in_place(self, sub: Subschema, schema: dict) -> None:
@@ -386,7 +386,7 @@ class Reader:
         sub.unevaluated = (below, items) if keyword == "unevaluatedProperties" else (properties, below)
 
     def _read_dependent(self, sub: Subschema, keyword: str, value: Any) -> None:
-        """``dependentRequired``, ``dependentSchemas``, ``dependencies``: absent, or its condition holds."""
+        """``dependentRequired``, ``dependentSchemas``, ``dependencies`` as choices: the name is absent, or the demand holds."""
         names_allowed, schemas_allowed = keyword != "dependentSchemas", keyword != "dependentRequired"
         expected = {"dependencies": "arrays of strings or schemas", "dependentSchemas": "schemas"}.get(
             keyword, "arrays of strings"
@@ -418,9 +418,9 @@ class Reader:
         return self.subschema(target.schema, target.pointer, target.resource, self._entered(sub.scope, target.resource))
 
     def _dynamic_reference(self, sub: Subschema, keyword: str, reference: Any) -> Subschema:
-        """``$dynamicRef`` (Core, section 8.2.3.2): to the outermost resource in scope that has the dynamic anchor.
+        """Resolve ``$dynamicRef`` (Core, section 8.2.3.2): to the outermost resource in scope that has the dynamic anchor.
 
-        ``$recursiveRef`` of 2019-09 is the same with an anchor without a name.
+        ``$recursiveRef`` of 2019-09 is the same with an unnamed anchor.
         """
         self._of(str, "a URI reference (string)", sub, keyword, reference)
         if not self._dynamic:
@@ -436,7 +436,7 @@ class Reader:
         return self._target(sub, target)
 
     def _entered(self, scope: Scope, resource: Resource) -> Scope:
-        """The dynamic scope within a resource: its anchors count where no outer resource has one of the same name."""
+        """The dynamic scope inside ``resource``: its dynamic anchors are added unless an outer resource has the same name."""
         if not self._dynamic:
             return scope
         known = {name for name, _ in scope}
@@ -444,7 +444,7 @@ class Reader:
 
 
 def _list_texts(sub: Subschema) -> None:
-    """Make one list of the texts that the branches of an ``anyOf`` or ``oneOf`` list, where these say nothing else."""
+    """Replace an ``anyOf`` or ``oneOf`` whose branches only list texts by one list of texts."""
     lists = [(branches, _texts_listed(branches, len(branches))) for branches in sub.choices]
     sub.choices = tuple(branches for branches, texts in lists if texts is None)
     lists += [(item.members, _texts_listed(item.members, 1)) for item in sub.logic if item.kind == "oneOf"]
@@ -454,7 +454,7 @@ def _list_texts(sub: Subschema) -> None:
 
 
 def _texts_listed(branches: Sequence[Subschema], most: int) -> list[str] | None:
-    """The texts that 1 to ``most`` of the branches list; None where one does not list texts, or says more."""
+    """The texts that 1 to ``most`` of the branches list; None if a branch lists other values, or asserts more."""
     found: Counter[str] = Counter()
     for branch in branches:
         values = branch.values
@@ -472,7 +472,7 @@ def _texts_listed(branches: Sequence[Subschema], most: int) -> list[str] | None:
     return [text for text, n in found.items() if n <= most]
 
 
-_DYNAMIC_COST = 8  # so many times what a subschema takes, where each is read for the ways to it
+_DYNAMIC_COST = 8  # with a dynamic scope, a subschema counts this many times: it is read once for each scope
 _PYTHON_TYPES = {"float": "number", "str": "string", "int": "integer", "dict": "object", "list": "array", "None": "null"}
 _COMBINATORS: dict[str, Callable[[Reader, Subschema, str, Any], None]] = {
     "anyOf": Reader._read_any_of,
@@ -488,7 +488,9 @@ _COMBINATORS: dict[str, Callable[[Reader, Subschema, str, Any], None]] = {
 
 
 def check_loops(subschemas: Iterable[Subschema]) -> None:
-    """Raise if a subschema applies itself to the very same location, through ``$ref``, ``allOf`` or ``anyOf`` (Core, 9.4.1)."""
+    """Raise if a subschema applies itself to the same instance location, through ``$ref``, ``allOf`` or ``anyOf`` (Core,
+    9.4.1).
+    """
     state: dict[Subschema, int] = {}
     for root in subschemas:
         if root in state or not (root.before or root.after or root.choices or root.logic):

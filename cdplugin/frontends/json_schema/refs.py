@@ -1,7 +1,7 @@
-"""References: base URIs, embedded resources, anchors, JSON Pointers (Core, sections 8 and 9; RFC 6901).
+"""Resolve references: base URIs, embedded resources, anchors, JSON Pointers (Core, sections 8 and 9; RFC 6901).
 
-References are resolved within the document and, when the caller passes a ``referencing.Registry``, within that. Nothing is ever
-fetched from the network. The meta-schemas of drafts 4, 6 and 7 come with the package.
+References are resolved within the document and, if the caller passes one, within a ``referencing.Registry``. Nothing is fetched
+from the network. The meta-schemas of Drafts 4, 6 and 7 come with the package.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SUBSCHEMAS = frozenset(
 
 
 _META_SCHEMAS = frozenset(f"http://json-schema.org/draft-0{number}/schema" for number in (4, 6, 7))
-"""The meta-schemas that come with the package (``metaschemas.json``); later ones are made of vocabularies."""
+"""The meta-schemas that come with the package (``metaschemas.json``). Later ones consist of several vocabularies."""
 
 
 @lru_cache(maxsize=1)
@@ -37,7 +37,7 @@ def _meta_schemas() -> dict[str, Any]:
 
 
 def _subschemas(schema: dict[str, Any]) -> Iterator[tuple[Any, str]]:
-    """What stands where the drafts put schemas below one, and where."""
+    """The values of all keywords under which the drafts expect schemas, each with its relative pointer."""
     for keyword, value in schema.items():
         if keyword in SCHEMA_MAPS and isinstance(value, dict):
             yield from ((below, f"/{keyword}/{escape_token(name)}") for name, below in value.items())
@@ -49,7 +49,7 @@ def _subschemas(schema: dict[str, Any]) -> Iterator[tuple[Any, str]]:
 
 @dataclass(eq=False, slots=True)
 class Resource:
-    """A schema resource: where relative references start. ``pointer`` is for messages."""
+    """A schema resource (Core, section 4.3.5): the scope of relative references. ``pointer`` is for messages."""
 
     number: int
     base: str
@@ -59,7 +59,7 @@ class Resource:
 
 
 class Target(NamedTuple):
-    """What a reference leads to."""
+    """The schema to which a reference leads."""
 
     schema: Any
     pointer: str
@@ -67,7 +67,7 @@ class Target(NamedTuple):
 
 
 def joined(base: str, reference: Any, location: str) -> tuple[str, str]:
-    """The URI that a reference in a document at ``base`` stands for, and its fragment."""
+    """The absolute URI of a reference in a document at ``base``, and its fragment."""
     try:
         uri, fragment = urldefrag(urljoin(base, reference) if base else reference)
     except ValueError as error:
@@ -78,7 +78,7 @@ def joined(base: str, reference: Any, location: str) -> tuple[str, str]:
 
 
 class Documents:
-    """The document being compiled and, with a registry, those it refers to."""
+    """The document that is compiled and, with a registry, those to which it refers."""
 
     def __init__(self, document: dict | bool, registry: Any, limits: Limits, relax: bool) -> None:
         self._registry = registry.crawl() if registry is not None else None
@@ -96,7 +96,7 @@ class Documents:
 
     @property
     def is_one(self) -> bool:
-        """Whether there is no resource but the document, as far as it was read."""
+        """Whether the document, as far as it was read, is the only resource."""
         return len(self._resources) == 1
 
     def _new(self, base: str, root: Any, pointer: str, dialect: Dialect) -> Resource:
@@ -134,7 +134,7 @@ class Documents:
         return dialect
 
     def enter(self, resource: Resource, schema: dict, pointer: str) -> Resource:
-        """The resource that ``schema``, found in ``resource``, belongs to: its own when it has an identifier."""
+        """The resource of ``schema``, which was found in ``resource``: its own if it has an identifier."""
         if schema is resource.root:
             return resource
         dialect = resource.dialect
@@ -144,9 +144,9 @@ class Documents:
         if own is None or (dialect.ref_alone and "$ref" in schema):
             return resource
         if dialect.id_keyword == "id" and not isinstance(own, str):
-            return resource  # common in the wild: a property called "id" outside of `properties`
+            return resource  # not an identifier but, as is common, a property called "id" outside of `properties`
         if _string(own, dialect.id_keyword, pointer).startswith("#"):
-            return resource  # an anchor, as Drafts 4 to 7 wrote it
+            return resource  # an anchor, in the form of Drafts 4 to 7
         key = (id(schema), resource.number)
         found = self._entered.get(key)
         if found is None:
@@ -158,7 +158,7 @@ class Documents:
         return found
 
     def resolve(self, reference: str, resource: Resource, location: str) -> Target:
-        """Where ``reference``, met in ``resource``, leads; ``GrammarError`` when nowhere."""
+        """The target of ``reference``, found in ``resource``. Raises ``GrammarError`` if there is none."""
         found = self._resolved.get((reference, resource.number))
         if found is None:
             found = self._resolved[reference, resource.number] = self._resolve(reference, resource, location)
@@ -190,17 +190,17 @@ class Documents:
         return target
 
     def is_dynamic(self, target: Target, anchor: str) -> bool:
-        """Whether a reference that was resolved to ``target`` by ``anchor`` depends on the dynamic scope."""
+        """Whether a reference by ``anchor`` that was resolved to ``target`` depends on the dynamic scope."""
         self._index_all()
         found = self._dynamic.get((target.resource.number, anchor))
         return found is not None and found.schema is target.schema
 
     def dynamic(self, number: int, anchor: str) -> Target:
-        """The schema with a dynamic anchor in the resource of that number."""
+        """The target of a dynamic anchor in the resource with that number."""
         return self._dynamic[(number, anchor)]
 
     def dynamic_names(self, resource: Resource) -> list[str]:
-        """The dynamic anchors of a resource."""
+        """The names of a resource's dynamic anchors."""
         self._index_all()
         return [name for number, name in self._dynamic if number == resource.number]
 
@@ -229,7 +229,7 @@ class Documents:
         return found
 
     def _retrieved(self, uri: str) -> Any:
-        """The document that the registry has, or the package; else None."""
+        """A document from the registry or the package; None if neither has it."""
         contents = None
         if self._registry is not None:
             from referencing.exceptions import NoSuchResource, Unretrievable
@@ -241,7 +241,7 @@ class Documents:
         return _meta_schemas()[uri] if contents is None and uri in _META_SCHEMAS else contents
 
     def _walk(self, fragment: str, resource: Resource) -> Target | str:
-        """Where a JSON Pointer leads, or what is missing on its way."""
+        """The target of a JSON Pointer, or a text that tells what is missing on the way."""
         value, pointer = resource.root, resource.pointer
         for token in fragment.split("/")[1:]:
             name = token.replace("~1", "/").replace("~0", "~") if "~" in token else token
@@ -262,7 +262,7 @@ class Documents:
         return self._anchors.get((resource.number, name)) or "no such anchor"
 
     def _index_all(self) -> None:
-        """Find identifiers and anchors of all documents, at the places where the drafts put schemas."""
+        """Index identifiers and anchors of all documents, wherever the drafts expect schemas."""
         for document in list(self._resources):
             if document.number in self._indexed:
                 continue

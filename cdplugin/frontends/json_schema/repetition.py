@@ -1,6 +1,6 @@
-"""Members and items without a memory: declared names in their order, then further ones; items that repeat.
+"""Members and items without a memory: declared names in order, then further ones; repeated items.
 
-Small counts are chains of rules, large ones O(log n) rules.
+Small counts become chains of rules, large ones O(log n) rules.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from cdplugin.ir import GrammarIR, Symbol
 
 
 class Commas:
-    """Writes repetitions of ``comma item`` before a closing bracket; rules for equal counts are shared."""
+    """Writes repetitions of ``comma item`` before a closing bracket. Equal counts share their rules."""
 
     def __init__(self, ir: GrammarIR, comma: Symbol) -> None:
         self.ir = ir
@@ -23,13 +23,13 @@ class Commas:
         self._large = SymbolRepeats(ir, "items")
 
     def copy(self, ir: GrammarIR) -> Commas:
-        """A copy that writes into an IR which has the loops written so far."""
+        """A copy that writes into ``ir``, which has the loops written so far."""
         other = Commas(ir, self._comma)
         other._loops.update(self._loops)
         return other
 
     def many(self, item: Symbol, low: int, high: int | None, closing: Symbol) -> list[Symbol]:
-        """``low`` to ``high`` times (None: any number of times) a comma and the item, then ``closing``."""
+        """A comma and the item, ``low`` to ``high`` times (None: no bound), then ``closing``."""
         must = [self._comma, item] * low if low <= CHAIN else self._large.exactly(self._pair(item), low)
         if high is None:
             return [*must, self._loop(item, closing)]
@@ -39,7 +39,7 @@ class Commas:
         return [*must, *self._large.fewer(self._pair(item), free + 1), closing]
 
     def _loop(self, item: Symbol, closing: Symbol) -> Symbol:
-        """Any number of further items, then the closing bracket."""
+        """Any number of further items, then the closing bracket: right-recursive."""
         loop = self._loops.get((item, closing))
         if loop is None:
             loop = self._loops[item, closing] = self.ir.nonterminal("items")
@@ -48,7 +48,7 @@ class Commas:
         return loop
 
     def _at_most(self, item: Symbol, count: int, closing: Symbol) -> Symbol:
-        """At most ``count`` further items, then the closing bracket: one rule more per count, shared by all counts."""
+        """At most ``count`` further items, then the closing bracket: one rule more for each count, shared with larger ones."""
         symbol = closing
         for n in range(1, count + 1):
             longer = self._steps.get((item, n, closing))
@@ -69,7 +69,7 @@ class Commas:
 
 
 Declared = tuple[Symbol, Symbol, bool]
-"""A declared or required name: the symbols of its key and of its value, and whether it is required."""
+"""A declared or required name: its key, its value, and whether it is required."""
 
 
 def sequence(
@@ -80,10 +80,11 @@ def sequence(
     closings: tuple[Symbol, Symbol],
     pointer: str,
 ) -> Symbol:
-    """What follows the opening brace. ``further``: keys and values; ``closings``: of an empty object, and of another.
+    """The symbol for what follows the opening brace. ``further``: pairs of key and value; ``closings``: for an empty object,
+    and for a non-empty one.
 
-    Written from the end: ``after`` is what follows once a member was written, ``first`` what may stand right after the
-    brace. Both are kept reversed, as they grow at their front.
+    It is written from the end: ``after`` is what follows an earlier member, ``first`` what may follow the brace. Both are kept
+    in reverse, since they grow at the front.
     """
     rule, nonterminal, where = ir.rules.append, ir.nonterminal, ir.at(pointer)
     after, first = [closings[1]], [closings[0]]
@@ -94,7 +95,7 @@ def sequence(
             rule((more, (comma, key, value, more)))
             rule((start, (key, value, more)))
         after, first = [more], [start]
-    # The last entry that may come first is the first required one.
+    # No entry after the first required one can come first.
     opening = len(entries)
     for i, entry in enumerate(entries):
         if entry[2]:

@@ -1,4 +1,4 @@
-"""Scalars of an alternative: the strings and numbers that are valid under several subschemas at once, as one expression."""
+"""Merge the scalars of one alternative: one expression for the strings and numbers that are valid under several subschemas."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from cdplugin.memory import bounded_cache
 from cdplugin.regex.alphabet import JSON_STRING
 
 Alternative = tuple[Subschema, ...]
-"""Subschemas without choices that hold in one place."""
+"""Subschemas without choices that apply to one instance location."""
 
 LITERAL_WORDS = {
     bits: literals(text for bit, text in ((NULL_BIT, b"null"), (TRUE_BIT, b"true"), (FALSE_BIT, b"false")) if bits & bit)
     for bits in range(1, (NULL_BIT | BOOLEAN_BITS) + 1)
 }
-"""``null``, ``true`` and ``false``, by the bits of their types."""
+"""The expression for each set of ``null``, ``true`` and ``false``, by its type bits."""
 MOST_DISTINCT = 2_000
-"""Values of a finite set whose items ``uniqueItems`` tells apart."""
+"""Largest finite set of values whose items ``uniqueItems`` tells apart one by one."""
 
 
 def types_of(subschemas: Iterable[Subschema]) -> int:
-    """The bits of the types that all of ``subschemas`` allow."""
+    """Type bits that all of ``subschemas`` allow."""
     types = ALL_TYPES
     for sub in subschemas:
         types &= sub.types
@@ -46,7 +46,7 @@ def types_of(subschemas: Iterable[Subschema]) -> int:
 
 
 def few_values(alternative: Alternative, types: int) -> list[Any] | None:
-    """The values that have ``types``, and some more, if these are words and integers of a small range."""
+    """A finite superset of the valid values, if ``types`` are only words and integers of a small range; else None."""
     if types & ~(NULL_BIT | BOOLEAN_BITS | INTEGER_BIT) or any(sub.refused for sub in alternative):
         return None
     out: list[Any] = [None, True, False]
@@ -95,7 +95,7 @@ def merged_number(alternative: Alternative, types: int) -> Expr:
 
 
 def typed_scalar(types: int, integral_floats: bool) -> Expr | None:
-    """The scalars that have ``types``; None if there are none. All compilations have the same object, as long as it is kept."""
+    """The scalars of ``types``; None if there are none. All compilations share the object while it is cached."""
     parts = [STRING] if types & STRING_BIT else []
     numbers = types & NUMBER_BITS
     if numbers:

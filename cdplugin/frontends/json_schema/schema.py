@@ -1,4 +1,4 @@
-"""What is read of a schema: one :class:`Subschema` for each schema object, its keywords as plain values."""
+"""The parsed form of a schema: one :class:`Subschema` for each schema object, with its keywords as plain values."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from cdplugin.frontends.json_schema.refs import Resource
 from cdplugin.limits import BEYOND_TEXT, Limits, at_most
 
 Scope = tuple[tuple[str, int], ...]
-"""Dynamic anchors in scope, and the numbers of the outermost resources that have them; empty unless one is referred to."""
+"""Dynamic anchors in scope, each with the number of its outermost resource; empty in documents without ``$dynamicRef``."""
 
 
 @dataclass(eq=False, slots=True)
 class ArrayPart:
-    """``prefixItems``, ``items``, ``minItems``, ``maxItems``, ``contains``, ``uniqueItems``; ``rest`` None: anything.
+    """The array keywords: ``prefixItems``, ``items``, ``minItems``, ``maxItems``, ``contains``, ``uniqueItems``.
 
-    ``contains``: ``(subschema, at least, at most or None)``. ``matching``: what ``contains`` evaluates, whatever the counts.
+    ``rest`` None: any items. ``contains``: ``(subschema, at least, at most or None)``. ``matching``: the ``contains`` schemas
+    that evaluate items, whatever the counts.
     """
 
     prefix: tuple[Subschema, ...] = ()
@@ -33,15 +34,15 @@ class ArrayPart:
     unique: bool = False
 
     def item(self, i: int) -> Subschema | None:
-        """The subschema of the item at a place."""
+        """The subschema of item ``i``, None if it may be anything."""
         return self.prefix[i] if i < len(self.prefix) else self.rest
 
 
 @dataclass(eq=False, slots=True)
 class ObjectPart:
-    """What is said of an object: ``properties``, ``patternProperties``, ``propertyNames``, ``minProperties`` and so on.
+    """The object keywords: ``properties``, ``patternProperties``, ``propertyNames``, ``minProperties`` and so on.
 
-    ``additional`` and ``names`` None: anything. ``patterns``: ``(pattern, subschema)``.
+    ``additional`` and ``names`` None: no restriction. ``patterns``: ``(pattern, subschema)``. ``some``: conditions.
     """
 
     properties: dict[str, Subschema] = field(default_factory=dict)
@@ -55,8 +56,8 @@ class ObjectPart:
 
 
 class Some(NamedTuple):
-    """Some member's name is valid under ``names``, and its value under ``values``; or it is one of ``own`` (names, each with a
-    subschema), which ``names`` does not allow, and its value is valid under what stands there. Complements come to that.
+    """A condition, which only complements make: some member has a name valid under ``names`` and a value valid under
+    ``values``; or its name is in ``own`` (names that ``names`` excludes, each with a subschema) and its value is valid there.
     """
 
     names: Subschema
@@ -65,7 +66,7 @@ class Some(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """A keyword that is not enforced; ``types``: the bits of the types that it constrains; ``why``: where or for what."""
+    """A keyword that is not enforced. ``types``: bits of the types it restricts; ``why``: where or for what."""
 
     keyword: str
     types: int
@@ -73,10 +74,10 @@ class Refused(NamedTuple):
 
 
 class Logic(NamedTuple):
-    """A combinator that is not a plain conjunction or disjunction; what it comes to is worked out when it is met.
+    """A combinator other than a conjunction or a disjunction; it is expanded when a place needs it.
 
-    ``kind`` is "not" (one member), "oneOf", "if" (the condition, ``then`` and ``else``), or "any" (the branches of an ``anyOf``
-    that always holds, which matter to ``unevaluatedProperties`` and ``unevaluatedItems`` only).
+    ``kind`` is "not" (one member), "oneOf", "if" (condition, ``then``, ``else``), or "any": the branches of an ``anyOf`` that
+    always holds and matters only to ``unevaluatedProperties`` and ``unevaluatedItems``.
     """
 
     kind: str
@@ -89,24 +90,24 @@ class Subschema:
 
     Attributes
     ----------
-    schema, pointer, resource : the object as it stands in the document, where, and in which resource.
+    schema, pointer, resource : the schema object, its JSON Pointer, and its resource.
     scope : the dynamic scope in which it was met.
     types : bits of the types that ``type`` allows.
-    values : the members of ``enum`` (or the value of ``const``), or None.
-    excluded : scalars that are not allowed (below ``not``).
+    values : the values of ``enum`` (or the one of ``const``), or None.
+    excluded : scalars that are forbidden (by ``not``).
     low, high : numeric bounds, or None.
-    multiples, no_multiples : values of ``multipleOf``; of ``multipleOf`` below ``not``.
+    multiples, no_multiples : values of ``multipleOf``; those that are below ``not``.
     text : ``(minLength, maxLength, patterns)``, or None.
-    formats : what ``format`` and ``contentEncoding`` ask of a string.
-    unlike : patterns that must find no match in a string, and formats that it must not have.
-    array, object : parts, or None.
-    before, after : subschemas that hold in the same place (``allOf``, ``$ref``), by whether they stand before or after this
-        schema's own properties, whose order they thus share.
-    choices : for each ``anyOf`` in the same place, its branches.
-    logic : ``oneOf``, ``not`` and ``if`` in the same place.
+    formats : the ``format`` and ``contentEncoding`` of a string.
+    unlike : patterns that must not match a string, and formats that it must not have.
+    array, object : array and object keywords, or None.
+    before, after : subschemas of the same instance location (``allOf``, ``$ref``), by whether they stand before or after this
+        schema's own ``properties``; that fixes the order of members.
+    choices : for each ``anyOf`` of the same location, its branches.
+    logic : ``oneOf``, ``not`` and ``if`` of the same location.
     unevaluated : ``unevaluatedProperties`` and ``unevaluatedItems``, None where absent.
     refused : keywords that are not enforced.
-    is_plain : whether it is known that nothing but ``type`` is said.
+    is_plain : whether it is known to have no keyword but ``type``.
     """
 
     schema: Any
@@ -137,19 +138,19 @@ class Subschema:
         return f"Subschema({self.pointer or '/'})"
 
     def beside(self, **said: Any) -> Subschema:
-        """A subschema of the same place that says what ``said`` has, by attribute, and nothing else."""
+        """A subschema of the same place with just the assertions ``said``, by attribute."""
         return Subschema({}, self.pointer, self.resource, **said)
 
     def constrains_itself(self) -> bool:
-        """Whether this schema says anything besides what ``before``, ``after``, ``choices`` and ``logic`` say."""
+        """Whether it asserts anything itself, apart from ``before``, ``after``, ``choices`` and ``logic``."""
         return self.types != ALL_TYPES or self.limited() != 0
 
     def limited(self) -> int:
-        """Bits of the types of which this schema itself may refuse some values, by more than ``type``."""
+        """Bits of the types of which it may itself reject some values, other than by ``type``."""
         return self.limited_unlisted() if self.values is None else ALL_TYPES
 
     def limited_unlisted(self) -> int:
-        """:meth:`limited` but for what ``values`` say."""
+        """:meth:`limited`, without the restriction by ``values``."""
         if self.excluded:
             return ALL_TYPES
         bits = 0
@@ -166,22 +167,22 @@ class Subschema:
         return bits
 
     def is_alone(self) -> bool:
-        """Whether all that this schema says, it says by itself."""
+        """Whether it has no ``before``, ``after``, ``choices`` and ``logic``."""
         return not (self.before or self.after or self.choices or self.logic)
 
     def is_anything(self) -> bool:
-        """Whether every instance is valid, as far as the keywords of this very object say."""
+        """Whether it accepts every instance, as far as this object's own keywords show."""
         return self.is_alone() and not self.constrains_itself()
 
 
 def bounds_of(parts: Sequence[ArrayPart] | Sequence[ObjectPart]) -> tuple[int, int | None]:
-    """The least and the most items or members that all of ``parts`` allow; None: no bound."""
+    """The least and the most items or members that all of ``parts`` allow; ``None``: no bound."""
     high = min((part.high for part in parts if part.high is not None), default=None)
     return max((part.low for part in parts), default=0), high
 
 
 def shortest_values(subschemas: Iterable[Subschema]) -> list[Any] | None:
-    """The shortest list of values among ``subschemas``; None if none lists any."""
+    """The shortest ``values`` list of the subschemas; None if none has one."""
     shortest: list[Any] | None = None
     for sub in subschemas:
         if sub.values is not None and (shortest is None or len(sub.values) < len(shortest)):
@@ -190,7 +191,7 @@ def shortest_values(subschemas: Iterable[Subschema]) -> list[Any] | None:
 
 
 def contradiction(sub: Subschema) -> str:
-    """What a schema's own keywords say that no value meets, for messages; empty where that is not plain."""
+    """The keywords of a schema that visibly contradict each other, for messages; empty if there are none."""
     if sub.types == 0:
         return "false"
     if sub.values == []:
@@ -221,22 +222,22 @@ def type_name(value: Any) -> str:
 
 
 def describe(value: Any) -> str:
-    """A value for the ``found`` of a message."""
+    """A value as the ``found`` of a message."""
     text = shown(value)
     return f"{type_name(value)} {text if len(text) <= 60 else text[:57] + '...'}"
 
 
 def ref_loop(at: str, found: str = "") -> GrammarError:
-    """The error for a schema that applies itself to the same value (Core, 9.4.1); ``found``: where it leads back to."""
+    """The error for a schema that applies itself to the same value (Core, 9.4.1); ``found``: the way back."""
     message = "$ref loop: the schema applies itself to the same value without end"
     return GrammarError(message, location=at, keyword="$ref", found=found)
 
 
 def count_bounds(schema: dict, low: str, high: str, at: str, limits: Limits) -> tuple[int, int | None]:
-    """The values of two keywords as ``x{low,high}``: 0 and None where they are absent.
+    """The values of two keywords as the bounds of ``x{low,high}``: 0 and None where they are absent.
 
-    An upper bound that no text reaches is none. Raises ``LimitExceeded`` for a count above ``limits.max_repeat`` that matters,
-    and ``GrammarError`` for what is no count, with the keyword and a JSON Pointer.
+    An upper bound that no text reaches counts as none. Raises ``LimitExceeded`` for a relevant count above
+    ``limits.max_repeat``, and ``GrammarError`` for a value that is not a count, with keyword and JSON Pointer.
     """
     least = _count(schema[low], low, at) if low in schema else 0
     most = _count(schema[high], high, at) if high in schema else None
@@ -252,7 +253,7 @@ def count_bounds(schema: dict, low: str, high: str, at: str, limits: Limits) -> 
 
 
 def _count(value: Any, keyword: str, at: str) -> int:
-    """A non-negative integer (Validation, section 6.3.1); 2.0 is one."""
+    """A non-negative integer (Validation, section 6.3.1); 2.0 counts as one."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0 or value != int(value):
         location = f"{at}/{keyword}"
         expected, found = "a non-negative integer", describe(value)

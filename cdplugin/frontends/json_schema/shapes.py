@@ -1,11 +1,12 @@
-"""What a place in the instance may hold: the conjunction of several subschemas, split into alternatives.
+"""Places: what an instance location may hold, as the conjunction of several subschemas, split into alternatives.
 
-A *place* is a set of subschemas that all apply to one instance location. Its children are again such sets, made on demand,
-so that ``allOf``, ``$ref`` with siblings, and properties declared on several sides are intersected exactly, without copying a
-schema; sets that meet again are the same place (and later the same nonterminal), which is what makes recursion end.
+A *place* is a set of subschemas that all apply to one instance location. Its children are again such sets, made on demand. So
+``allOf``, ``$ref`` with siblings, and properties declared in several subschemas are intersected exactly, without copying a
+schema. Equal sets are one place (and later one nonterminal), which is why recursion ends.
 
-In one location, ``anyOf`` is multiplied out into *alternatives*: tuples of subschemas without choices. Each alternative splits
-by type; scalars of all types and alternatives become one expression, arrays and objects one rule per alternative.
+Within a place, ``anyOf`` is multiplied out (disjunctive normal form) into *alternatives*: tuples of subschemas without choices.
+Each alternative is split by type. Scalars of all types and alternatives become one expression; arrays and objects become one
+rule for each alternative.
 """
 
 from __future__ import annotations
@@ -57,22 +58,22 @@ from cdplugin.ir import Symbol
 
 _Choices = tuple[tuple[Subschema, ...], ...]
 _State = tuple[list[Subschema], _Choices]
-"""What holds in a place, and the choices that are left."""
+"""The subschemas that apply at a place, and the choices that are still open."""
 
 _MAX_ALTERNATIVES = 20_000
 
 
 class Place:
-    """A set of subschemas for one instance location, and what became of it.
+    """A set of subschemas for one instance location, and what it was split into.
 
-    ``scalar``: everything that is one lexeme, or None; ``constants``: arrays and objects that are listed and part of it;
-    ``arrays`` and ``objects``: alternatives that allow those types.
-    ``symbols``: the grammar symbols, once they exist, by twice the depth of indentation, plus 1 without leading whitespace.
+    ``scalar``: one expression for all that fits one lexeme, or None; ``constants``: the listed arrays and objects in it;
+    ``arrays`` and ``objects``: the alternatives that allow those types. ``symbols``: the grammar symbols, once they exist, by
+    twice the depth of indentation, plus 1 for the form without leading white space.
     """
 
     __slots__ = ("arrays", "constants", "objects", "parts", "scalar", "split", "symbols")
 
-    def __init__(self, parts: Alternative) -> None:  # a dataclass takes half as long again, and there are many
+    def __init__(self, parts: Alternative) -> None:  # not a dataclass, which takes 1.5 times as long; there are many places
         self.parts = parts
         self.split = False
         self.scalar: Expr | None = None
@@ -83,12 +84,12 @@ class Place:
 
     @property
     def pointer(self) -> str:
-        """Where the schema says what this place holds (the first of several)."""
+        """The pointer of the (first) subschema of this place."""
         return self.parts[0].pointer if self.parts else ""
 
 
 class Shaper:
-    """Makes places and splits them. ``effort``: what that may take, and whether alternatives may overlap."""
+    """Makes places and splits them. ``effort``: the work that this may take, and whether alternatives may overlap."""
 
     def __init__(self, reader: Reader, layout: Layout, on_unsupported: str, effort: Effort) -> None:
         self.relaxed: dict[tuple[str, str], None] = {}
@@ -114,14 +115,14 @@ class Shaper:
             logician.matters_to = self._unevaluated.matters_to
 
     def release(self) -> None:
-        """Forget everything, and with it the references in circles; of no use afterwards."""
+        """Drop all references, so that reference counting can free the cycles. The object is unusable afterwards."""
         vars(self._logician).clear()
         vars(self).clear()
 
     # Places
 
     def place(self, parts: Sequence[Subschema]) -> Place:
-        """The place where all ``parts`` apply."""
+        """The place to which all ``parts`` apply."""
         if len(parts) == 1:
             part = self._resolved(parts[0])
             found = self._places.get(part)
@@ -137,13 +138,13 @@ class Shaper:
         return found
 
     def begin(self, anything: Place) -> None:
-        """Take over the place where nothing is said."""
+        """Take over the place without any assertion from another writer."""
         found = self._places[None] = Place(())
         found.split, found.scalar, found.arrays, found.objects = True, anything.scalar, anything.arrays, anything.objects
         found.symbols.update(anything.symbols)
 
     def _resolved(self, part: Subschema) -> Subschema | None:
-        """The subschema itself, or the one it merely refers to; None if it allows everything."""
+        """The subschema, or the one that it only refers to; None if it allows everything."""
         while not (part.constrains_itself() or part.choices or part.logic):
             others = part.before + part.after
             if not others:
@@ -154,7 +155,7 @@ class Shaper:
         return part
 
     def refuse(self, sub: Subschema, keyword: str, why: str) -> None:
-        """Refuse a keyword that is not enforced, or list it when the caller relaxed that. ``why``: "below …", "for …"."""
+        """Raise for a keyword that is not enforced, or list it under ``relax``. ``why``: "below …", "for …"."""
         pointer = f"{sub.pointer}/{keyword}"
         if self._relax:
             self.relaxed[(keyword, pointer)] = None
@@ -172,7 +173,7 @@ class Shaper:
             return True
 
     def share_no_text(self, first: str, second: str) -> bool:
-        """Whether it is soon found that two patterns match no text in common."""
+        """Whether two patterns were found to match no text in common."""
         found, taken = share_no_text(first, second)
         self.count(1 + taken // 2)
         return found
@@ -182,7 +183,7 @@ class Shaper:
         return self._logician.complement(sub)
 
     def meets(self, wanted: Subschema, children: Iterable[Subschema]) -> bool | None:
-        """Whether what is valid under all ``children`` is plainly valid under ``wanted``, or invalid; None: neither."""
+        """True if ``wanted`` provably holds where all ``children`` hold, False if it provably fails, else None."""
         if wanted.is_anything() or any(self._logician.includes(wanted, child) for child in children):
             return True
         return False if any(self._logician.disjoint(wanted, child) for child in children) else None
@@ -195,8 +196,8 @@ class Shaper:
         return EMPTY if found.scalar is None else found.scalar
 
     def finite(self, parts: list[Subschema]) -> list[tuple[Any, Expr]] | None:
-        """Each value that is valid under all ``parts``, with an expression, if they are few: listed, words, or integers of a
-        small range; else None.
+        """The values that are valid under all ``parts``, each with an expression, if they are few: listed values, words, or
+        integers of a small range. Else None.
         """
         values: dict[str, tuple[Any, Expr]] = {}
         for alternative in self._alternatives(parts):
@@ -224,13 +225,13 @@ class Shaper:
         return list(values.values())
 
     def _typed(self, value: Any, integral_floats: bool) -> tuple[Any, ...]:
-        """:func:`typed`, counted."""
+        """:func:`typed`, with its work counted."""
         spelt = typed(value, integral_floats)
         self.count(1 if len(spelt) < 3 else len(spelt) * n_parts(value) // 8)
         return spelt
 
     def _fixed(self, instances: list[Any], integral_floats: bool, is_range: bool) -> Expr:
-        """Equal instances as an expression; ``is_range``: integers are spelt as those of a range are."""
+        """An expression for equal instances. ``is_range``: integers are spelled as those of a range are."""
         value = instances[0]
         if isinstance(value, (list, dict)):
             return alt(*(compound_expr(one, self._layout, integral_floats, as_spelt=True) for one in instances))
@@ -268,7 +269,7 @@ class Shaper:
         return place
 
     def _split_types(self, place: Place, alternative: Alternative, scalars: Scalars) -> None:
-        """Add what an alternative allows."""
+        """Add the scalars, arrays and objects of an alternative to a place."""
         types, finite = types_of(alternative), shortest_values(alternative)
         if finite is not None:
             self._split_values(place, alternative, finite, scalars)
@@ -277,7 +278,7 @@ class Shaper:
             return
         is_distinct = types & ARRAY_BIT and any(sub.array is not None and sub.array.unique for sub in alternative)
         if is_distinct and any(item.keyword == "uniqueItems" for sub in alternative for item in sub.refused):
-            types &= ~ARRAY_BIT  # distinct items, and none: only complements refuse the keyword
+            types &= ~ARRAY_BIT  # both "distinct" and "not distinct" apply: only complements refuse the keyword
         for sub in alternative:
             for keyword, needed, why in sub.refused:
                 if needed & types:
@@ -289,7 +290,7 @@ class Shaper:
             place.objects.append(tuple(s for s in alternative if s.object is not None))
 
     def _split_values(self, place: Place, alternative: Alternative, values: list[Any], scalars: Scalars) -> None:
-        """Add what an alternative allows of the values that it lists, in the spellings that fit all of it."""
+        """Add those of the listed values that an alternative allows, in the spellings that are valid under all of it."""
         only_types = all((s.values is None or s.values is values) and not s.limited_unlisted() for s in alternative)
         types = types_of(alternative)
         if only_types and types & STRING_BIT and all(type(v) is str for v in values):
@@ -306,7 +307,7 @@ class Shaper:
         def fits(value: Any) -> bool:
             if only_types and not isinstance(value, float):
                 return bool(type_bit(value, integral_floats) & types)
-            # Alternatives hold no choices any more, and their allOf and $ref are among their members.
+            # An alternative has no choices left, and its allOf and $ref targets are members of it.
             return all(self._evaluator.holds(sub, value, itself=True) for sub in alternative)
 
         for value in values:
@@ -320,7 +321,7 @@ class Shaper:
                 scalars.numbers.setdefault(integral_floats, []).extend(fitting)
             elif not is_compound:
                 scalars.texts.update(spellings(value) if isinstance(value, str) else (WORDS[value],))
-            elif self._layout.indent is not None or (self._any_order and has_orders(value)):  # then it takes rules
+            elif self._layout.indent is not None or (self._any_order and has_orders(value)):  # needs rules, not one lexeme
                 some = as_spelt and (len(spelt) == 1 or len(fitting) < len(spelt))
                 bodies = place.objects if isinstance(value, dict) else place.arrays
                 for one in fitting if some else [value]:
@@ -333,7 +334,9 @@ class Shaper:
     # Alternatives
 
     def _alternatives(self, parts: Sequence[Subschema]) -> list[Alternative]:
-        """:meth:`_multiplied`; where a ``oneOf`` may be given up, and that takes much, without those that make it so."""
+        """:meth:`_multiplied`. Where ``oneOf`` may be relaxed and this takes too long, again with the costly ones as
+        ``anyOf``.
+        """
         if not self._is_loose:
             return self._multiplied(parts)
         try:
@@ -348,10 +351,10 @@ class Shaper:
         return self._multiplied(parts)
 
     def _multiplied(self, parts: Iterable[Subschema]) -> list[Alternative]:
-        """Multiply out the choices of a place; alternatives that plainly allow nothing are left out.
+        """Multiply out the choices of a place; alternatives that provably allow nothing are left out.
 
-        As in a search for models (Davis, Logemann, Loveland 1962), branches that contradict what holds already are dropped,
-        and the choice that has the fewest left is made first.
+        A search for models (Davis, Logemann, Loveland 1962): branches that contradict what holds already are dropped, and the
+        choice with the fewest branches left is made first.
         """
         out: dict[frozenset[Subschema], Alternative] = {}
         pending = [self._flatten(parts)]
@@ -377,12 +380,12 @@ class Shaper:
                 if not choices:
                     pending.append((basics, ()))
                     continue
-            if len(choices[0]) == 1:  # no choices any more: all of these at once
+            if len(choices[0]) == 1:  # no longer a choice: take all choices of one branch at once
                 sure = [branches[0] for branches in choices if len(branches) == 1]
                 pending += self._joined(basics, held, sure, tuple(branches for branches in choices if len(branches) > 1))
                 continue
             following: list[_State] = []
-            denied: list[Subschema] = []  # complements of the branches before this one
+            denied: list[Subschema] = []  # complements of earlier branches, so that alternatives do not overlap
             for branch in choices[0]:
                 state_after = self._joined(basics, held, [branch, *denied], choices[1:])
                 following += state_after
@@ -394,7 +397,7 @@ class Shaper:
         return list(out.values())
 
     def _joined(self, basics: list[Subschema], held: Conjunction, branches: list[Subschema], choices: _Choices) -> list[_State]:
-        """What is left to decide when ``branches`` hold besides ``basics`` (``held``); nothing if they plainly contradict each
+        """The state after ``branches`` are added to ``basics`` (``held``), in a list; empty if they provably contradict each
         other.
         """
         merged = dict.fromkeys(basics)
@@ -407,13 +410,13 @@ class Shaper:
         return [(list(merged), tuple(dict.fromkeys(choices)))]
 
     def _viable(self, held: Conjunction, members: frozenset[Subschema], choices: _Choices) -> _Choices:
-        """The choices that are still open, without the branches that are not; the smallest first."""
+        """The choices that are still open, without contradicting branches; a smallest one first."""
         out: list[tuple[Subschema, ...]] = []
         denies = self._logician.denies
         for branches in choices:
             kept = []
             name = left_out(branches[0]) if branches and not self._is_first else None
-            others = held if name is None else held.requiring(name)  # what holds where the first branch does not
+            others = held if name is None else held.requiring(name)  # what holds where the first branch fails
             for branch in branches:
                 if denies(branch) in members:
                     continue
@@ -436,7 +439,7 @@ class Shaper:
         return True
 
     def _compatible(self, held: Conjunction, branch: Subschema) -> bool:
-        """Whether anything may be valid under both, as far as that is plain."""
+        """False if provably nothing is valid under both."""
         self.count(2 + held.size // 16)
         more = self._conjunctions.get(branch)
         if more is None:
@@ -445,7 +448,7 @@ class Shaper:
         return bool(types) and (types != OBJECT_BIT or not more.objects or not self._objects_clash(held, more))
 
     def _objects_clash(self, held: Conjunction, more: Conjunction) -> bool:
-        """Whether a property that one of both requires has no value that is valid under both, or they require too many."""
+        """Whether a property that either requires provably has no valid value under both, or they require too many members."""
         disjoint, declared = self._logician.disjoint, more.declared
         most = min(held.high, more.high)
         if len(held.required) + len(more.required) > most and len(held.required | more.required) > most:
@@ -480,14 +483,14 @@ class Shaper:
         return found
 
     def _filtered(self, basics: list[Subschema], choices: _Choices) -> list[Subschema]:
-        """Where values are listed, nothing is multiplied out: each is judged. Subschemas that list the rest: one, and further
-        ones where the spelling of a number is its type, for values that are valid in one of both spellings.
+        """Where values are listed, judge each value instead of multiplying out choices. Returns subschemas that list the valid
+        ones: one, and more where the spelling of a number is its type and a value is valid in one spelling only.
         """
         shortest = min((sub for sub in basics if sub.values is not None), key=lambda sub: len(sub.values or ()))
         strict = next((sub for sub in basics if not sub.resource.dialect.integral_floats), shortest)
         integral_floats = strict.resource.dialect.integral_floats
         holds = self._evaluator.holds
-        fitting: dict[int, list[Any]] = {ALL_TYPES: []}  # by the types that are meant
+        fitting: dict[int, list[Any]] = {ALL_TYPES: []}  # by the types of the valid spellings
         apart: list[Subschema] = []
         for value in shortest.values or ():
             spelt = self._typed(value, integral_floats)
@@ -508,7 +511,7 @@ class Shaper:
         return found + apart
 
     def _told_apart(self, sub: Subschema) -> Iterable[tuple[Subschema, ...]]:
-        """The choices of a subschema, such that each branch says what it evaluates where that matters."""
+        """The choices of a subschema, with branches that state what they evaluate where that matters."""
         unevaluated = self._unevaluated
         assert unevaluated is not None
         if not unevaluated.matters_to(sub):
@@ -524,7 +527,9 @@ class Shaper:
                 yield found
 
     def _flatten(self, parts: Iterable[Subschema]) -> _State:
-        """Follow ``allOf`` and ``$ref``: subschemas that constrain by themselves, in document order, and open choices."""
+        """Follow ``allOf`` and ``$ref``: the subschemas with assertions of their own, in document order, and
+        the open choices.
+        """
         basics: dict[Subschema, None] = {}
         choices: dict[tuple[Subschema, ...], None] = {}
         seen: set[Subschema] = set()
@@ -533,7 +538,7 @@ class Shaper:
         unevaluated = self._unevaluated
         while stack:
             sub = stack.pop()
-            if sub is None:  # what goes before the next one is done
+            if sub is None:  # all that precedes the next one is done
                 sub = stack.pop()
                 assert sub is not None
             else:
@@ -560,11 +565,11 @@ class Shaper:
 
 
 class _UnknownError(Exception):
-    """A keyword that is not enforced was met by a guess."""
+    """The guessing evaluator met a keyword that is not enforced."""
 
 
 def _distinct_compounds(values: list[Any]) -> list[Any]:
-    """The values, of equal arrays and objects the first."""
+    """The values without repetitions of equal arrays and objects."""
     if len(values) < 2:
         return values
     found: dict[Any, Any] = {}
