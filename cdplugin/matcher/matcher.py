@@ -175,14 +175,22 @@ class Matcher:
         """
         if type(token_id) is not int:
             token_id = integer("token id", token_id)
-        arena = self._present(token_id)
+        arena = self._grammar._arena
+        if arena is not self._arena_ref() or arena.over_budget or len(self._cursors) != len(self._tokens) + 1:
+            arena = self._present(token_id)
         if not 0 <= token_id < self._size:
             self._check(token_id)
         with arena.lock:
-            cursor = self._follow(arena, self._cursors[-1], token_id)
-        if cursor == 0:
+            cursor = self._cursors[-1]
+            if cursor == TERMINATED or token_id in self._stop_set:
+                after = self._follow(arena, cursor, token_id)
+            else:  # what `_follow` does, without its call: every step of every sequence comes here
+                after = kernels.run(arena.address, OP_ACCEPT, cursor, token_id, 1)
+                if after < 0:
+                    after = arena.finish(after, OP_ACCEPT, cursor, token_id, 1)
+        if after == 0:
             return False
-        self._cursors.append(cursor)
+        self._cursors.append(after)
         self._tokens.append(token_id)
         return True
 
@@ -594,7 +602,5 @@ class Matcher:
             return 0
         if token_id in self._stop_set:
             return after_stop(arena, cursor, token_id)
-        if not self._text[token_id] and not arena.header[layout.HAS_TERMINALS]:
-            return 0
         found = kernels.run(arena.address, OP_ACCEPT, cursor, token_id, 1)
         return found if found >= 0 else arena.finish(found, OP_ACCEPT, cursor, token_id, 1)
