@@ -1,16 +1,19 @@
-"""What of a set of lexemes the text ahead lets begin: what else may come next does not tell nodes apart.
+"""Merging of nodes by lookahead: lexemes that the next two bytes rule out do not tell nodes apart.
 
-Behind a gap nearly every lexeme may have ended, so with longest match a place has a node for each set of lexemes that may come
-next (:mod:`cdplugin.kernels.infill.boundaries`): 57 in C++ before a space. Of what may come next, only this matters: the
-lexemes that the next two bytes let begin, the skips that they let begin, and what may begin where such a skip ends. Nodes
-that agree in it lead to the same nodes by the same lexemes, so they are one, and a set of which nothing is left needs no
-node. For a check only: what a mask or a completion asks of nodes goes by all that may come next.
+With longest match a place has a node for each set of lexemes that may come next (:mod:`cdplugin.kernels.infill.boundaries`).
+Behind a gap nearly every lexeme may have ended, so these are many: 57 in C++ before a space. But only part of such a set
+matters: the lexemes that can begin with the next two bytes, the skips among these, and the lexemes that can begin where such a
+skip ends. Nodes that agree in this part lead by the same lexemes to the same nodes, so they become one. A set of which nothing
+is left needs no node. Only checks do this: masks and completions need the whole sets.
 
-Before ``if (``, from ``{"int", "if", ")", name}`` and ``{"if", ";", name}`` the same is left: ``{"if", name}``.
+Before ``if (``, the sets ``{"int", "if", ")", name}`` and ``{"if", ";", name}`` leave the same: ``{"if", name}``.
 
-Two things make that exact. A lexeme that dies with the second byte without having matched kept no other one from ending: all
-that is alive took the first byte. And where a skip may begin, it competes with what else may: if it came into the set by
-lexemes that are left out alone, these stay.
+Why this is exact:
+
+- A lexeme that accepts the first byte and dies with the second, without having matched, keeps no competitor from ending: with
+  the first byte all live lexemes go on, and with the second it is gone itself.
+- A skip competes with the lexemes that it may stand before. If a skip can begin here and all of these were dropped, the skip
+  would no longer compete; so then they stay (:func:`_keep_skip`).
 """
 
 import numpy as np
@@ -25,13 +28,13 @@ from cdplugin.kernels.lexer.states import lexer_state
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import has_room, header, i64, pack
 
-NO_BYTE = 256  # behind the first byte: a gap, or the end of the text
-NOWHERE, ANYWHERE, AT = range(3)  # where a skip ends: nowhere, in what is open, or before element ``k``, as AT + k
+NO_BYTE = 256  # in place of the second byte: a gap, or the end of the text, follows
+NOWHERE, ANYWHERE, AT = range(3)  # where a skip ends: nowhere; where is not known; or before element ``k``, as AT + k
 
 
 @kernel
 def begin_ahead(w):
-    """Make room for a text, and forget what was found for the last one; 0 or ``W_GROW``."""
+    """Make room for a text and forget the lookahead of the last one; 0 or ``W_GROW``."""
     head = whead(w)
     count = head[ws.W_ELEMENTS]
     words = head[ws.W_SET]
@@ -50,7 +53,10 @@ def begin_ahead(w):
 
 @kernel
 def narrow(h, w, k):
-    """Leave in ``TARGET`` what matters at the boundary before element ``k``; 1, 0 if that is nothing, or a status."""
+    """Reduce ``TARGET`` to what matters at the boundary before element ``k``: 1, 0 if nothing is left, or a status.
+
+    Its second half keeps the whole set. Raises ``W_LOOKED`` to the last element read.
+    """
     status = _find_ahead(h, w, k)
     if status < 0:
         return status
@@ -79,7 +85,7 @@ def narrow(h, w, k):
 
 @kernel
 def _keep_skip(w, skip):
-    """Let a skip that may begin compete if it did: if all lexemes that it may stand before were left out, they stay."""
+    """Keep a skip that can begin here competing: if all lexemes that it may stand before were dropped, restore them."""
     head = whead(w)
     words = head[ws.W_SET]
     target = tab(w, ws.TARGET)
@@ -101,7 +107,7 @@ def _keep_skip(w, skip):
 
 @kernel
 def _pair_at(w, k):
-    """Where in ``FIRSTS_AT`` the bytes from element ``k`` on, a byte, are."""
+    """The index in ``FIRSTS_AT`` of the two elements from ``k`` on, the first of which is a byte."""
     elements = tab(w, ws.ELEMENTS)
     following = np.int64(NO_BYTE)
     if k + 1 < whead(w)[ws.W_ELEMENTS] and elements[k + 1] >= 0:
@@ -111,14 +117,15 @@ def _pair_at(w, k):
 
 @kernel
 def _is_known(w, k):
-    """Whether ``AHEAD_SETS`` has what matters before element ``k``."""
+    """Whether ``AHEAD_SETS`` has the entry of element ``k``."""
     return tab(w, ws.AHEAD_AT)[2 * k] == whead(w)[ws.W_AHEAD_STAMP]
 
 
 @kernel
 def _find_ahead(h, w, k):
-    """Fill ``AHEAD_SETS`` for the boundary before element ``k``; 0 or a status. A stack of boundaries: where a skip ends, what
-    matters there is found first.
+    """Fill the entry of ``AHEAD_SETS`` before element ``k``; 0 or a status.
+
+    An explicit stack of boundaries: what matters where a skip ends is found before what matters where it begins.
     """
     if _is_known(w, k):
         return np.int64(0)
@@ -141,7 +148,11 @@ def _find_ahead(h, w, k):
 
 @kernel
 def _try_to_find(h, w, k):
-    """Find what matters before element ``k``: 0, or a boundary further right where that has to be known first, or a status."""
+    """Fill the entry of ``AHEAD_SETS`` before element ``k``: 0, or a boundary further right whose entry is needed first, or a
+    status.
+
+    Before a gap or slot, and where a skip's end is not known, all lexemes matter.
+    """
     head = whead(w)
     words = head[ws.W_SET]
     ahead = tab(w, ws.AHEAD_SETS)
@@ -183,11 +194,11 @@ def _try_to_find(h, w, k):
 
 @kernel
 def _end_of_skip(h, w, skip, k):
-    """Where a skip that begins before element ``k`` may end, in the upper half of a word; in the lower, how far was looked. Or
-    a status.
+    """Where a skip that begins before element ``k`` ends, in the upper half of a word, and the last element read, in the lower;
+    or a status.
 
-    With longest match that is one place: what competes with the skip ends with it at the latest, and it does not end where it
-    goes on.
+    With longest match there is one such place: competitors of the skip end no later than with it, and it does not end before a
+    byte that it accepts.
     """
     head = whead(w)
     elements = tab(w, ws.ELEMENTS)
@@ -218,7 +229,7 @@ def _end_of_skip(h, w, skip, k):
 
 @kernel
 def _alone(h, w, lexeme):
-    """The lexer state in which a lexeme starts by itself, found once; or a status."""
+    """The lexer state in which a lexeme starts by itself, memoised in ``STARTS_ALONE``; or a status."""
     known = tab(w, ws.STARTS_ALONE)[lexeme]
     if known > 0:
         return known
@@ -236,8 +247,9 @@ def _alone(h, w, lexeme):
 
 @kernel
 def _firsts_of(h, w, k):
-    """Where in ``FIRSTS`` the lexemes are that two elements from ``k`` on, the first one a byte, let begin, and, after these,
-    the skips among them; found once. Or a status.
+    """Where in ``FIRSTS`` the lexemes are that can begin with the two elements from ``k`` on, followed by the skips among them.
+
+    The first element is a byte. Memoised by the two bytes. Or a status.
     """
     pair = _pair_at(w, k)
     known = tab(w, ws.FIRSTS_AT)[pair]

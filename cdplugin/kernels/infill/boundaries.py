@@ -1,19 +1,18 @@
-"""Lexeme boundaries: the nodes of the lattice, and which lexemes lead from one to another.
+"""Lexeme boundaries: the nodes of the lattice, and the edges between them.
 
-LONGEST lexemes that may start at the same place compete, and who competes depends on what ended there. Therefore a place in
-the text has a node for each *set of lexemes that may come next*: the union of what may follow the lexemes that matched
-together (``FOLLOWS``), or, after a skip, those lexemes of the node before it that the skip may stand before. So a path through
-the lattice says by itself who competes along it, whatever other paths lead through the same places::
+LONGEST lexemes that may start at one place compete, and which ones compete depends on what ended there. Therefore a place in
+the text has a node for each *set of lexemes that may come next* (``ALLOWED``): the union of what may follow the lexemes that
+matched together (``FOLLOWS``), or, after a skip, the ``ALLOWED`` of the node where it began, cut to what the skip may stand
+before. So each path through the lattice determines who competes along it, whatever other paths pass through the same places::
 
     int x = 5 □ ...      after "5": {+ - * / ; ...}      node 7
                          after "x": {= [ ; ...}          node 4
 
-What a fixed text has as competitors is never more than what an open slot had, so what could be completed stays so when the
-slot is filled. EXACT lexemes do not compete: without LONGEST ones there is one node a place (``W_SPLIT`` is 0), and so there is
-in a loose workspace.
+A fixed text never has more competitors than the open slot that it fills had, so filling a slot keeps completions. EXACT lexemes
+do not compete: without LONGEST lexemes, and in a loose workspace, a place has one node (``W_SPLIT`` is 0).
 
-Nodes inside a slot (one for each class of what is left of a token) and in a gap are *open*: there, all lexemes of the
-grammar compete, or all that may come up in the gap.
+Nodes inside a slot (one for each class of token rests) and in a gap are *open*: inside a slot all lexemes of the grammar
+compete, in a gap all that may come up there.
 """
 
 import numpy as np
@@ -31,7 +30,7 @@ from cdplugin.kernels.store.arena import length_of, word_of
 
 @kernel
 def clear_node(w, node, is_open):
-    """Nothing may start at a node yet. ``is_open``: 1 where all lexemes compete (inside a slot)."""
+    """Reset a node: nothing may start there yet. ``is_open``: 1 inside a slot, where all lexemes compete."""
     words = whead(w)[ws.W_SET]
     allowed = tab(w, ws.ALLOWED)
     for i in range(node * words, (node + 1) * words):
@@ -41,7 +40,7 @@ def clear_node(w, node, is_open):
 
 @kernel
 def fresh_node(w, is_open):
-    """A fresh node at which nothing may start yet, or ``WIDEN`` if a row has no bit left for it: two bits belong to the end."""
+    """A new node at which nothing may start yet; ``WIDEN`` if rows have no bit left for it (two bits belong to the end)."""
     head = whead(w)
     node = head[ws.W_NODES]
     if node >= end_node(w):
@@ -53,7 +52,7 @@ def fresh_node(w, is_open):
 
 @kernel
 def edge(w, start, lexeme, end):
-    """Note that ``lexeme`` may span from node ``start`` to node ``end``; 0 or ``W_GROW``."""
+    """Record that ``lexeme`` may lead from node ``start`` to node ``end``; 0 or ``W_GROW``."""
     row = end_row(w, lexeme, end)
     if row < 0:
         return row
@@ -63,7 +62,7 @@ def edge(w, start, lexeme, end):
 
 @kernel
 def _edges(w, starts, lexeme, end):
-    """:func:`edge` from every node of the row ``starts``."""
+    """:func:`edge` from every node of the row ``starts``; 0 or ``W_GROW``."""
     row = end_row(w, lexeme, end)
     if row < 0 or not charge(w, 4 + whead(w)[ws.W_WIDTH]):
         return np.int64(statuses.W_GROW)
@@ -73,14 +72,14 @@ def _edges(w, starts, lexeme, end):
 
 @kernel
 def end_inside(h, w, starts, lexeme, end):
-    """A lexeme that began at the nodes ``starts`` may end at an open node; 0 or a status."""
+    """End a lexeme that began at the nodes ``starts`` at an open node, in a gap or slot; 0 or a status."""
     allow(h, w, starts, lexeme, end)
     return _edges(w, starts, lexeme, end)
 
 
 @kernel
 def has_skip(h, accepted):
-    """Whether a skip is among the lexemes that match together: then it is the skip that is read."""
+    """Whether a skip is among the lexemes that match together: then the skip is read and the others are not."""
     for i in range(length_of(h, accepted)):
         if is_skip(h, word_of(h, accepted, i)):
             return True
@@ -89,7 +88,7 @@ def has_skip(h, accepted):
 
 @kernel
 def end_text(h, w, starts, accepted):
-    """The lexemes of a set end where the text may end (:func:`end_node`), from each node of ``starts``; 0 or a status."""
+    """End the lexemes of a set where the text may end (:func:`end_node`), from each node of ``starts``; 0 or a status."""
     skips = has_skip(h, accepted)
     for i in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, i)
@@ -103,12 +102,11 @@ def end_text(h, w, starts, accepted):
 
 @kernel
 def end_at(h, w, starts, accepted, first, k):
-    """The lexemes of a set end together at the boundary before element ``k``, whose nodes are numbered from ``first`` on; 0 or
-    a status.
+    """End the lexemes of a set together at the boundary before element ``k``, whose nodes begin at ``first``; 0 or a status.
 
-    ``accepted``: a ``K_ACCEPTED`` value; ``starts``: the row of ``LIVE_BITS`` of the nodes at which they began. Without
-    LONGEST lexemes a boundary has one node, at which what may start grows. With them (``W_SPLIT``) the node is the one for
-    just what may follow these lexemes, and its ``ALLOWED`` never changes.
+    ``accepted``: a ``K_ACCEPTED`` value; ``starts``: the row of ``LIVE_BITS`` of the nodes at which the lexemes began. Without
+    LONGEST lexemes the boundary has one node, whose ``ALLOWED`` grows. With them (``W_SPLIT``) it is the node for exactly what
+    may follow these lexemes, made now if it is new; its ``ALLOWED`` never changes.
     """
     head = whead(w)
     skips = has_skip(h, accepted)
@@ -141,8 +139,8 @@ def end_at(h, w, starts, accepted, first, k):
 
 @kernel
 def _end_skips(h, w, starts, accepted, first, k):
-    """:func:`end_at` for a set with skips in it: what may come after depends on where they began, so each start has
-    its own end.
+    """:func:`end_at` for a set with skips in it: what may follow depends on where the skips began, so each start has its own
+    end.
     """
     for i in range(whead(w)[ws.W_WIDTH]):
         word = tab(w, ws.LIVE_BITS)[starts + i]
@@ -187,7 +185,9 @@ def may_follow(h, w, accepted):
 
 @kernel
 def after_skips(h, w, accepted, node):
-    """Write to ``TARGET`` the lexemes that may start at ``node`` and that one of the skips in a set may stand before."""
+    """Write to ``TARGET`` the lexemes before which one of the skips in a set may stand and that may start at ``node``, where
+    the skip began. Inside a slot all lexemes may.
+    """
     words = whead(w)[ws.W_SET]
     target = tab(w, ws.TARGET)
     skipped = tab(w, ws.SKIPPED)
@@ -205,8 +205,10 @@ def after_skips(h, w, accepted, node):
 
 @kernel
 def _node_of_target(w, first):
-    """The node of the last boundary (numbered from ``first`` on) at which ``TARGET`` may start, made now if there is none; or
-    ``WIDEN``. A linear search: a boundary has a few nodes.
+    """The node of the current boundary (from ``first`` on) whose ``ALLOWED`` is ``TARGET``, made now if it is new; or
+    ``WIDEN``.
+
+    A linear search: a boundary has few nodes.
     """
     words = whead(w)[ws.W_SET]
     target = tab(w, ws.TARGET)

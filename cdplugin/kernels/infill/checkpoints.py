@@ -1,10 +1,10 @@
-"""Where the lattice of the last text can be gone on with: at the first element that is another one.
+"""Checkpoints: where the lattice of the last text can be continued, namely at the first element that differs.
 
-Before each element the lattice notes what is alive. Rows of ``LIVE_BITS`` are only ever appended, and nodes numbered upwards,
-so what comes after a checkpoint is cut off. One element more than need be is redone: the lexemes that a byte ends, and those
-that start before it, are noted at nodes that were there before.
+Before each element the lattice saves the live sets and how much of each table is used. Rows of ``LIVE_BITS`` are only appended
+and nodes are numbered upwards, so everything after a checkpoint can be cut off. One element more than necessary is redone,
+since the lexemes that a byte ends and those that start before it are recorded at nodes before it.
 
-On a canvas whose slots are filled one by one, so, only what is right of the filled slot is run through again.
+When the slots of a canvas are filled one by one, only the text right of the filled slot is read again.
 """
 
 import numpy as np
@@ -18,8 +18,9 @@ from cdplugin.kernels.store import statuses
 
 @kernel
 def note_checkpoint(w, k, first):
-    """Note what is known before element ``k``: the sets that are alive with their rows, and how much of each table is used. 0
-    or ``W_GROW``. ``first``: the first node after the element before.
+    """Save the state before element ``k``: the live sets with their rows, and how much of each table is used; 0 or ``W_GROW``.
+
+    ``first``: the first node after the element before.
     """
     head = whead(w)
     count = head[ws.W_N_LIVE]
@@ -45,13 +46,13 @@ def note_checkpoint(w, k, first):
 
 @kernel
 def take_text(w):
-    """Compare the text with the one of the checkpoints, and take its place: the element to go on from, 0 if there is none, or
+    """Compare the text with the one of the checkpoints and replace it: the element to continue from, 0 if from none, or
     ``W_GROW``.
 
-    Where a text may end inside, lexemes that end there were noted at the end of the text: nothing after it can be reused.
-    Where there is a hole, the pass begins there at the latest, since what is alive there is asked for; and a slot that was one
-    has one node, so that the next text is another one there. Where nodes depend on the text ahead (``W_NARROW``), it begins
-    where none had looked so far ahead.
+    Four restrictions. Behind a place where the text may end, nothing is reused: lexemes that end there were recorded at the end
+    of the text. With a hole, the pass begins there at the latest, since it takes the snapshot. A slot that was the hole had one
+    node for all classes, so it is stored as ``NO_ELEMENT``, which differs from any. Where nodes depend on the text ahead
+    (``W_NARROW``), the pass begins at a checkpoint that had not read beyond the equal part.
     """
     head = whead(w)
     count = head[ws.W_ELEMENTS]
@@ -89,8 +90,7 @@ def take_text(w):
 def return_to(w, k):
     """Go back to the checkpoint before element ``k``; the first node after the element before, or ``W_GROW``.
 
-    Nodes, live rows and ends from there on are forgotten. Rows that are still in use may have got bits for later nodes; these
-    are taken out.
+    Later nodes, live rows and ends are forgotten. Rows still in use may have bits of later nodes; these are cleared.
     """
     head = whead(w)
     at = tab(w, ws.CHECKPOINT_AT)[k]

@@ -1,18 +1,19 @@
-"""What a gap and what a single token do to a lexer state, whatever the parser allows: computed once per state and kept.
+"""Closures, effects and token classes: what a gap or a single token does to a lexer state, whatever the parser allows.
+Memoised.
 
-A *closure* (of a gap): the states that some string leads to, and the lexemes that end somewhere on the way.
-An *effect* (of a slot): the states that exactly one token leads to without an end on the way; the lexemes that end with the
-token; and pairs (lexeme, class) where a lexeme ends inside a token. A *class* stands for all strings that are what is left of
-a token and do the same from a lexeme boundary: a class is an effect, interned, and its id is above those of the classes that
-it leads to.
+The *closure* of a state is what a gap does to it: the states that some string leads to, and the lexemes that end on the way.
 
-With the tokens ``a b … , ] ab a, a] ,b ], [a a,b]`` the classes of the suffixes are such as ``b`` (any text of letters: leads
-into ``w``, or ends it), ``,``, ``,b``, ``b]``. From ``w``'s state the token ``a,b]`` is the pair (w, class of ``,b]``), and
-that class is (",", class of ``b]``), and so on. Suffixes that do the same have one class, whatever their bytes: 128,000 tokens
-have some hundred classes.
+The *effect* of a state is what a slot does to it: the states that one token leads to inside a lexeme; the lexemes that end with
+the token; and the *crossings*: pairs (lexeme, class) where the lexeme ends inside a token and the class is that of the token's
+rest. A *class* stands for all suffixes of tokens that do the same from a lexeme boundary. It is an interned effect, and its
+number is higher than those of the classes in its own crossings.
+
+With the tokens ``a b … , ] ab a, a] ,b ], [a a,b]``, suffixes have classes such as ``b`` (any letters: continues or ends
+``w``), ``,``, ``,b`` and ``b]``. From ``w``'s state the token ``a,b]`` is the crossing (w, class of ``,b]``), and that class
+has the crossing (",", class of ``b]``), and so on. 128,000 tokens have some hundred classes.
 
 Why classes: between two slots a lexeme may begin inside the first token and end inside the second. A lattice by tokens would
-need a node for each; by classes it needs one for each thing that can still happen.
+need a node for each token; by classes it needs one for each thing that can still happen.
 """
 
 import numpy as np
@@ -44,11 +45,11 @@ from cdplugin.kernels.store.arena import (
 
 @kernel
 def closure_of(h, w, state):
-    """The record of a state's closure: its offset in ``POOL``, or a status.
+    """The closure of a lexer state: its offset in ``POOL``, or a status. Memoised.
 
-    A breadth-first search over all 256 bytes of each state. The empty string counts: the state itself is among the states.
-    LONGEST lexemes end wherever they match, since the gap may hold a byte that ends them. ``LIMIT_STATES`` if it meets more
-    than ``W_MOST_STATES``.
+    A breadth-first search over all 256 bytes of each state. The state itself is among the states (the empty string). LONGEST
+    lexemes end wherever they match, since the gap may hold a byte that ends them. ``LIMIT_STATES`` if there are more than
+    ``W_MOST_STATES``.
     """
     if not room(w, ws.CLOSURE_OF, state + 1):
         return np.int64(statuses.W_GROW)
@@ -120,7 +121,7 @@ def closure_of(h, w, state):
 
 @kernel
 def _note(h, accepted, lexeme_mark, stamp, out, count):
-    """Append the lexemes of a set (0: none) that are not marked yet; the new count. Beside a skip nothing else is read."""
+    """Append to ``out`` the unmarked lexemes of a set (0: none), only its skips if it has any; the new count."""
     if accepted:
         skips = has_skip(h, accepted)
         for i in range(length_of(h, accepted)):
@@ -136,7 +137,7 @@ def _note(h, accepted, lexeme_mark, stamp, out, count):
 
 @kernel
 def _note_set(w, accepted, stamp, out, count):
-    """Append a set (``K_ACCEPTED``) if it is not marked yet; the new count, or ``W_GROW``."""
+    """Append a set (``K_ACCEPTED`` value) to ``out`` unless it is marked; the new count, or ``W_GROW``."""
     if not room(w, ws.SET_MARK, accepted + 1) or not room(w, ws.WORK, count + 1):
         return np.int64(statuses.W_GROW)
     mark = tab(w, ws.SET_MARK)
@@ -149,10 +150,10 @@ def _note_set(w, accepted, stamp, out, count):
 
 @kernel
 def _note_crossings(h, w, accepted, token_class, stamp, count):
-    """Append (lexeme, class) pairs to ``QUEUE`` for each lexeme of a set; the new count, or ``W_GROW``.
+    """Append a crossing to ``QUEUE`` for each lexeme of a set; the new count, or ``W_GROW``.
 
-    ``token_class``: of what is left of the token; 0 is no class: nothing begins so. Pairs of which no grammar rule lets the
-    class follow the lexeme are left out.
+    ``token_class``: the class of the token's rest; 0: none, as no lexeme begins so. Crossings whose class may not follow the
+    lexeme by any rule of the grammar are left out.
     """
     if token_class == 0:
         return np.int64(count)
@@ -166,7 +167,7 @@ def _note_crossings(h, w, accepted, token_class, stamp, count):
         charge(w, 2)
         if not room(w, ws.CROSS_MARK, key + 1) or not room(w, ws.QUEUE, count + 1):
             return np.int64(statuses.W_GROW)
-        # mostly it was asked before
+        # mostly the pair was met before
         mark = tab(w, ws.CROSS_MARK)
         if mark[key] == stamp:
             continue
@@ -193,10 +194,10 @@ def _note_crossings_below(h, w, accepted, node, behind, stamp, count):
 
 @kernel
 def _classes_below(h, w, node, behind):
-    """The classes of what is left of the tokens in a trie node's subtree, its byte included; or (``behind`` = 1) of those below
-    it, without its byte. Where in ``BELOW_LISTS`` their number is, and then they; or ``W_GROW``.
+    """The classes of the rests of all tokens in a trie node's subtree: where in ``BELOW_LISTS`` their list is; or ``W_GROW``.
 
-    Found once for each node: lexemes end at few places of the trie, whatever their states.
+    ``behind``: 0 if the rests begin with the node's own byte, 1 if after it. Memoised per node: lexemes end at few places of
+    the trie, whatever their states.
     """
     head = whead(w)
     if not room(w, ws.BELOW, 2 * header(h)[layout.N_NODES]) or not room(w, ws.CLASS_MARK, head[ws.W_N_CLASSES]):
@@ -235,9 +236,7 @@ def _classes_below(h, w, node, behind):
 
 @kernel
 def _may_follow(h, w, lexeme, token_class):
-    """Whether a class may begin with a lexeme that may come after ``lexeme``, going by all rules of the grammar.
-    What no text has need not be planned with.
-    """
+    """Whether a class may begin with a lexeme that may come after ``lexeme``, by any rule of the grammar."""
     if is_skip(h, lexeme):
         return True
     words = whead(w)[ws.W_SET]
@@ -251,8 +250,9 @@ def _may_follow(h, w, lexeme, token_class):
 
 @kernel
 def _set_firsts(h, w, token_class):
-    """Fill ``CLASS_FIRSTS`` of a class from its record: the lexemes that it goes on in, ends with, or crosses; 0 or ``W_GROW``.
-    After a skip anything may come, so a class that begins with one has all lexemes.
+    """Fill ``CLASS_FIRSTS`` of a class from its record: the lexemes that it may begin with; 0 or ``W_GROW``.
+
+    After a skip any lexeme may come, so a class that may begin with one has all lexemes.
     """
     words = whead(w)[ws.W_SET]
     if not room(w, ws.CLASS_FIRSTS, (token_class + 1) * words):
@@ -291,11 +291,10 @@ def _set_firsts(h, w, token_class):
 
 @kernel
 def effect_of(h, w, state):
-    """The record of what one token does to a lexer state: its offset in ``POOL``, or a status. Walks the whole trie once.
+    """The effect of a lexer state: its offset in ``POOL``, or a status. Memoised; walks the whole trie once.
 
     Three lists: the states that tokens lead to inside a lexeme; the sets of lexemes that end with the last byte of some token;
-    and pairs (lexeme, class), where a lexeme ends inside a token whose rest is of that class. A lattice then crosses a slot by
-    sets, never by tokens.
+    and the crossings. So the lattice passes a slot by sets, never by tokens.
     """
     if not room(w, ws.EFFECT_OF, state + 1):
         return np.int64(statuses.W_GROW)
@@ -323,8 +322,10 @@ def effect_of(h, w, state):
 
 @kernel
 def _walk_effect(h, w, state, base):
-    """The walk of :func:`effect_of`; 0 or a status. What it finds lies where nothing is in use yet: the lengths of the three
-    lists and the states at ``base`` in ``POOL``, as in the record; the sets in ``WORK``; the pairs, unsorted, in ``QUEUE``.
+    """Walk the trie for :func:`effect_of`; 0 or a status.
+
+    Its results lie in unused space: at ``base`` in ``POOL``, as in the record, the lengths of the three lists and the states;
+    in ``WORK`` the sets; in ``QUEUE`` the crossings, unsorted.
     """
     head = whead(w)
     head[ws.W_STAMP] += 1
@@ -359,7 +360,7 @@ def _walk_effect(h, w, state, base):
             node += skips[node]
             continue
         token = np.int64(tokens[node])
-        # the lexeme ended before this byte: what is left of the tokens begins with it
+        # the lexeme ended before this byte: the tokens' rests begin with it
         if after == lexer_layout.BEFORE:
             accepted = longest_of(h, before)
             n_crossings = _note_crossings_below(h, w, accepted, node, np.int64(0), stamp, n_crossings)
@@ -374,7 +375,7 @@ def _walk_effect(h, w, state, base):
                 n_ends = _note_set(w, accepted, stamp, ends, n_ends)
                 if n_ends < 0:
                     return n_ends
-            # an equal token is a leaf of the same depth inside the parent's subtree, not inside this one
+            # (a token with equal bytes is a leaf of the same depth beside this node, not below it)
             n_crossings = _note_crossings_below(h, w, accepted, node, np.int64(1), stamp, n_crossings)
             if n_crossings < 0:
                 return n_crossings
@@ -390,7 +391,7 @@ def _walk_effect(h, w, state, base):
         loops = loops_below(h, after, skips[node]) if skips[node] > 1 else np.int64(0)
         if loops < 0:
             return loops
-        if loops and below[node] & ~loops == 0:  # as in a comment: all bytes below lead back
+        if loops and below[node] & ~loops == 0:  # as in a comment: all bytes below leave the state as it is
             known = _note_state(w, after, stamp, states, n_states)
             if known < 0:
                 return known
@@ -409,7 +410,7 @@ def _walk_effect(h, w, state, base):
 
 @kernel
 def _note_state(w, state, stamp, states, count):
-    """Append a state to those at ``states`` in ``POOL`` if it is not marked yet; the new count, or ``W_GROW``."""
+    """Append a state to those at ``states`` in ``POOL`` unless it is marked; the new count, or ``W_GROW``."""
     if not room(w, ws.MARK, state + 1) or not room(w, ws.POOL, states + count + 1):
         return np.int64(statuses.W_GROW)
     mark = tab(w, ws.MARK)
@@ -422,7 +423,7 @@ def _note_state(w, state, stamp, states, count):
 
 @kernel
 def _put_crossings(w, at, count):
-    """Sort the first ``count`` pairs of ``QUEUE``, and write them to ``POOL`` at ``at``, where there is room."""
+    """Sort the first ``count`` crossings of ``QUEUE``, and write them to ``POOL`` at ``at``, where there is room."""
     queue = tab(w, ws.QUEUE)
     pool = tab(w, ws.POOL)
     sort_crossings(w, queue, 0, count)
@@ -432,12 +433,11 @@ def _put_crossings(w, at, count):
 
 @kernel
 def classify(h, w, first, last):
-    """Give every suffix of the tokens ``first .. last - 1`` its class in ``CLASS_OF`` (0: no lexeme begins so). 0 or a status.
+    """Give every suffix of the tokens ``first .. last - 1`` its class in ``CLASS_OF`` (0: no lexeme begins so); 0 or a status.
 
-    Suffixes with the same effect, from every lexer state in which lexemes start, are one class, so that a slot is crossed by
-    classes and not by tokens. A token's suffixes are taken from the shortest on: what is left after a lexeme has its class
-    already, and classes lead to smaller ones only. Work: bytes of all suffixes, times the start states that go on with their
-    first byte (``BYTE_STARTS``).
+    Suffixes with the same effect from all states in which lexemes start are one class. A token's suffixes are taken from the
+    shortest up: so the rest after a lexeme has its class already, and crossings lead to lower classes only. Work: bytes of all
+    suffixes, times the start states that accept their first byte (``BYTE_STARTS``).
     """
     if not room(w, ws.BYTE_STARTS, 258):
         return np.int64(statuses.W_GROW)
@@ -508,7 +508,7 @@ def classify(h, w, first, last):
 
 @kernel
 def _find_byte_starts(h, w):
-    """Fill ``BYTE_STARTS``; 0 or a status. Of a hundred lexemes each in a state of its own, few go on with a byte."""
+    """Fill ``BYTE_STARTS``; 0 or a status. Of a hundred lexemes with start states of their own, few accept a given byte."""
     starts = tab(w, ws.STARTS)
     count = whead(w)[ws.W_N_STARTS]
     total = np.int64(258)
@@ -532,9 +532,9 @@ def _find_byte_starts(h, w):
 
 @kernel
 def _intern_class(h, w, n_states, n_ends, n_crossings):
-    """The class with the effect in ``WORK_B``, ``WORK`` and ``QUEUE``; 0 if there are too many classes; or ``W_GROW``.
+    """The class of the effect in ``WORK_B``, ``WORK`` and ``QUEUE``; 0 if there are too many classes; or ``W_GROW``.
 
-    The parts are sorted first, so that equal sets are equal records.
+    The parts are sorted first, so that equal effects are equal records.
     """
     head = whead(w)
     base = head[ws.W_POOL_USED]
@@ -560,7 +560,7 @@ def _intern_class(h, w, n_states, n_ends, n_crossings):
         if equal_words(pool, records[index[slot]], pool, base, total):
             return index[slot]
         slot = (slot + 1) & size
-    # a suffix without a class is not planned with
+    # a suffix without a class is left out of slots
     if number > head[ws.W_MOST_CLASSES]:
         return np.int64(0)
     records[number] = base
@@ -574,7 +574,7 @@ def _intern_class(h, w, n_states, n_ends, n_crossings):
 
 @kernel
 def sort_crossings(w, pairs, start, count):
-    """Sort the (lexeme << 32 | class) pairs ``pairs[start:start + count]`` by class."""
+    """Sort the crossings ``pairs[start:start + count]`` (lexeme << 32 | class) by class."""
     charge_sort(w, count)
     for i in range(start, start + count):
         pairs[i] = ((pairs[i] & 0xFFFFFFFF) << 32) | (pairs[i] >> 32)

@@ -1,9 +1,9 @@
-"""The entry point of infilling: loaded, and compiled, when the first :class:`cdplugin.Infill` is made.
+"""The entry point of infilling, loaded and compiled when the first :class:`cdplugin.Infill` is made.
 
-The order of operations for a text: ``OP_LATTICE``, then ``OP_FACTS``, whose answer says whether it can be completed; for the
-mask of a hole both again with ``W_HOLE`` set, then ``OP_ITEMS`` and ``OP_MASK``, unless ``OP_MAY_BEGIN`` says, before the
-facts, that it adds nothing. ``OP_CLASSIFY`` comes once for each grammar, before the first slot, some thousand tokens at a
-time. A completion takes ``OP_COLLECT``, ``OP_MEASURE`` and ``OP_CHOOSE`` after the facts.
+The operations on a text, in order: ``OP_LATTICE``, then ``OP_FACTS``, whose result says whether the text can be completed. For
+the mask of a hole, both again with ``W_HOLE`` set, then ``OP_ITEMS`` and ``OP_MASK``, unless ``OP_MAY_BEGIN``, before the
+facts, says that the mask would add nothing. For a completion, ``OP_COLLECT``, ``OP_MEASURE`` and ``OP_CHOOSE`` after the facts.
+``OP_CLASSIFY`` comes once for each grammar, before the first slot, some thousand tokens per call.
 """
 
 import numpy as np
@@ -32,21 +32,24 @@ from cdplugin.kernels.store.arena import begin, header, spend
     OP_MASK,  # a: address of an int32 mask row -> 0
     OP_EFFECT,  # a: lexer state -> its record
     OP_CLOSURE,  # a: lexer state -> its record
-    OP_COLLECT,  # after OP_FACTS: what a derivation may be made of -> 0
-    OP_MEASURE,  # a: node, b: its element -> 0: MEASURES has what begins there
+    OP_COLLECT,  # after OP_FACTS: the facts and edges that a derivation may use -> 0
+    OP_MEASURE,  # a: node, b: its element -> 0: MEASURES has the lexemes that begin there
     OP_CHOOSE,  # once EDGES have costs -> 1 if there is a derivation, else 0
-    OP_MAY_BEGIN,  # a: address of an int32 mask row -> 0 if no token that it does not have may stand at the hole, else 1
+    OP_MAY_BEGIN,  # a: address of an int32 mask row -> 0 if no token whose bit is 0 may stand at the hole, else 1
 ) = range(12)
 
-UNIT_BITS = 2  # the kernels of infilling charge quarters of a unit of work: a word of a row
+UNIT_BITS = 2  # the infilling kernels charge quarters of a unit of work: a word of a row is one
 LEXER_WORK = 8
-"""What a unit of the lexer's work counts in an operation. It takes 15 ns, a derivative of an expression that is wide; a unit of
-infilling's takes 2 to 8. A gap in counts of counts (``((a{1,30}b?){1,30}c?){1,30}``) leads to thousands of such states."""
+"""How many units of work one unit of the lexer's counts here: it takes 15 ns (a derivative of a wide expression), infilling's
+2 to 8 ns. A gap in nested counts, as in ``((a{1,30}b?){1,30}c?){1,30}``, leads to thousands of such states."""
 
 
 @entry_kernel
 def infill_engine(h, w, op, a, b):
-    """Run operation ``op`` on the arena at ``h`` and the workspace at ``w``; a result or a (negative) status."""
+    """Run operation ``op`` on the arena at ``h`` and the workspace at ``w``; its result, or a (negative) status.
+
+    Converts the arena's remaining work to both accounts, the lexer's and infilling's, and charges back what they used.
+    """
     if not begin(h):
         return np.int64(statuses.BROKEN)
     head = header(h)
@@ -63,7 +66,7 @@ def infill_engine(h, w, op, a, b):
 
 @kernel
 def _run(h, w, op, a, b):
-    """:func:`infill_engine` without counting."""
+    """:func:`infill_engine` without the accounting."""
     head = header(h)
     if op == OP_START_STATE:
         head[layout.STACK_TOP] = a

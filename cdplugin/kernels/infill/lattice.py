@@ -1,26 +1,26 @@
 """The lattice: where in a text with gaps and slots lexemes may begin and end.
 
-The text is run through once, from left to right. All that began at one node is followed as one set of lexer states
-(:mod:`cdplugin.kernels.infill.state_sets`); nodes with the same set are a row of bits. A byte, a gap or a slot makes another
-set of each (:mod:`cdplugin.kernels.infill.steps`). Where a lexeme ends there is a node, and ``ENDS`` notes which lexemes lead
-to it and from which nodes (:mod:`cdplugin.kernels.infill.spans` lays that out by start). So lexemes that end in, begin in or
-span gaps come out without looking at strings (Bar-Hillel's construction on derivatives; the paper of Mündler et al. builds an
-automaton per pair of partial lexemes instead).
+:func:`build_lattice` is the first operation on each text (:mod:`cdplugin.kernels.infill.entry`). It reads the text once, from
+left to right. Lexemes that begin at one node are tracked as one interned set of lexer states
+(:mod:`cdplugin.kernels.infill.state_sets`); nodes with the same set are one row of bits. A byte, a gap or a slot maps each set
+to another one (:mod:`cdplugin.kernels.infill.steps`). Where lexemes end there is a node, and ``ENDS`` records which lexemes
+lead to it from which nodes (:mod:`cdplugin.kernels.infill.spans` transposes that). So lexemes that end in gaps, begin in them
+or span them come out without any strings being tried. This is Bar-Hillel's construction on derivatives; the paper of Mündler et
+al. builds an automaton for each pair of partial lexemes instead.
 
-``[a □ ]`` (EXACT lexemes, one node a place; ``{…}`` a set of states, ``@`` the nodes at which its lexemes began)::
+``[a □ ]`` (EXACT lexemes, one node per place; ``{…}`` a set of states, ``@`` the nodes at which its lexemes began)::
 
-    element   before it alive                     it makes
+    element   alive before it                     result
     [         {"["} @ 0                           "[" ends: node 1
     a         {w: [a-z]+} @ 1                     w ends: node 2; {w: [a-z]*} @ 1 goes on
     □         {w: [a-z]*} @ 1, {"]" ","} @ 2,     node 3 in the gap: w from 1, "," and "]" from 2 end there,
               {w: [a-z]+, "]" ","} @ 3            and what starts inside ends there, too
     ]         {w: [a-z]*} @ 1 3, {"]" …} @ 2 3    "]" ends: node 4, and the end of the text
 
-At a node every lexeme is started that may follow one that ends there, anywhere in the grammar. For EXACT lexemes that is
-exact: what the parser does not ask for is not used. LONGEST lexemes compete with all of these here
-(:mod:`cdplugin.kernels.infill.boundaries`), also with those that the parser does not allow after this very text: a boundary
-that is accepted is a boundary for the matcher, but not always the other way round. Inside an open slot they compete with all
-lexemes of the grammar.
+At a node every lexeme starts that may follow, anywhere in the grammar, a lexeme that ends there. For EXACT lexemes that is
+exact: the parser uses what it needs. LONGEST lexemes compete with all of these (:mod:`cdplugin.kernels.infill.boundaries`),
+also with those that the parser does not allow after this very text: so each boundary of the lattice is one for the matcher, but
+not always vice versa. Inside an open slot they compete with all lexemes of the grammar.
 """
 
 import numpy as np
@@ -54,12 +54,12 @@ from cdplugin.kernels.store import statuses
 def build_lattice(h, w):
     """Fill ``SPANS``, ``NODE_BEFORE``, ``NODE_LAST`` and ``SNAPSHOT`` from ``ELEMENTS``; 0 or a status.
 
-    One pass from left to right. Before each element: end the LONGEST lexemes that cannot go on with it, start the lexemes that
-    may start, note a checkpoint, and, at the hole, what is alive. Then the element steps all that is alive, and lexemes that
-    end in it make nodes. The pass begins at the first element that differs from the last text's
+    One pass from left to right. Before each element: note a checkpoint, end the LONGEST lexemes that cannot continue with the
+    element, start the lexemes that may start, and, at the hole, take the snapshot. Then step all live sets by the element;
+    lexemes that end in it make nodes. The pass begins at the first element that differs from the last text
     (:mod:`cdplugin.kernels.infill.checkpoints`).
 
-    Work: elements times the sets that are alive at each, plus one step of a set for each pair (set, element) that is new.
+    Work: for each element the sets alive there, plus one step for each new pair (set, element).
     """
     head = whead(w)
     begin = _begin(w)
@@ -77,11 +77,12 @@ def build_lattice(h, w):
             return np.int64(statuses.W_GROW)
         element = elements[k]
         if element >= 0:
-            outside = head[ws.W_NODES] if k > 0 and elements[k - 1] == ws.GAP else first  # what ends behind a gap is not in it
+            # behind a gap, what the byte ends does not end at the gap's node, which is ``first``
+            outside = head[ws.W_NODES] if k > 0 and elements[k - 1] == ws.GAP else first
             status = _end_matched(h, w, element, outside, np.int64(k))
             if status < 0:
                 return status
-        # a byte may have ended LONGEST lexemes at nodes before it: only now are these all
+        # the byte may have ended LONGEST lexemes before it, which made nodes: only now is the list complete
         tab(w, ws.NODE_BEFORE)[k] = first
         tab(w, ws.NODE_LAST)[k] = head[ws.W_NODES]
         status = _start(h, w, first, head[ws.W_NODES])
@@ -111,10 +112,10 @@ def build_lattice(h, w):
 
 @kernel
 def _begin(w):
-    """Make room: the element from which the last text's lattice can be gone on with, 0 if there is none, or ``W_GROW``.
+    """Make room, and find the element from which the last text's lattice still holds: 0 if from none, or ``W_GROW``.
 
-    All tables are made large enough before anything is changed, so that a call that begins again finds the last text as it
-    was. What was found for rows of another width is of no use.
+    All tables grow before anything changes, so a call that is repeated finds the last text intact. Rows of another width cannot
+    be reused.
     """
     head = whead(w)
     count = head[ws.W_ELEMENTS]
@@ -151,7 +152,7 @@ def _begin(w):
 
 @kernel
 def _begin_anew(w):
-    """An empty lattice with the first node, where the text begins: its number, 0, or a status."""
+    """Reset the lattice to its first node, the beginning of the text; the node's number, 0, or a status."""
     head = whead(w)
     words = head[ws.W_SET]
     n_lexemes = head[ws.W_N_LEXEMES]
@@ -177,10 +178,9 @@ def _begin_anew(w):
 
 @kernel
 def _start(h, w, first, last):
-    """Start at the nodes ``first .. last - 1`` the lexemes that may start there; 0 or a status.
+    """Start the lexemes that may start at the nodes ``first .. last - 1``: add their sets to ``LIVE``; 0 or a status.
 
-    What is in ``LIVE`` is stamped anew, so that a set that is alive already, say that of an earlier word, only gets another
-    start.
+    The sets in ``LIVE`` are stamped anew, so a set that is alive already, say from an earlier word, only gets another start.
     """
     if first == last:
         return np.int64(0)
@@ -207,7 +207,7 @@ def _start(h, w, first, last):
 
 @kernel
 def _take_snapshot(w):
-    """Fill ``SNAPSHOT``: the states that are alive, one by one, each with all of its starts; 0 or ``W_GROW``."""
+    """Fill ``SNAPSHOT`` with the live lexer states, one by one, each with all of its starts; 0 or ``W_GROW``."""
     head = whead(w)
     stamp = fresh_stamp(w)
     count = np.int64(0)
@@ -224,10 +224,10 @@ def _take_snapshot(w):
 
 @kernel
 def _end_matched(h, w, column, first, k):
-    """End the LONGEST lexemes that match before a byte, element ``k`` (at nodes from ``first`` on), or where the text ends; 0
-    or a status.
+    """End the LONGEST lexemes that match before a byte and cannot continue with it, or at the end of the text; 0 or a status.
 
-    ``column``: the byte, or ``BY_END``. What goes on with the byte does not end: the step's record says which sets are left.
+    ``column``: the byte, which is element ``k``, or ``BY_END``. ``first``: where the nodes before the byte begin. The step's
+    record lists the sets of lexemes that end.
     """
     for i in range(whead(w)[ws.W_N_LIVE]):
         live = tab(w, ws.LIVE)
@@ -248,9 +248,9 @@ def _end_matched(h, w, column, first, k):
 
 @kernel
 def _pass_byte(h, w, byte, accepts, k):
-    """Step all that is alive by a byte, element ``k``: the number of the first node after it (there may be none), or a status.
+    """Step all live sets by a byte, element ``k``: the first node after it (there may be none), or a status.
 
-    ``accepts``: 1 if the text may end behind the byte; what ends with it then ends the text as well.
+    ``accepts``: 1 if the text may end behind the byte; then lexemes that end with the byte also end the text.
     """
     stamp = fresh_stamp(w)
     first = whead(w)[ws.W_NODES]
@@ -278,12 +278,12 @@ def _pass_byte(h, w, byte, accepts, k):
 
 @kernel
 def _pass_gap(h, w, accepts):
-    """Let any string come: the node inside the gap; or a status. Lexemes that lie in the gap lead from it to itself.
+    """Step all live sets by a gap: the gap's node, or a status. Lexemes that lie in the gap lead from this node to itself.
 
-    What may start inside the gap is what may follow lexemes that end there, those that started there included. One node stands
-    for all places in the gap: a string of any length fits between any two of them, so nothing tells them apart.
+    Inside the gap start all lexemes that may follow lexemes that end there, those that start there included. One node stands
+    for all places in the gap: a string of any length fits between any two places, so they are equivalent.
     """
-    # the node is made first: what may start there depends on what ends there, which is asked next
+    # make the node first: ALLOWED there depends on the lexemes that end there, which come next
     here = fresh_node(w, 0)
     if here < 0:
         return here
@@ -316,9 +316,10 @@ def _pass_gap(h, w, accepts):
 
 @kernel
 def _allow_in_gap(h, w, here):
-    """``ALLOWED`` of the node in a gap: a closure over what may follow what. 0 or a status. First what may follow the lexemes
-    that end in the gap, then what may follow those, until nothing is new. What is too long to begin in a gap
-    (``W_MOST_IN_GAP``) is not there.
+    """Fill ``ALLOWED`` of a gap's node, a closure under ``FOLLOWS``; 0 or a status.
+
+    It begins with what may follow the lexemes that end in the gap, then adds what may follow those, until nothing is new.
+    Lexemes that are too long to begin in a gap (``W_MOST_IN_GAP``) are left out.
     """
     head = whead(w)
     words = head[ws.W_SET]

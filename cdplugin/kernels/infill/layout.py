@@ -10,9 +10,11 @@ As in the arena, table ``k`` has its address in word ``2k`` of the header and it
 (``W_…``) follow. **Tables never move inside a call**: the owner, :class:`cdplugin.infill.workspace.Workspace`, grows them
 between calls, with zeros. All tables are int64.
 
-*Nodes* are the lexeme boundaries of the text, numbered from left to right. A *row* is a set of nodes: ``W_WIDTH`` words of
-``BITS`` or ``LIVE_BITS``, named by its offset; 0 is none. *Stamps* save clearing: an entry counts only if it holds the stamp
-of the search under way. An index by open addressing is a power of two large and at most half full.
+A *node* is a lexeme boundary of the text, numbered from left to right. A *row* is a set of nodes: ``W_WIDTH`` words of ``BITS``
+or ``LIVE_BITS``, named by its offset; 0 is no row. A *turn* is a dot's position in ``SYMBOL_DOTS``, so in a *set by turn* the
+dots before one symbol are neighbouring bits. *Stamps* save clearing: an entry counts only if it holds the stamp of the current
+search. An open-addressing index has a power of two of entries and is at most half full. A *symbol's number*: nonterminals
+first, then lexemes; the last lexeme is the end of the text. "Leads to" is short for "may end at".
 """
 
 (
@@ -21,12 +23,11 @@ of the search under way. An index by open addressing is a power of two large and
     NODE_BEFORE,  # before each element and at the end: the first of the nodes there ...
     NODE_LAST,  # ... and the one after the last of them
     NODE_OPEN,  # node -> 1 inside a slot: all lexemes compete there
-    SYMBOL_HEADS,  # nonterminals, then lexemes: where their dots begin in SYMBOL_DOTS
-    SYMBOL_DOTS,  # the dots before which a symbol is expected, then the ends of rules. Where a dot is here is its turn: in a
-    # set by turn, the dots before one symbol lie side by side
-    TURN_OF,  # dot -> its turn
-    IS_FIRST,  # per dot: whether it begins a rule
-    FIRST_HEADS,  # nonterminals: where the first dots of their rules begin in FIRST_DOTS
+    SYMBOL_HEADS,  # symbol -> where the dots before it begin in SYMBOL_DOTS
+    SYMBOL_DOTS,  # the dots before a symbol, symbol by symbol, then the dots at the ends of rules
+    TURN_OF,  # dot -> its turn: its position in SYMBOL_DOTS
+    IS_FIRST,  # dot -> whether it begins a rule
+    FIRST_HEADS,  # nonterminal -> where the first dots of its rules begin in FIRST_DOTS
     FIRST_DOTS,
     STARTS,  # the lexer states in which all lexemes start
     CLOSURE_OF,  # lexer state -> its record in POOL
@@ -35,17 +36,17 @@ of the search under way. An index by open addressing is a power of two large and
     QUEUE,
     MARK,  # per lexer state: a stamp
     LEXEME_MARK,
-    LIVE,  # (set of lexer states, row in LIVE_BITS of the nodes at which all that is in it began) in progress
+    LIVE,  # (set of lexer states, row in LIVE_BITS of its starts: the nodes at which its lexemes began), now alive
     LIVE_NEXT,
-    SNAPSHOT,  # (lexer state, row of starts in LIVE_BITS) at the hole
-    LIVE_SLOT,  # per set of lexer states (in a snapshot: per state): stamp << 32 | position
+    SNAPSHOT,  # (lexer state, row of starts in LIVE_BITS) alive at the hole
+    LIVE_SLOT,  # set of lexer states (in a snapshot: state) -> stamp << 32 | position in LIVE
     BITS,
     SPANS,  # node * n_lexemes + lexeme -> row: where a lexeme that starts at the node may end
-    REST,  # node * n_dots + dot -> row: where the rest of a rule that stands at the node may end
-    DERIVED,  # node * n_nonterminals + nonterminal -> row: where it may end; the row after it: what was made of it
+    REST,  # node * n_dots + dot -> row: where the rest of the rule behind the dot, begun at the node, may end
+    DERIVED,  # node * n_nonterminals + nonterminal -> row: where it may end; the row after it: the ends already followed
     ITEMS,  # node * n_dots + dot -> row of origins: the items of the node (left of the hole)
-    OUT,  # (node or column) * n_nonterminals + nonterminal -> row: where its end leads to the end of the text
-    CLASS_OF,  # per byte of the vocabulary: the class of what is left of the token there
+    OUT,  # (node or column) * n_nonterminals + nonterminal -> row: its ends from which the text can be completed
+    CLASS_OF,  # byte of the vocabulary's texts -> the class of the token's suffix from there on
     CLASS_RECORD,  # class -> its record in POOL
     CLASS_HASH,  # open addressing: class
     CLASS_NODE,  # class -> stamp << 32 | node, while one slot is passed
@@ -70,28 +71,28 @@ of the search under way. An index by open addressing is a power of two large and
     OUTCOMES,
     WAY_HASH,  # open addressing: stamp << 32 | way
     WAYS,
-    DONE,  # per symbol: the nodes at which it was followed last; per dot: the last one, and the row of the origins that were
+    DONE,  # facts: symbol -> the last nodes where it had many ends; items: dot -> the last node, and the row of origins moved
     INSIDE_OF,  # lexer state -> stamp << 1 | whether a token may end in it, in one walk
-    AFTER,  # lexeme (last: a text's beginning) -> set by turn of the dots that may be under way after it; see AFTER_KNOWN
-    ALIVE,  # node -> set by turn of the dots that may be under way there, W_TURN_SET words
+    AFTER,  # lexeme (last: a text's beginning) -> set by turn of the dots that are alive after it; see AFTER_KNOWN
+    ALIVE,  # node -> set by turn of the dots that are alive there, W_TURN_SET words
     REST_NODES,  # dot -> set of the nodes at which it has a row in REST
-    PENDING,  # set of nonterminals, by rank: their ends at a node are not all followed yet; then the set of its words in use
-    RANKS,  # nonterminal -> rank, then rank -> nonterminal: what others are made of comes first
+    PENDING,  # agenda of nonterminals with ends not followed yet, a set by rank; then the set of its words that are not 0
+    RANKS,  # nonterminal -> rank, then rank -> nonterminal: what a rule may begin with comes before its left side
     START_HASH,  # open addressing: 1 + entry of START_SETS
     START_SETS,  # set of lexemes, whether skips may come first, the set of the lexer states in which they start
-    CLASS_FIRSTS,  # class -> set of lexemes that it may begin with; all if a skip is among them
+    CLASS_FIRSTS,  # class -> set of lexemes that it may begin with; all lexemes if a skip is among them
     SPAN_SETS,  # node -> set of the lexemes that have a row in SPANS
     ITEM_SETS,  # node -> set of the dots that have a row in ITEMS
     TOUCHED,  # count << 47 | table << 40 | index: the entries that name rows; they are 0 again before the next text
     REACH_HASH,  # open addressing: stamp << 32 | entry of REACHED
     REACHED,  # (element, set of lexer states): where they lead to in ENDS_ROWS
     REACH_PATH,
-    SKIPPED,  # lexeme -> set of the lexemes that it may stand before, as a skip; the end symbol if it may end every text
-    TARGET,  # a set of lexemes under construction
+    SKIPPED,  # skip -> set of the lexemes that it may stand before; the end symbol if it may end every text
+    TARGET,  # a set of lexemes under construction: what may start at a node or column
     SET_MARK,  # per set of lexemes that match together: a stamp
-    GATHERED,  # what ends in a slot, and the row of its starts
+    GATHERED,  # (way to end in a slot, row of its starts)
     PUSHED,  # open addressing: stamp << 32 | position in QUEUE
-    DOT_OUT,  # dot -> stamp, and the row of its items' OUT
+    DOT_OUT,  # dot -> stamp, and the union of OUT over its items' origins
     SET_HASH,  # open addressing: set of lexer states
     SET_HEADS,  # set of lexer states -> where in SET_STATES it begins
     SET_STATES,
@@ -106,15 +107,15 @@ of the search under way. An index by open addressing is a power of two large and
     SPAN_BLOCK,  # rows of ends of one lexeme, for 64 starts
     BLOCK,  # 64 words
     NEXT_SPAN_SETS,  # SPAN_SETS of this text, while that of the last one is still there
-    CHECKPOINTS,  # what is known before an element (kernels/infill/checkpoints.py)
+    CHECKPOINTS,  # the lattice's state before an element (kernels/infill/checkpoints.py)
     CHECKPOINT_AT,  # element -> where in CHECKPOINTS
     LAST_TEXT,  # the elements and ACCEPTS behind each, as they were when the checkpoints were made
-    NEXT_ALIVE,  # ALIVE of this text, while facts are reused that go by that of the last ones
+    NEXT_ALIVE,  # ALIVE of this text, while ALIVE still holds that of the texts whose facts are reused
     FACTS_AT,  # node -> W_N_TOUCHED, W_BITS_USED and W_N_CHAINED before its facts were found
-    BELOW,  # 2 * trie node, one more for what is behind it -> where in BELOW_LISTS; 0 unknown
-    BELOW_LISTS,  # numbers of classes, and classes
+    BELOW,  # 2 * trie node, plus 1 without the node's own byte -> where in BELOW_LISTS; 0 unknown
+    BELOW_LISTS,  # lists of classes, each after its length
     CLASS_MARK,  # per class: a stamp
-    END_IN_GAPS,  # lexeme -> whether it may end in a gap, whatever comes next (cdplugin.infill.room)
+    END_IN_GAPS,  # lexeme -> whether a gap can end it whatever follows (cdplugin.infill.room)
     FACT_INDEX,  # open addressing: stamp << 32 | fact (kernels/infill/derivation.py)
     FACTS,
     FACT_WAYS,
@@ -122,63 +123,63 @@ of the search under way. An index by open addressing is a power of two large and
     EDGES,  # lexeme and nodes (a key), and what it costs; -1: barred
     HEAP,  # (cost, number of a way or of a place), the cheapest first
     PLACE_INDEX,  # open addressing: stamp << 32 | place (kernels/infill/measure.py)
-    TARGETS_OF,  # lexer state -> where in POOL the number of states that a byte leads to is, and then these
+    TARGETS_OF,  # lexer state -> where in POOL the list of the states that one byte leads to is, after its length
     PLACES,  # element << 32 | lexer state, and 1 + what it costs to come there
     MEASURE_INDEX,  # open addressing: stamp << 32 | measure
     MEASURES,  # lexeme and node at which it ends (a key), and 1 + what it costs
-    LEAST,  # lexeme -> the bytes that it has at least; empty if W_MOST_IN_GAP is 0
-    USEFUL,  # the nodes that have a row in REST, and the final one
+    LEAST,  # lexeme -> its least number of bytes; empty if W_MOST_IN_GAP is 0
+    USEFUL,  # set of the nodes that have facts, and the final node
     PASSES,  # set by turn of the dots whose rule may end with the symbol after them
-    ACTIVE,  # set by turn of the dots of which the next one has a row in REST at some node
-    LAST_RANKS,  # as RANKS: what others end with comes first
-    DERIVED_HERE,  # set of the nonterminals that have a row in DERIVED at the node under way
-    GAP_KEY,  # the lexemes that may lie in the gaps that there is a plan for (kernels/infill/gap_facts.py)
-    GAP_LEXEMES,  # those that may lie in this gap
-    GAP_STAYS,  # set of the nonterminals that may lie in it
-    GAP_FIRST,  # set of the dots of which all that comes before in the rule may lie in it
-    GAP_TAIL,  # dot -> 1 + the symbol that the rest of the rule ends with; 0: none, -1: several
-    GAP_UP_HEADS,  # symbol -> where in GAP_UPS the nonterminals begin that end where it does
+    ACTIVE,  # set by turn of the dots whose next dot has a row in REST at some node
+    LAST_RANKS,  # as RANKS: what a rule may end with comes before its left side
+    DERIVED_HERE,  # set of the nonterminals that have a row in DERIVED at the current node
+    GAP_KEY,  # set of the lexemes that may lie in the gaps that the plan is for (kernels/infill/gap_plan.py)
+    GAP_LEXEMES,  # set of the lexemes that may lie in the current gap
+    GAP_STAYS,  # set of the nonterminals that stay: that may lie in the gap
+    GAP_FIRST,  # set of the dots of whose rule all before the dot stays
+    GAP_TAIL,  # dot -> 1 + its tail, the symbol that the rest of the rule ends with; 0: none, -1: several
+    GAP_UP_HEADS,  # symbol -> where in GAP_UPS its ups begin: the nonterminals that end where it does
     GAP_UPS,
-    GAP_ROWS,  # dot -> row: where the rest behind the symbol after the dot leads
-    GAP_LIST,  # the dots that have one
-    GAP_ACTIVE,  # set by turn of the dots of which the next one has a tail
-    GAP_REACH,  # symbol -> set of itself and all nonterminals up from it, and set by turn of the dots before these
+    GAP_ROWS,  # dot -> row: where the rest behind the symbol after the dot leads, right of the gap
+    GAP_LIST,  # the dots that have such a row
+    GAP_ACTIVE,  # set by turn of the dots whose next dot has a tail
+    GAP_REACH,  # symbol -> set of itself and its transitive ups, and set by turn of the dots before these
     GAP_TAILED,  # set by turn of the dots that have a tail
-    UNNAMED,  # set of the nodes in gaps whose rows are found by tails (kernels/infill/gap_rests.py), not named in REST, DERIVED
-    GAP_BASES,  # node of these -> where in BITS what is known of its ends begins (kernels/infill/gap_ends.py)
-    GAP_COVERED,  # set of those of these nodes from which nothing comes that does not come from this gap's node
-    CHAIN_HEADS,  # symbol -> twice where its dots begin in CHAIN_DOTS, and 1 if it has CHAIN_UPS (kernels/infill/chains.py)
-    CHAIN_DOTS,  # number and bits of a word of a set by turn
-    CHAIN_UPS,  # symbol -> set of the nonterminals that rules of one symbol lead to from it
-    CHAINED,  # (symbol, row of ends) that were followed so
+    UNNAMED,  # set of the gap nodes whose facts are kept by end and named in REST and DERIVED on demand (gap_rests.py)
+    GAP_BASES,  # node in UNNAMED -> where in BITS the sets of its ends begin (kernels/infill/gap_ends.py)
+    GAP_COVERED,  # set of the nodes in UNNAMED that the current gap covers (kernels/infill/gap_ends.py)
+    CHAIN_HEADS,  # symbol -> twice where its dots begin in CHAIN_DOTS, plus 1 if it has CHAIN_UPS (kernels/infill/chains.py)
+    CHAIN_DOTS,  # (number, bits) of a word of a set by turn
+    CHAIN_UPS,  # symbol -> set of the nonterminals that unit rules lead to from it
+    CHAINED,  # (symbol, row of ends) whose chain was followed
     CHAINED_AT,  # node -> where its pairs begin in CHAINED, and end
-    MANY_HERE,  # set of the nonterminals that were followed with many ends at the node under way
-    NEAR_FIRST,  # per dot: whether all before it in its rule may be empty
+    MANY_HERE,  # set of the nonterminals that were followed with many ends at the current node
+    NEAR_FIRST,  # dot -> whether all before it in its rule may be empty
     NEXT_OF,  # lexeme -> set by turn of the dots behind whose symbol the rest of the rule may begin with it
-    NEXT_HERE,  # node -> set by turn of the dots behind whose symbol the rest of the rule may lead from here
-    NEXT_ANY,  # all that was in one of them
-    ASKED,  # set of the nodes whose rests are found when they are asked for (kernels/infill/asked.py)
-    REST_STACK,  # (node, dot) that are asked for
-    END_LIST,  # some ends
+    NEXT_HERE,  # node -> set by turn of the dots behind whose symbol the rest of the rule may lead on from the node
+    NEXT_ANY,  # union of NEXT_HERE over the nodes
+    ASKED,  # set of the nodes whose rests are found on demand (kernels/infill/asked.py)
+    REST_STACK,  # (node, dot, row) of the rests being found
+    END_LIST,  # scratch: the useful ends of a row
     STARTS_ALONE,  # lexeme -> the lexer state in which it starts by itself; 0 unknown
     FIRSTS_AT,  # two bytes (kernels/infill/ahead.py) -> 1 + where in FIRSTS; 0 unknown
-    FIRSTS,  # set of the lexemes that they let begin, and of the skips among these
-    AHEAD_AT,  # element -> stamp, and the last element that was looked at
+    FIRSTS,  # set of the lexemes that can begin with them, and of the skips among these
+    AHEAD_AT,  # element -> stamp, and the last element that was read
     AHEAD_SETS,  # element -> set of the lexemes that matter before it
     AHEAD_STACK,
-    TWIN_OF,  # node -> itself, or the node in a gap that it is the same as (kernels/infill/twins.py)
-    TWINS,  # set of the nodes that are the same as another; then two more sets, of one gap
-    GAP_OWN,  # node in a gap -> set of the dots from which a rest right of the gap is led to
-    GAP_STAYING,  # set by turn of the dots before a symbol that may lie in the gap
-    AFTER_KNOWN,  # lexeme (last: a text's beginning) -> 1 if AFTER has what may be under way after it
-    AFTER_MARK,  # nonterminals: a stamp where they were expected, then one where they had ended (kernels/infill/alive.py)
-    DOT_QUEUE,  # dots that such a search has found
+    TWIN_OF,  # node -> itself, or the gap node whose twin it is (kernels/infill/twins.py)
+    TWINS,  # set of the twins; then the candidates for the current gap, then the nodes that cannot be twins
+    GAP_OWN,  # node in a gap -> set of the dots whose rest leads beyond its tail: to a rest right of the gap
+    GAP_STAYING,  # set by turn of the dots before a symbol that stays
+    AFTER_KNOWN,  # lexeme (last: a text's beginning) -> 1 if AFTER has its set
+    AFTER_MARK,  # nonterminals: a stamp where they were predicted, then one where they were completed (kernels/infill/alive.py)
+    DOT_QUEUE,  # dots found by that search
     MISSING,  # lexemes that end in the text and are not in AFTER
     IN_DOUBT,  # rank of a token -> how many tokens before it a mask does not have yet (kernels/infill/doubt.py)
     DOUBT_FIRSTS,  # set of the first bytes of the tokens that it does not have
     BEGINNING,  # byte -> 1 if no lexeme begins with it, 2 if one does; 0 unknown
-    BYTE_STARTS,  # 1 if it is known; byte -> where in this table those of STARTS begin that go on with it, and end; then these
-    STATE_BITS,  # lexer states of a set under construction, from the least on
+    BYTE_STARTS,  # 1 if filled; byte -> where in this table its list begins; then the lists: the STARTS that accept the byte
+    STATE_BITS,  # scratch: a set of lexer states as bits, from its least state on
     N_WORKSPACE,
 ) = range(163)
 
@@ -210,17 +211,17 @@ _S = 2 * N_WORKSPACE
     W_MOST_CLASSES,  # of a vocabulary
     W_C_NODES,  # counters: trie nodes of masks,
     W_C_CHECKS,  # answers of pairs.completes that were computed
-    W_LEFT,  # nodes up to the hole
+    W_LEFT,  # how many nodes lie left of the hole or at it
     W_BITS_ITEMS,  # what of BITS holds facts and items; the rest belongs to one mask
     W_SET,  # words of a set of lexemes
-    W_PROFILES,  # whether masks are made of profiles
+    W_PROFILES,  # whether masks are made from profiles
     W_WAY_STAMP,
     W_N_WAYS,
     W_N_START_SETS,
     W_N_TOUCHED,
     W_REACH_STAMP,
     W_N_REACHED,
-    W_BITS_FACTS,  # what of BITS, and of TOUCHED, is there before items are made
+    W_BITS_FACTS,  # what of BITS, and of TOUCHED, belongs to facts
     W_TOUCHED_FACTS,
     W_DOT_SET,  # words of a set of dots
     W_TURN_SET,  # words of a set of dots by turn, of those before a symbol
@@ -229,11 +230,11 @@ _S = 2 * N_WORKSPACE
     W_PUSH_STAMP,
     W_N_SETS,
     W_STEPS_USED,
-    W_ALIVE,  # whether facts are looked for only where ALIVE says
+    W_ALIVE,  # whether only dots in ALIVE are followed
     W_LIVE_USED,
     W_REUSE,  # whether facts are reused for the next text
     W_FIRST,  # the first node of the text in SPANS and of the facts
-    W_CHANGED,  # the rightmost node whose spans changed since facts were found; -1 none
+    W_CHANGED,  # the rightmost node whose spans changed since the facts were found; -1 none
     W_FACTS_FIRST,  # the leftmost node that has facts
     W_REUSED_WIDTH,  # W_WIDTH of what is reused of the last text; 0: nothing is
     W_SPAN_ROWS,  # how many rows at the beginning of BITS are for SPANS
@@ -241,30 +242,30 @@ _S = 2 * N_WORKSPACE
     W_N_CHECKPOINTS,
     W_CHECKPOINTS_USED,
     W_LAST_ELEMENTS,  # elements of LAST_TEXT
-    W_C_ELEMENTS,  # counters: elements that were run through, nodes whose facts were found
+    W_C_ELEMENTS,  # counters: elements that the lattice read, nodes whose facts were found
     W_C_FACTS,
     W_BELOW_USED,
-    W_LOOSE,  # whether each LONGEST lexeme competes with its skip alone (kernels/infill/starts.py)
-    W_WORK_LEFT,  # quarters of a unit of work (the arena's) that the operation may still do in the kernels of infilling
+    W_LOOSE,  # whether this workspace is loose: each LONGEST lexeme competes with its skip alone (kernels/infill/starts.py)
+    W_WORK_LEFT,  # quarters of a unit of work (the arena's) that the operation may still spend in the infilling kernels
     W_N_FACTS,
     W_N_FACT_WAYS,
     W_N_EDGES,
     W_N_PLACES,
     W_N_MEASURES,
-    W_MOST_IN_GAP,  # no lexeme with more bytes (LEAST) begins in a gap, none takes more of them; 0: any may
+    W_MOST_IN_GAP,  # the most bytes of a lexeme in a gap, so one whose LEAST is more cannot begin there; 0: no bound
     W_HAS_PLAN,  # whether there is a plan for gaps
-    W_GAP_OTHERS,  # gaps that it did not fit, one after another
+    W_GAP_OTHERS,  # how many gaps in succession the plan did not fit
     W_N_GAP_LIST,
-    W_BITS_CLEAN,  # behind what is used of BITS and of LIVE_BITS: up to here there are zeros
+    W_BITS_CLEAN,  # BITS and LIVE_BITS are zero from what is used up to here
     W_LIVE_CLEAN,
     W_REST_WIDTH,  # the width of the rows in REST_NODES
     W_HAS_CHAINS,
     W_N_CHAINED,
     W_CHAINED_FACTS,
-    W_ASKED,  # whether rests are found when they are asked for, where that is possible
+    W_ASKED,  # whether rests are found on demand, where that is possible
     W_HAS_SLOTS,  # whether the text has open slots
-    W_NARROW,  # whether nodes are told apart by what the text ahead lets begin alone (kernels/infill/ahead.py)
-    W_LOOKED,  # the rightmost element that was looked at for that
+    W_NARROW,  # whether nodes that agree in what the text ahead lets begin are merged (kernels/infill/ahead.py)
+    W_LOOKED,  # the rightmost element that was read for that
     W_AHEAD_STAMP,
     W_FIRSTS_USED,
     W_HAS_TWINS,  # whether there is anything in TWINS
@@ -277,12 +278,12 @@ _S = 2 * N_WORKSPACE
     WORKSPACE_WORDS,
 ) = range(_S, _S + 91)
 
-W_COUNTERS = W_N_FACTS  # the counters: of facts, ways to facts, edges, places and measures
+W_COUNTERS = W_N_FACTS  # the counters: of facts, fact ways, edges, places and measures
 
 GAP, SLOT = -1, -2  # in ELEMENTS
 NO_ELEMENT = 256  # in LAST_TEXT, at a hole's slot: no text has it
 
-NODE_WORK = 6  # quarters of a unit of work of a node of the trie that a walk visits, its transition included
+NODE_WORK = 6  # quarters of a unit of work for each trie node that a walk visits, its transition included
 
 # --- records ---------------------------------------------------------------------------------------------------------------
 C_STATES, C_LEXEMES, C_FIRST = range(3)
@@ -315,7 +316,7 @@ P_KIND, P_WHAT, P_CLASS, P_COUNT, P_AT, OUTCOME_WORDS = range(6)
 |---|---|---|
 | P_KIND | what the token does | INSIDE, ENDS_WITH, CROSSES |
 | P_WHAT | the state that it leads to, or what it ends | lexer state, or K_ACCEPTED value |
-| P_CLASS | what is left of it (CROSSES) | class |
+| P_CLASS | the rest of the token (CROSSES) | class |
 | P_COUNT | its tokens, -1: a bitmask | ids |
 | P_AT | where they are | words, counted from the profile |
 """
@@ -327,10 +328,10 @@ S_NEXT, S_BEFORE, S_ENDS, S_CROSSINGS, S_CAP, S_FIRST = range(6)
 | field | what | unit |
 |---|---|---|
 | S_NEXT | the set after the element, 0: none | set of lexer states |
-| S_BEFORE | how many sets of lexemes end before the element; at BY_END, with the text | K_ACCEPTED values |
+| S_BEFORE | how many sets of lexemes end before the element; of BY_END: at the end of the text | K_ACCEPTED values |
 | S_ENDS | how many end with it; of a gap: how many lexemes end in it | K_ACCEPTED values; lexemes |
 | S_CROSSINGS | how many ways to end inside the slot | pairs |
-| S_CAP | classes up to which they were listed | class |
+| S_CAP | the largest class that was listed | class |
 | S_FIRST … | the three lists; pairs (lexeme, class), smaller classes first | pairs in a word |
 """
 
@@ -344,8 +345,8 @@ COL_START, COL_COUNT, COL_ITEMS, COL_N_ITEMS, COL_EXACT, COL_SCANS, COL_SET, COL
 | COL_ITEMS | its items that wait for something | index in COLUMN_ITEMS |
 | COL_N_ITEMS | how many | items |
 | COL_EXACT | where EXACT lexemes start, 0: none | lexer state |
-| COL_SCANS | 2 if it only scans, plus SKIPS if a skip may come first | bits |
-| COL_SET | where the others start | set of lexer states |
+| COL_SCANS | 2 if it only scans (predicts nothing), plus SKIPS if a skip may come first | bits |
+| COL_SET | where the other lexemes start | set of lexer states |
 | COL_TARGET | the lexemes that compete there (W_SPLIT) | index in COLUMN_ITEMS, W_SET words |
 """
 
@@ -354,9 +355,9 @@ WAY_DOT, WAY_OUT, WAY_ROW, WAY_WORDS = range(4)
 
 | field | what | unit |
 |---|---|---|
-| WAY_DOT | where the rule stands | dot |
-| WAY_OUT | the nodes at which it is to end | row of BITS |
-| WAY_ROW | the nodes from which it does; the row after it: the nodes asked about | row of BITS |
+| WAY_DOT | the dot before the rest of the rule | dot |
+| WAY_OUT | the nodes at which the rest is to end | row of BITS |
+| WAY_ROW | the nodes from which it does; the row after it: the nodes asked about so far | row of BITS |
 """
 
 F_KEY, F_USERS, F_WAY, F_COST, FACT_WORDS = range(5)
@@ -365,27 +366,27 @@ F_KEY, F_USERS, F_WAY, F_COST, FACT_WORDS = range(5)
 | field | what | unit |
 |---|---|---|
 | F_KEY | dot, node and end | bits, NODE_BITS for each node |
-| F_USERS | the first way that needs it, 0: none | 1 + 2 * way, one more where it is the other need |
-| F_WAY | the cheapest way to it, -1: none | way |
-| F_COST | its cost | bytes * BYTE, and 1 for each way |
+| F_USERS | the first fact way that needs it, 0: none | 1 + 2 * fact way, one more where it is FW_OTHER |
+| F_WAY | the cheapest fact way, -1: none | fact way |
+| F_COST | its cost | BYTE for each byte, and 1 for each fact way |
 """
 
 FW_FACT, FW_NEED, FW_OTHER, FW_EDGE, FW_NEXT, FW_NEXT_OTHER, FACT_WAY_WORDS = range(7)
-"""A way to a fact in FACT_WAYS, by its number. Written by derivation, read there and by cdplugin.infill.complete.
+"""A fact way in FACT_WAYS: one way to derive a fact. Written by derivation, read there and by cdplugin.infill.complete.
 
 | field | what | unit |
 |---|---|---|
-| FW_FACT | what it leads to | fact |
-| FW_NEED, FW_OTHER | what it needs, -1: nothing | fact |
+| FW_FACT | the fact that it derives | fact |
+| FW_NEED, FW_OTHER | the facts that it needs, -1: none | fact |
 | FW_EDGE | the lexeme that it begins with, -1: none | edge |
-| FW_NEXT, FW_NEXT_OTHER | the next way that needs the same | as F_USERS |
+| FW_NEXT, FW_NEXT_OTHER | the next fact way that needs the same fact | as F_USERS |
 """
 
-NODE_BITS = 13  # of a node in a key: rows are at most 128 words wide
+NODE_BITS = 13  # bits of a node in a key: rows are at most 128 words wide
 EDGE_WORDS = 2  # of an edge: key, cost
 PL_KEY, PL_COST, PLACE_WORDS = range(3)
 MEASURE_WORDS = 2  # key, 1 + cost
-BYTE = 1 << 20  # what a byte in a gap costs
+BYTE = 1 << 20  # the cost of a byte in a gap
 MOST_COST = 1 << 60
 
 CP_FIRST, CP_NODES, CP_CLASSES, CP_BITS, CP_LOOKED, CP_N_LIVE, CP_LIVE = range(7)
@@ -403,4 +404,4 @@ CP_FIRST, CP_NODES, CP_CLASSES, CP_BITS, CP_LOOKED, CP_N_LIVE, CP_LIVE = range(7
 """
 
 REACHED_WORDS = 3  # of an entry of REACHED: element, set of lexer states, rows in ENDS_ROWS
-SKIPS, WITH_EXACT = 1, 2  # what of a set of lexemes starts (infill.starts)
+SKIPS, WITH_EXACT = 1, 2  # flags: skips may come first; EXACT lexemes start, too (infill.starts)

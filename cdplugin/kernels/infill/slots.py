@@ -1,8 +1,8 @@
-"""A slot of the lattice: any one token comes, and lexemes may end inside it.
+"""Slots in the lattice: exactly one token comes, and lexemes may end inside it.
 
-Where a lexeme ends inside a token only what is left of the token matters: its class (:mod:`cdplugin.kernels.infill.effects`).
-Each class that comes up in the slot is a node. What ends in the same way is gathered from all sets of states first, so that it
-is noted once.
+Where a lexeme ends inside a token, only the class of the token's rest matters (:mod:`cdplugin.kernels.infill.effects`). So each
+class that may come up in the slot gets a node. Equal ways to end are gathered over all live sets first, so each is recorded
+once.
 """
 
 import numpy as np
@@ -23,10 +23,10 @@ CROSSES = 1 << 62
 
 @kernel
 def pass_slot(h, w, k, accepts):
-    """Let any one token come: the number of the first node after it (there may be none), or a status.
+    """Step all live sets by a slot, element ``k``: the first node after it (there may be none), or a status.
 
-    Where lexemes end inside the token there is a node for each class of what is left of it. Classes lead to smaller ones, so
-    nodes are numbered from the largest class down.
+    ``accepts``: 1 if the text may end behind the slot. Crossings lead to lower classes, so the classes' nodes are numbered from
+    the highest class down.
     """
     head = whead(w)
     n_live = head[ws.W_N_LIVE]
@@ -36,7 +36,7 @@ def pass_slot(h, w, k, accepts):
         record = step_of(h, w, tab(w, ws.LIVE)[2 * i], np.int64(ws.BY_SLOT), cap)
         if record < 0:
             return record
-    # steps take stamps of their own: all of them are made before one is taken for the slot
+    # steps take stamps: make all of them before the slot takes its own
     stamp = fresh_stamp(w)
     n_classes = _classes_in_slot(h, w, cap, stamp)
     if n_classes < 0:
@@ -46,7 +46,7 @@ def pass_slot(h, w, k, accepts):
     if status < 0:
         return status
     first = head[ws.W_NODES]
-    # the ways through the token; what ends in the same way is gathered first
+    # how lexemes end in the token: gathered first, so that equal ways are recorded once
     head[ws.W_N_GATHERED] = 0
     count = np.int64(0)
     for i in range(n_live):
@@ -63,7 +63,7 @@ def pass_slot(h, w, k, accepts):
     for i in range(used, used + n_classes):
         token_class = tab(w, ws.CLASS_LIST)[2 * i]
         set_ = set_of_class(h, w, token_class)
-        # what is left of the token began at the class's node
+        # the token's rest began at the class's node
         row = live_row(w)
         if row < 0 or set_ < 0:
             return min(row, set_)
@@ -85,10 +85,10 @@ def pass_slot(h, w, k, accepts):
 
 @kernel
 def _classes_in_slot(h, w, cap, stamp):
-    """Write to ``QUEUE`` the classes that come up in a slot, from the largest down: how many there are, or ``W_GROW``.
+    """Write the classes that come up in a slot to ``QUEUE``, from the highest down: how many there are, or ``W_GROW``.
 
-    First those that lexemes of the sets alive leave over, then those that these leave over in turn. None is above ``cap``, the
-    number of classes that the slot is planned with.
+    These are the classes in crossings of the live sets, then those in crossings of these classes, and so on. None is above
+    ``cap``, the number of classes that the slot is planned with.
     """
     n_classes = np.int64(0)
     if cap == 0:
@@ -123,8 +123,8 @@ def _classes_in_slot(h, w, cap, stamp):
 def _nodes_in_slot(w, k, n_classes, stamp):
     """Make a node for each class in ``QUEUE``, and list them for element ``k``; 0 or a status.
 
-    One node for all of them in a hole: a mask needs to know where lexemes end with its tokens, and goes through these itself.
-    ``CLASS_NODE`` finds a class's node while the slot is passed, ``CLASS_LIST`` afterwards.
+    At the hole all classes share one node: the mask itself finds where lexemes end inside its tokens. ``CLASS_NODE`` finds a
+    class's node while the slot is passed, ``CLASS_LIST`` afterwards.
     """
     head = whead(w)
     used = head[ws.W_CLASS_LIST_USED]
@@ -149,8 +149,9 @@ def _nodes_in_slot(w, k, n_classes, stamp):
 
 @kernel
 def _note_classes(w, pairs, begin, n_pairs, count, stamp, cap):
-    """Append the classes of (lexeme << 32 | class) pairs that are not marked yet to ``QUEUE``; the new count, or ``W_GROW``.
-    The pairs ascend by class, so the first one above ``cap`` ends the loop.
+    """Append the unmarked classes of some crossings to ``QUEUE``; the new count, or ``W_GROW``.
+
+    Crossings ascend by class, so the first one above ``cap`` ends the loop.
     """
     for i in range(begin, begin + n_pairs):
         token_class = pairs[i] & 0xFFFFFFFF
@@ -169,7 +170,7 @@ def _note_classes(w, pairs, begin, n_pairs, count, stamp, cap):
 
 @kernel
 def _gather_all(w, lists, begin, n_ends, n_crossings, starts, stamp):
-    """Gather what ends from a row of starts: sets of lexemes with the token, pairs with classes in it; 0 or ``W_GROW``."""
+    """Gather how lexemes end from a row of starts: sets with the token, crossings inside it; 0 or ``W_GROW``."""
     cap = whead(w)[ws.W_CLASS_CAP]
     n_lexemes = whead(w)[ws.W_N_LEXEMES]
     for i in range(begin, begin + n_ends):
@@ -186,10 +187,10 @@ def _gather_all(w, lists, begin, n_ends, n_crossings, starts, stamp):
 
 @kernel
 def _gather(w, marks, key, what, starts, stamp):
-    """Add a row of starts to those from which the same lexemes end in the same way; 0 or ``W_GROW``.
+    """Add a row of starts to those of an equal way to end in ``GATHERED``; 0 or ``W_GROW``.
 
-    ``key``: a set of lexemes (``SET_MARK``), or class and lexeme (``CROSS_MARK``); the mark finds its entry of ``GATHERED``.
-    ``what``: the set, or the pair with ``CROSSES``. So a way to end is noted once for all sets of states that have it.
+    ``what``: a set of lexemes that ends with the token, or a crossing with the flag ``CROSSES``. ``key``: its entry in
+    ``marks``, which is ``SET_MARK`` or ``CROSS_MARK``; the mark finds the entry of ``GATHERED``.
     """
     head = whead(w)
     count = head[ws.W_N_GATHERED]
@@ -214,9 +215,9 @@ def _gather(w, marks, key, what, starts, stamp):
 
 @kernel
 def _end_gathered(h, w, first, accepts):
-    """Note where the gathered lexemes end: inside the token, or after it (nodes from ``first`` on); 0 or a status.
+    """Record where the gathered lexemes end: inside the token, or after it (nodes from ``first`` on); 0 or a status.
 
-    What may start where a skip ends is what may start where it began, so the nodes inside the token come first.
+    The nodes inside the token come first: what may start where a skip ends is what may start where it began.
     """
     head = whead(w)
     for i in range(head[ws.W_N_GATHERED]):
@@ -242,13 +243,13 @@ def _end_gathered(h, w, first, accepts):
 
 @kernel
 def _node_inside(w, what):
-    """The node of the class of a gathered pair."""
+    """The node of the class of a gathered crossing."""
     return tab(w, ws.CLASS_NODE)[what & 0xFFFFFFFF] & 0xFFFFFFFF
 
 
 @kernel
 def _allow_after_skips(h, w):
-    """Let start where skips end inside a token what may start where they began, there too: until nothing is new."""
+    """Let lexemes start where skips end inside the token if they may start where the skips began; until nothing is new."""
     words = whead(w)[ws.W_SET]
     is_new = True
     while is_new:

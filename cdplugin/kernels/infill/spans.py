@@ -1,12 +1,13 @@
-"""Which lexemes lead from which node to which others: what the lattice found for each end, laid out by start.
+"""Spans: for each node and each lexeme that starts there, the row of its ends. The lattice's edges, transposed.
 
-While the text is run through, ``ENDS`` has a row of *starts* for each lexeme and each node at which it may end, since all that
-began somewhere is followed together. The facts need the opposite: for each node and each lexeme the row of its *ends*
-(``SPANS``). Blocks of 64 times 64 bits are turned round (Warren, "Hacker's Delight", 7-3) where they are dense.
+The lattice tracks all lexemes that began somewhere together, so ``ENDS`` has a row of *starts* for each lexeme and each node at
+which it may end. The facts need the opposite: for each node and lexeme the row of *ends* (``SPANS``). Dense blocks of 64 × 64
+bits are transposed at once (Warren, "Hacker's Delight", 7-3). On the way spans are extended to the left over skips
+(:func:`_follow_skips`), so the grammar need not know of skips, and twins are merged.
 
-``SPANS`` outlives its text. Its nodes are numbered so that the last one is always the one before :func:`end_node`: what
-lies right of a change keeps its numbers, and only rows that differ are written. ``W_CHANGED`` is the rightmost node that has
-one; facts right of it still hold (:mod:`cdplugin.kernels.infill.intersect`).
+``SPANS`` outlives its text. Its nodes are numbered from the right end, the last one just before :func:`end_node`: what lies
+right of a change keeps its numbers, and only rows that differ are written. ``W_CHANGED`` is the rightmost node with such a row;
+facts right of it still hold (:mod:`cdplugin.kernels.infill.intersect`).
 """
 
 import numpy as np
@@ -31,15 +32,13 @@ from cdplugin.kernels.jit.decorators import count_bits, kernel, low_bit
 from cdplugin.kernels.lexer.fields import is_skip
 from cdplugin.kernels.store import statuses
 
-DENSE = 128  # bits of a block from which on it is turned round as a whole
+DENSE = 128  # a block with more bits is transposed as a whole
 FEWEST_SPAN_ROWS = 1 << 9
 
 
 @kernel
 def end_row(w, lexeme, end):
-    """The row (in ``LIVE_BITS``) of the nodes from which a lexeme leads to ``end``, made now if there is none; or
-    ``W_GROW``.
-    """
+    """The row in ``LIVE_BITS`` of the nodes from which a lexeme leads to ``end``, made now if there is none; or ``W_GROW``."""
     width = whead(w)[ws.W_WIDTH]
     at = lexeme * 64 * width + end
     if has_bit(tab(w, ws.ENDS_SETS), lexeme * width, end):
@@ -53,8 +52,9 @@ def end_row(w, lexeme, end):
 
 @kernel
 def forget_ends(w, first, last):
-    """No lexeme ends at the nodes from ``last`` on, nor at the end of the text; at those from ``first`` to ``last``, what was
-    noted in rows that are free again is forgotten, too.
+    """Forget the ends at the nodes from ``last`` on and at the end of the text.
+
+    At the nodes ``first .. last - 1``, only ends whose rows were freed (lie beyond ``W_LIVE_USED``) are forgotten.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -70,7 +70,7 @@ def forget_ends(w, first, last):
 
 @kernel
 def clear_from(bits, row, first, width):
-    """Take the nodes from ``first`` on out of a row."""
+    """Clear the bits of the nodes from ``first`` on in a row."""
     word = first >> 6
     if word < width:
         bits[row + word] &= (np.int64(1) << (first & 63)) - 1
@@ -80,10 +80,10 @@ def clear_from(bits, row, first, width):
 
 @kernel
 def forget_spans(w):
-    """Forget all that is reused from texts before, for rows of the present width; 0 or ``W_GROW``.
+    """Forget all that texts hand on to each other, and make room for rows of the present width; 0 or ``W_GROW``.
 
-    The first ``W_SPAN_ROWS`` rows of ``BITS`` belong to ``SPANS``, which stay from text to text; rows of facts and masks come
-    after them.
+    The first ``W_SPAN_ROWS`` rows of ``BITS`` belong to ``SPANS``, which outlive the text; rows of facts and masks come after
+    them.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -127,10 +127,10 @@ def forget_spans(w):
 
 @kernel
 def lay_spans(h, w):
-    """Fill ``SPANS`` and ``SPAN_SETS`` from ``ENDS``; 0 or ``W_GROW``. Sets ``W_FIRST``, and raises ``W_CHANGED``.
+    """Fill ``SPANS`` and ``SPAN_SETS`` from ``ENDS``, set ``W_FIRST`` and raise ``W_CHANGED``; 0 or ``W_GROW``.
 
-    Lexeme by lexeme, 64 starts at a time (:func:`_lay_block`); then the end symbol, which leads from the end of the text to
-    the final node; then rows of lexemes that no longer start at their nodes are emptied.
+    Lexeme by lexeme, 64 starts at a time (:func:`_lay_block`); then the end symbol, which leads from the end of the text to the
+    final node; then the rows of lexemes that no longer start at their nodes are emptied.
     """
     if _follow_skips(h, w) < 0 or find_twins(w) < 0:
         return np.int64(statuses.W_GROW)
@@ -170,11 +170,11 @@ def _ends_anywhere(w, lexeme):
 
 @kernel
 def _follow_skips(h, w):
-    """Let lexemes start before a skip: where one starts that a skip may stand before, and the skip ends, it also starts where
-    the skip does. 0 or ``W_GROW``.
+    """Extend spans to the left over skips; 0 or ``W_GROW``.
 
-    So the grammar need not know of skips: a span of a lexeme may include what is skipped before it. With several skips, which
-    may stand before each other, until nothing grows.
+    Where a skip ends and a lexeme starts that it may stand before, the lexeme also starts where the skip does. So the grammar
+    need not know of skips: a lexeme's span may include the skips before it. With several skips, which may stand before each
+    other, this is repeated until nothing grows.
     """
     head = whead(w)
     n_lexemes = head[ws.W_N_LEXEMES]
@@ -209,8 +209,8 @@ def _follow_skips(h, w):
 def _follow_skip(w, skip, lexeme):
     """:func:`_follow_skips` for one skip and one lexeme; whether anything was new.
 
-    For each end of the lexeme: the starts that are ends of the skip get the skip's starts beside them. Words are gone through
-    from the right, as a skip starts left of where it ends; one word may gain bits while it is looked at (``done``).
+    For each end of the lexeme: those starts that are ends of the skip bring in the skip's starts. Words are visited from the
+    right, as a skip starts left of its end; the current word may gain bits while it is visited (``done``: those visited).
     """
     width = whead(w)[ws.W_WIDTH]
     sets = tab(w, ws.ENDS_SETS)
@@ -240,8 +240,8 @@ def _follow_skip(w, skip, lexeme):
 def _lay_block(w, lexeme, block):
     """Lay out the ends of a lexeme that starts at the nodes ``64 * block .. 64 * block + 63``; 0 or ``W_GROW``.
 
-    The ends are listed with the word of their starts; those in one word of a row (64 ends) are a block of 64 × 64 bits, turned
-    round as a whole if it is dense, bit by bit otherwise.
+    The ends are listed, each with the word of its starts. The ends in one word of a row (64 of them) form a block of 64 × 64
+    bits, transposed as a whole if it is dense, or else bit by bit.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -268,7 +268,7 @@ def _lay_block(w, lexeme, block):
                 rows[i] = 0
         charge(w, min(size, 256) + until - at)
         if size > DENSE:
-            _turn_ends(w, at, until, some)
+            _transpose_ends(w, at, until, some)
         else:
             for k in range(at, until):
                 word = listed[2 * k + 1]
@@ -288,8 +288,10 @@ def _lay_block(w, lexeme, block):
 
 @kernel
 def _list_ends(w, lexeme, block):
-    """Write to ``SPAN_ENDS`` the ends of a lexeme, numbered as in ``SPANS``, with the starts in a block; how many there are.
-    Nodes that are the same as another (``TWINS``) are no starts, and as ends that other one.
+    """Write to ``SPAN_ENDS`` the ends of a lexeme, numbered as in ``SPANS``, each with its starts in a block; how many there
+    are.
+
+    A twin is no start, and as an end it is replaced by the node that it is merged with.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -317,8 +319,8 @@ def _list_ends(w, lexeme, block):
 
 
 @kernel
-def _turn_ends(w, at, until, some):
-    """Write the ends ``at .. until - 1`` of ``SPAN_ENDS``, all in one word, to the rows of their starts (``some``)."""
+def _transpose_ends(w, at, until, some):
+    """Transpose the ends ``at .. until - 1`` of ``SPAN_ENDS``, all in one word, into the rows of their starts (``some``)."""
     width = whead(w)[ws.W_WIDTH]
     listed = tab(w, ws.SPAN_ENDS)
     rows = tab(w, ws.SPAN_BLOCK)
@@ -337,10 +339,10 @@ def _turn_ends(w, at, until, some):
 
 @kernel
 def _transpose(block):
-    """Turn a block of 64 words round, in place: bit j of word i becomes bit i of word j.
+    """Transpose a block of 64 words in place: bit j of word i becomes bit i of word j.
 
-    In six rounds squares of 32, 16, … 1 bits change places (Warren, "Hacker's Delight", 7-3): 6 × 32 exchanges instead of
-    4,096 bits.
+    In six rounds squares of 32, 16, … 1 bits swap places (Warren, "Hacker's Delight", 7-3): 6 × 32 exchanges instead of 4,096
+    bits.
     """
     mask = np.int64(0xFFFFFFFF)
     step = np.int64(32)
@@ -357,10 +359,10 @@ def _transpose(block):
 
 @kernel
 def _lay_row(w, node, lexeme, at):
-    """Make the row at ``at`` of ``SPAN_BLOCK`` that of a lexeme at a node; 0 or ``W_GROW``.
+    """Write the row at ``at`` of ``SPAN_BLOCK`` to ``SPANS`` of a lexeme at a node; 0 or ``W_GROW``.
 
-    Only words from the node's on are compared and written: a lexeme ends right of where it starts, or there. A row that
-    differs raises ``W_CHANGED``.
+    Only words from the node's on are compared and written, since a lexeme ends at its start or right of it. A row that differs
+    raises ``W_CHANGED``.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -371,7 +373,7 @@ def _lay_row(w, node, lexeme, at):
         number = head[ws.W_N_SPANS]
         if number >= head[ws.W_SPAN_ROWS]:
             head[ws.W_SPAN_ROWS] *= 2
-            head[ws.W_REUSED_WIDTH] = 0  # the rows of facts come after these: from the beginning
+            head[ws.W_REUSED_WIDTH] = 0  # rows of facts lie where these grow to: start anew
             head[ws.W_TABLE] = ws.BITS
             head[ws.W_TO] = (head[ws.W_SPAN_ROWS] + 1) * width
             return np.int64(statuses.W_GROW)
@@ -395,7 +397,7 @@ def _lay_row(w, node, lexeme, at):
 
 @kernel
 def _drop_others(w):
-    """Empty the rows of the lexemes that no longer start at their nodes."""
+    """Empty the rows of the lexemes that no longer start at their nodes, and make ``NEXT_SPAN_SETS`` the ``SPAN_SETS``."""
     head = whead(w)
     words = head[ws.W_SET]
     width = head[ws.W_WIDTH]

@@ -1,8 +1,9 @@
-"""What may start at a node: the lexemes that may follow those that end there, and their skips.
+"""Lexemes that may start at a node: those that may follow the lexemes that end there, and their skips.
 
-LONGEST lexemes that may follow start in one lexer state: there they compete. What is found so is legal, but not all that is
-legal is found, since the parser may allow fewer of them. A *loose* workspace (``W_LOOSE``) has the opposite: each starts in a
-state of its own, beside its skip, with which it competes wherever it is allowed. What is not found there is not legal.
+In a *strict* workspace all LONGEST lexemes that may follow start in one lexer state: they compete. What it finds is legal, but
+it does not find all legal texts, since the parser may allow fewer competitors. A *loose* workspace (``W_LOOSE``) errs the other
+way: each LONGEST lexeme starts in a state of its own, beside its skip, with which it competes wherever it is allowed. What it
+does not find is not legal.
 """
 
 import numpy as np
@@ -21,8 +22,9 @@ MOST_START_SETS = 2048
 
 @kernel
 def allow(h, w, starts, lexeme, end):
-    """Let those lexemes start at ``end`` that may follow ``lexeme``; after a skip, those that may start where it started (at
-    the nodes of the row ``starts``).
+    """Add to ``ALLOWED`` of node ``end`` the lexemes that may follow ``lexeme``.
+
+    After a skip these are the lexemes that may start where it started: at the nodes of the row ``starts``.
     """
     words = whead(w)[ws.W_SET]
     allowed = tab(w, ws.ALLOWED)
@@ -45,18 +47,19 @@ def allow(h, w, starts, lexeme, end):
 
 @kernel
 def start_set(h, w, node):
-    """The set of the lexer states in which what may start at a node starts; or a status. At the beginning of a text no skip
-    comes, as in the matcher.
+    """The set of lexer states in which lexemes may start at a node; or a status.
+
+    At the beginning of a text (node 0) no skip comes, as in the matcher.
     """
     return set_of_starts(h, w, ws.ALLOWED, node * whead(w)[ws.W_SET], ws.WITH_EXACT | (ws.SKIPS if node > 0 else 0))
 
 
 @kernel
 def set_of_starts(h, w, table, first, which):
-    """The set of the lexer states in which the lexemes of a set (in a table, from word ``first`` on) start; or a status.
+    """The set of lexer states in which the lexemes of a set (in ``table``, from word ``first`` on) start; or a status.
 
-    ``which``: :data:`SKIPS` if their skips may come first, :data:`WITH_EXACT` if EXACT ones count. The set is kept for other
-    texts, by what is in it (``START_HASH``); after ``MOST_START_SETS`` of them, from the beginning again.
+    ``which``: :data:`SKIPS` if their skips may come first, plus :data:`WITH_EXACT` if EXACT ones start, too. Memoised in
+    ``START_SETS`` across texts, by content; after ``MOST_START_SETS`` sets the memo table is emptied.
     """
     head = whead(w)
     words = head[ws.W_SET]
@@ -93,7 +96,7 @@ def set_of_starts(h, w, table, first, which):
         if n_states >= 0:
             n_states = _add_starts(h, w, at, -1, False, which & ws.SKIPS != 0, n_states, stamp)
     else:
-        # a skip may come before the end, too, if any skip comes there: the parser knows
+        # a skip may also come before the end of the text; which skips may is left to the parser
         before_end = which & ws.SKIPS != 0 and has_bit(tab(w, ws.START_SETS), at, head[ws.W_N_LEXEMES] - 1)
         for lexeme in range(head[ws.W_N_LEXEMES] - 1):
             starts = has_bit(tab(w, ws.START_SETS), at, lexeme) or (before_end and is_skip(h, lexeme))
@@ -113,10 +116,10 @@ def set_of_starts(h, w, table, first, which):
 
 @kernel
 def _add_starts(h, w, at, only, exact, skips, n_states, stamp):
-    """Add to the set under construction the state in which the EXACT, or the other, lexemes of the set at ``at`` of
-    ``START_SETS`` start (or ``only`` that one, if it is not -1); how many states there are then, or a status.
+    """Add to the set under construction the lexer state in which lexemes start together; the new number of states, or a status.
 
-    ``exact``: which of the two; ``skips``: whether the lexemes' skips start beside them. The end symbol starts nowhere.
+    ``at``: the set of lexemes in ``START_SETS``; ``only``: one lexeme instead of the set, -1: the set. ``exact``: take the
+    EXACT lexemes, or else the others. ``skips``: whether the lexemes' skips start beside them. The end symbol starts nowhere.
     """
     head = whead(w)
     words = head[ws.W_SET]

@@ -1,9 +1,8 @@
-"""Sets of lexer states that are alive together, each as one number.
+"""Interned sets of lexer states: each set of states that are alive together is one number.
 
-All that may have begun at one node is followed as one set: at first the states in which lexemes start there, behind a gap or
-an open slot some hundred. What a byte, a slot or a gap makes of a set depends on the set alone
-(:mod:`cdplugin.kernels.infill.steps`), and few sets come up, so the lattice is looked up more than it is computed: the subset
-construction, made as it is needed.
+The lattice tracks all lexemes that began at one node as one set: at first the states in which lexemes start there, some hundred
+behind a gap or an open slot. The next set depends on the set and the element alone (:mod:`cdplugin.kernels.infill.steps`), and
+few sets occur, so the lattice looks up more than it computes: a lazy subset construction.
 """
 
 import numpy as np
@@ -33,10 +32,10 @@ MOST_STEP_WORDS = 1 << 22
 
 @kernel
 def reuse_sets(w):
-    """At the beginning of a text: forget the sets of other texts if they have become many. 1 if they are reused, 0, or
+    """At the beginning of a text, forget all sets if there are too many: 1 if sets are reused, 0 if they were forgotten, or
     ``W_GROW``.
 
-    Numbers of sets stand in checkpoints, so these go with them. Within one text nothing is ever forgotten.
+    Checkpoints name sets by number, so they are dropped with them. Within one text nothing is forgotten.
     """
     head = whead(w)
     if not room(w, ws.SET_HASH, 4 * MOST_SETS) or not room(w, ws.SET_HEADS, 2) or not room(w, ws.STEPS, 1):
@@ -56,7 +55,7 @@ def reuse_sets(w):
 
 @kernel
 def fresh_stamp(w):
-    """A number that no mark has: whatever was marked before is unmarked by taking one."""
+    """A new stamp: all marks made under older ones no longer count."""
     head = whead(w)
     head[ws.W_STAMP] += 1
     return head[ws.W_STAMP]
@@ -64,9 +63,9 @@ def fresh_stamp(w):
 
 @kernel
 def add_state(w, count, state, stamp):
-    """Append a lexer state to the set under construction if it is not marked yet; the new count, or ``W_GROW``.
+    """Append a lexer state to the set under construction unless it is marked; the new count, or ``W_GROW``.
 
-    The set under construction lies in ``SET_STATES`` behind those that have numbers, and is nobody's until :func:`end_set`.
+    The set under construction lies in ``SET_STATES`` behind the numbered sets. It gets its number in :func:`end_set`.
     """
     at = tab(w, ws.SET_HEADS)[whead(w)[ws.W_N_SETS]] + count
     charge(w, 2)
@@ -84,8 +83,8 @@ def add_state(w, count, state, stamp):
 def add_parts(h, w, count, state, stamp):
     """:func:`add_state` for each lexeme of an EXACT state (0: none) by itself; the new count, or a status.
 
-    EXACT lexemes do not compete, so each can be followed on its own: there are far fewer states of one lexeme than of many, and
-    what a token does to a state takes a walk through the vocabulary to find out.
+    EXACT lexemes do not compete, so each can be tracked by itself. There are far fewer states of one lexeme than of many, and
+    each state's effect (what a token does to it) costs a walk of the whole trie.
     """
     if state == 0:
         return np.int64(count)
@@ -111,10 +110,10 @@ def add_parts(h, w, count, state, stamp):
 
 @kernel
 def _sort_states(w, states, first, count):
-    """Sort distinct states; whether there was room.
+    """Sort ``count`` distinct states, from ``first`` on, in place; whether there was room and work.
 
-    What a gap leads to has numbers close to each other, since it was made at one time: a set of bits is written and read.
-    States that lie far apart are compared.
+    The states that a gap leads to were mostly made at one time, so their numbers are close: these are written to a bit set and
+    read back. States far apart are sorted by comparison.
     """
     low = high = states[first]
     ascending = True
@@ -150,9 +149,9 @@ def _sort_states(w, states, first, count):
 
 @kernel
 def end_set(w, count):
-    """The number of the set with the states that were appended, in any order; 0 for none; or ``W_GROW``.
+    """The number of the set under construction, whose states come in any order; 0 if it is empty; or ``W_GROW``.
 
-    Equal sets are one number: sorted, hashed, compared. A new set gets an empty row of ``STEP_OF``.
+    Equal sets have one number: the states are sorted, hashed and compared. A new set gets an empty row of ``STEP_OF``.
     """
     if count == 0:
         return np.int64(0)
@@ -191,11 +190,10 @@ def end_set(w, count):
 
 @kernel
 def add_live(w, table, count, set_, starts, stamp):
-    """Add a set of states with the row of its starts to a list of live ones; how many there are then, or ``W_GROW``.
+    """Add a set of states with the row of its starts to a list of live sets; the new count, or ``W_GROW``.
 
-    ``table``: LIVE, LIVE_NEXT or SNAPSHOT; ``count``: how many it has; ``set_``: 0 adds nothing. A set that is in the list
-    already only has its starts united: so the list stays as long as there are distinct sets, however many nodes lexemes began
-    at.
+    ``table``: LIVE, LIVE_NEXT or SNAPSHOT; ``count``: its length; ``set_``: 0 adds nothing. If the list has the set already,
+    only the starts are united. So the list has one entry per distinct set, however many nodes lexemes began at.
     """
     if set_ == 0:
         return np.int64(count)
@@ -204,7 +202,7 @@ def add_live(w, table, count, set_, starts, stamp):
         return np.int64(statuses.W_GROW)
     slots = tab(w, ws.LIVE_SLOT)
     live = tab(w, table)
-    # the slot is of this list: the set is there already
+    # the stamp is this list's: the set is in it already
     if slots[set_] >> 32 == stamp:
         at = slots[set_] & 0xFFFFFFFF
         or_row(tab(w, ws.LIVE_BITS), live[2 * at + 1], starts, whead(w)[ws.W_WIDTH])
@@ -221,7 +219,7 @@ def add_live(w, table, count, set_, starts, stamp):
 
 @kernel
 def swap_live(w, count):
-    """Make ``LIVE_NEXT`` what is live: the two tables change places in the header, so nothing is copied."""
+    """Make ``LIVE_NEXT`` the live list, of length ``count``: the two tables swap places in the header, so nothing is copied."""
     head = whead(w)
     for word in range(2):
         saved = head[2 * ws.LIVE + word]

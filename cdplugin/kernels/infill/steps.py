@@ -1,8 +1,8 @@
-"""What an element of the text makes of a set of lexer states: the next set, and the lexemes that end. Found once and kept.
+"""Steps: what an element of the text makes of a set of lexer states, namely the next set and the lexemes that end. Memoised.
 
-A step's record lies in ``STEPS``; ``STEP_OF`` has a row of records per set: 256 bytes, a slot, a gap, the end of the text. It
-is the transition table of the subset construction (Rabin and Scott, 1959), made as it is needed, with elements that stand for
-many strings as further letters.
+A step's record lies in ``STEPS``; ``STEP_OF`` has a row of records per set: 256 bytes, a slot, a gap, the end of the text. This
+is the transition table of a lazy subset construction (Rabin and Scott, 1959), with gap and slot as further letters that stand
+for many strings.
 """
 
 import numpy as np
@@ -20,7 +20,7 @@ from cdplugin.kernels.store import statuses
 
 @kernel
 def set_of_class(h, w, token_class):
-    """The set of the states that what is left of a token leads to from a lexeme boundary; or a status."""
+    """The set of states that a class's token rest leads to from a lexeme boundary, memoised in ``CLASS_SET``; or a status."""
     if not room(w, ws.CLASS_SET, token_class + 1):
         return np.int64(statuses.W_GROW)
     known = tab(w, ws.CLASS_SET)[token_class]
@@ -41,7 +41,7 @@ def set_of_class(h, w, token_class):
 
 @kernel
 def column_of(element):
-    """Where in a row of ``STEP_OF`` an element's step is."""
+    """The column of an element's step in ``STEP_OF``."""
     if element >= 0:
         return np.int64(element)
     return np.int64(ws.BY_GAP if element == ws.GAP else ws.BY_SLOT)
@@ -49,10 +49,10 @@ def column_of(element):
 
 @kernel
 def step_of(h, w, set_, column, cap):
-    """The record of a step in ``STEPS``, made now if it is not known; or a status.
+    """The record of a step in ``STEPS``, made now if it is new; or a status.
 
-    ``column``: a byte, or ``BY_SLOT``, ``BY_GAP``, ``BY_END``. ``cap``: the largest class that counts, for a slot; a record
-    that was made for a smaller one is made again. Sets and steps outlive the text, so most texts only look up.
+    ``column``: a byte, or ``BY_SLOT``, ``BY_GAP``, ``BY_END``. ``cap``: for a slot, the largest class that counts; a record
+    made for a smaller cap is made again. Sets and steps outlive the text, so most texts only look up.
     """
     known = tab(w, ws.STEP_OF)[set_ * ws.COLUMNS_OF_STEPS + column]
     if known > 0 and (column != ws.BY_SLOT or tab(w, ws.STEPS)[known + ws.S_CAP] >= cap):
@@ -85,7 +85,7 @@ def step_of(h, w, set_, column, cap):
 
 @kernel
 def _note(w, record, word, word_of_count):
-    """Append a word to the lists of a record under construction, counted in ``word_of_count``; 0 or ``W_GROW``."""
+    """Append a word to the lists of the record under construction and count it in ``word_of_count``; 0 or ``W_GROW``."""
     steps = tab(w, ws.STEPS)
     at = record + ws.S_FIRST + steps[record + ws.S_BEFORE] + steps[record + ws.S_ENDS] + steps[record + ws.S_CROSSINGS]
     charge(w, 2)
@@ -98,7 +98,7 @@ def _note(w, record, word, word_of_count):
 
 @kernel
 def _note_set(w, record, accepted, stamp, word_of_count):
-    """:func:`_note` for a set of lexemes that is not marked yet; 0 or ``W_GROW``."""
+    """:func:`_note` for a set of lexemes unless it is marked; 0 or ``W_GROW``."""
     if not room(w, ws.SET_MARK, accepted + 1):
         return np.int64(statuses.W_GROW)
     mark = tab(w, ws.SET_MARK)
@@ -110,8 +110,9 @@ def _note_set(w, record, accepted, stamp, word_of_count):
 
 @kernel
 def _matched(h, w, set_, record, byte):
-    """Note the LONGEST lexemes that match and cannot go on with ``byte``; at the end of the text (-1) all. 0 or a status. They
-    go into the list that ``S_BEFORE`` counts.
+    """List in ``S_BEFORE`` the LONGEST lexemes that match and cannot continue with ``byte``; 0 or a status.
+
+    ``byte``: -1 at the end of the text, where all that match end.
     """
     stamp = fresh_stamp(w)
     for i in range(tab(w, ws.SET_HEADS)[set_], tab(w, ws.SET_HEADS)[set_ + 1]):
@@ -133,10 +134,10 @@ def _matched(h, w, set_, record, byte):
 
 @kernel
 def _by_byte(h, w, set_, record, byte):
-    """Fill a record for a byte: what ended before it, what ends with it, and the next set; 0 or a status.
+    """Fill a record for a byte: the lexemes that end before it, those that end with it, and the next set; 0 or a status.
 
-    Where EXACT lexemes end, what goes on stays in the set (``L_REST``). What ends goes into the list that ``S_ENDS`` counts, a
-    set of lexemes for each state that has one.
+    Where EXACT lexemes end, what continues stays in the set (``L_REST``). ``S_ENDS`` counts the sets of lexemes that end, one
+    for each state that has one.
     """
     status = _matched(h, w, set_, record, byte)
     if status < 0:
@@ -165,7 +166,7 @@ def _by_byte(h, w, set_, record, byte):
 
 @kernel
 def _set_next(w, record, count):
-    """Make the set under construction a record's next one; 0 or ``W_GROW``."""
+    """Make the set under construction the record's next set; 0 or ``W_GROW``."""
     following = end_set(w, count)
     if following < 0:
         return following
@@ -175,16 +176,16 @@ def _set_next(w, record, count):
 
 @kernel
 def _by_gap(h, w, set_, record):
-    """Fill a record for a gap: the lexemes that end in it, one by one; 0 or a status.
+    """Fill a record for a gap: the next set, and the lexemes that end in the gap, one by one; 0 or a status.
 
-    The union of the closures of all states. What lies in another state's closure has its own inside it, so it is passed over:
-    behind a gap a set is closed, or nearly (``.{0,1000}`` at any count), and all closures would be as many pairs of states.
-    Only lexemes that a gap can keep apart from what follows end in it (``END_IN_GAPS``).
+    The next set is the union of the states' closures. A state in another state's closure adds nothing, so it is passed over:
+    behind a gap the set is closed or nearly so (``.{0,1000}`` at any count), and visiting all closures would be quadratic. Only
+    lexemes that a gap can separate from what follows (``END_IN_GAPS``) end in it.
     """
     first = tab(w, ws.SET_HEADS)[set_]
     last = tab(w, ws.SET_HEADS)[set_ + 1]
-    begun = fresh_stamp(w)  # a closure marks its states with a later stamp
-    for i in range(first, last):  # closures take stamps: all that are needed first
+    begun = fresh_stamp(w)  # a new closure marks its states with a later stamp
+    for i in range(first, last):  # closures take stamps: make all of them before the union takes its own
         state = tab(w, ws.SET_STATES)[i]
         if not room(w, ws.MARK, state + 1):
             return np.int64(statuses.W_GROW)
@@ -224,14 +225,14 @@ def _by_gap(h, w, set_, record):
 
 @kernel
 def _by_slot(h, w, set_, record, cap):
-    """Fill a record for a slot, with the classes up to a power of two that is not below ``cap``; 0 or a status.
+    """Fill a record for a slot, with the classes up to ``cap`` rounded up to a power of two; 0 or a status.
 
-    The union of the effects of all states: next states, sets of lexemes that end with the token, pairs that end inside it.
-    Rounded up, so that a ``cap`` that grows does not make the record anew each time.
+    It is the union of the states' effects: next states, sets of lexemes that end with the token, crossings. Rounding up avoids
+    making the record anew each time ``cap`` grows.
     """
     first = tab(w, ws.SET_HEADS)[set_]
     last = tab(w, ws.SET_HEADS)[set_ + 1]
-    for i in range(first, last):  # effects take stamps: all of them first
+    for i in range(first, last):  # effects take stamps: make all of them before the union takes its own
         effect = effect_of(h, w, tab(w, ws.SET_STATES)[i])
         if effect < 0:
             return effect

@@ -1,11 +1,11 @@
-"""Nodes that are the same as that of a gap: the same lexemes lead from both to the same nodes.
+"""Twins: nodes from which the same lexemes lead to the same nodes as from the node of a gap further right.
 
-Before a space and a gap, whatever may lie in the gap may come, and so it is behind a gap where a comment may begin that ends in
-the next one: in ``□a□``, before the second gap, at a node for each set of lexemes that may come next. All that is found at such
-a node is found at the gap's, a fact for nearly each rule. So what leads to it leads to the gap's node instead, and nothing
-leads on from it: the two are one state of the automaton (Hopcroft and Ullman, 1979: states that no text tells apart).
+Where a skip may begin that runs into a gap, whatever may come in the gap may come. In ``□a□``, each node before the second gap
+(one for each set of lexemes that may come next) is such a place if a comment may begin there and end in the gap. Such a node
+would get all facts of the gap's node, one for nearly each rule. Instead it is merged with it: edges to the twin lead to the
+gap's node, and none leave the twin. The two are equivalent states of the automaton (Hopcroft and Ullman, 1979).
 
-Only lexemes of rules count. Where a skip leads is no matter: what it may stand before leads on from its beginning, too
+Only lexemes of rules are compared. Skips need not be: spans already include the skips before a lexeme
 (:mod:`cdplugin.kernels.infill.spans`).
 """
 
@@ -19,9 +19,9 @@ from cdplugin.kernels.store import statuses
 
 @kernel
 def find_twins(w):
-    """Fill ``TWINS`` and ``TWIN_OF`` from ``ENDS``, for a check; 0 or ``W_GROW``. Nodes are numbered as the lattice does.
+    """Fill ``TWINS`` and ``TWIN_OF`` from ``ENDS``, for a check; 0 or ``W_GROW``. Nodes have the lattice's numbers.
 
-    Work: for each gap its lexemes' ends, until no node is left that may be the same.
+    Work: for each gap the rows of ends of its lexemes, until no candidate is left.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -38,12 +38,12 @@ def find_twins(w):
     for node in range(head[ws.W_NODES]):
         twin_of[node] = node
     elements = tab(w, ws.ELEMENTS)
-    set_bit(twins, 2 * width, 0)  # at the beginning of a text no skip comes; and it stays the first node
+    set_bit(twins, 2 * width, 0)  # never a twin: at the beginning of a text no skip comes, and it must stay the first node
     for k in range(head[ws.W_ELEMENTS]):
         if elements[k] != ws.GAP:
             continue
         gap = tab(w, ws.NODE_BEFORE)[k + 1]
-        if _find_those_of(w, gap):
+        if _find_twins_of(w, gap):
             head[ws.W_HAS_TWINS] = 1
             for i in range(width):
                 word = twins[width + i]
@@ -56,8 +56,11 @@ def find_twins(w):
 
 
 @kernel
-def _find_those_of(w, gap):
-    """Write to the second set in ``TWINS`` the nodes that are the same as that of a gap; whether there are any."""
+def _find_twins_of(w, gap):
+    """Write the twins of a gap's node to the second set in ``TWINS``; whether there are any.
+
+    Candidates are the nodes left of it; each row of ends removes those that disagree with the gap's node.
+    """
     head = whead(w)
     width = head[ws.W_WIDTH]
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]

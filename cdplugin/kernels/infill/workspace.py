@@ -1,13 +1,14 @@
-"""The workspace of one infilling problem: growing tables found through a header of their own, beside the arena's.
+"""The workspace of infilling: accessors of its tables, rows of bits, and the account of work.
 
-:mod:`cdplugin.kernels.infill.layout` describes header, tables and records. A kernel that runs out of room writes which table
-must grow into ``W_TABLE`` and ``W_TO`` and returns ``W_GROW``; the owner (:mod:`cdplugin.infill.workspace`) grows it with
-zeros and calls again. Every operation starts from tables that outlive it or from nothing, so that calling again is safe.
+The workspace is a second set of growing tables beside the arena's, with a header of its own
+(:mod:`cdplugin.kernels.infill.layout`). A kernel that runs out of room writes the table and the wanted size to ``W_TABLE`` and
+``W_TO`` and returns ``W_GROW``; the owner (:mod:`cdplugin.infill.workspace`) grows the table with zeros and repeats the call.
+That is safe since every operation starts from nothing or from tables that outlive it.
 
-*Nodes* are the lexeme boundaries of the text with gaps, numbered from left to right as they are found: from 0 or, where facts
-are kept for the next text, so that the last one comes just before :func:`end_node` (``W_FIRST``). Sets of nodes are rows of
-``W_WIDTH`` words in the table ``BITS``; a row is named by its offset, 0 is none. The two highest bits of a row stand for ``text
-may end here`` (:func:`end_node`) and for the end symbol after it (:func:`final_node`).
+*Nodes* are numbered from left to right: from 0, or, where facts are reused for the next text, so that the last one comes just
+before :func:`end_node` (``W_FIRST``). Sets of nodes are rows of ``W_WIDTH`` words in ``BITS``, named by their offset; 0 is no
+row. The two highest bits of a row stand for the end of the text (:func:`end_node`) and for the end symbol behind it
+(:func:`final_node`).
 """
 
 import numpy as np
@@ -17,7 +18,7 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.jit.views import view_i64
 from cdplugin.kernels.store import statuses
 
-AHEAD = 512  # words that are cleared before they are asked for
+AHEAD = 512  # words of rows that are cleared in advance
 
 
 @kernel
@@ -35,10 +36,10 @@ def tab(w, table):
 
 @kernel
 def room(w, table, count):
-    """Whether a table can hold ``count`` items; if not, the header says which must grow to what.
+    """Whether a table can hold ``count`` words; if not, the header says which must grow to what.
 
-    There is no room either where the operation has used up its work, which the owner looks at first: what makes room in its
-    loops has only to :func:`charge`.
+    False also if the operation has used up its work, which the owner checks first. So loops that make room need only
+    :func:`charge` and ignore its result.
     """
     head = view_i64(w, ws.WORKSPACE_WORDS)
     if head[2 * table + 1] >= count and head[ws.W_WORK_LEFT] >= 0:
@@ -50,8 +51,9 @@ def room(w, table, count):
 
 @kernel
 def charge(w, work):
-    """Take ``work`` quarters of a unit off what the operation may still do; whether it may go on. A row of ``W_WIDTH`` words
-    that is read or written is as many, another turn of a loop one or more.
+    """Charge ``work`` quarters of a unit to the operation; whether it may continue.
+
+    Reading or writing a row of ``W_WIDTH`` words is ``W_WIDTH`` quarters, a turn of another loop one or more.
     """
     head = view_i64(w, ws.WORKSPACE_WORDS)
     left = head[ws.W_WORK_LEFT] - work
@@ -61,7 +63,7 @@ def charge(w, work):
 
 @kernel
 def charge_sort(w, count):
-    """:func:`charge` for sorting so many words by heapsort: a unit of work for each comparison of a word."""
+    """:func:`charge` for a heapsort of ``count`` words: a unit of work for each comparison of a word."""
     turns = np.int64(1)
     while count >> turns:
         turns += 1
@@ -70,9 +72,9 @@ def charge_sort(w, count):
 
 @kernel
 def _row_behind(w, table, word_of_used, word_of_clean):
-    """The offset of a row of zeros behind what is used of a table of rows; or ``W_GROW``.
+    """The offset of a new row of zeros at the end of a table of rows; or ``W_GROW``.
 
-    A table is cleared some rows ahead: one by one that would be a call for each.
+    The table is cleared some rows in advance: clearing them one by one would be a call for each.
     """
     head = whead(w)
     row = head[word_of_used]
@@ -92,10 +94,10 @@ def _row_behind(w, table, word_of_used, word_of_clean):
 
 @kernel
 def cut_rows(w, word_of_used, word_of_clean, used):
-    """Let rows from offset ``used`` on be free, or, further on than they were, taken.
+    """Truncate a table of rows to ``used`` words, or extend it.
 
-    ``word_of_used``, ``word_of_clean``: the header's words for ``BITS`` or for ``LIVE_BITS``. What is free may have been
-    written to, so it is cleared again before it is handed out.
+    ``word_of_used``, ``word_of_clean``: the header's words for ``BITS`` or for ``LIVE_BITS``. Freed words are cleared again
+    before they are handed out.
     """
     head = whead(w)
     head[word_of_used] = used
@@ -104,20 +106,21 @@ def cut_rows(w, word_of_used, word_of_clean, used):
 
 @kernel
 def new_row(w):
-    """The offset of a fresh row of zeros in ``BITS``, or ``W_GROW``."""
+    """The offset of a new row of zeros in ``BITS``, or ``W_GROW``."""
     return _row_behind(w, ws.BITS, ws.W_BITS_USED, ws.W_BITS_CLEAN)
 
 
 @kernel
 def live_row(w):
-    """The offset of a fresh row of zeros in ``LIVE_BITS``, or ``W_GROW``."""
+    """The offset of a new row of zeros in ``LIVE_BITS``, or ``W_GROW``."""
     return _row_behind(w, ws.LIVE_BITS, ws.W_LIVE_USED, ws.W_LIVE_CLEAN)
 
 
 @kernel
 def name_row(w, table, index):
-    """A fresh row, named by entry ``index`` of a table, which names none; or ``W_GROW``. The entry is not read: mostly it is in
-    no cache yet, and a read would be waited for.
+    """A new row, entered at ``index`` of a table, where there was none; or ``W_GROW``.
+
+    The entry is not read first: mostly it is in no cache yet, and reading it would stall.
     """
     if not room(w, ws.TOUCHED, whead(w)[ws.W_N_TOUCHED] + 1):
         return np.int64(statuses.W_GROW)
@@ -130,7 +133,7 @@ def name_row(w, table, index):
 
 @kernel
 def touch(w, table, index, count):
-    """Note that ``count`` entries of a table, from ``index`` on, may have come to name rows; ``TOUCHED`` has room."""
+    """Record in ``TOUCHED``, which has room, that ``count`` entries of a table from ``index`` on may name rows now."""
     head = whead(w)
     tab(w, ws.TOUCHED)[head[ws.W_N_TOUCHED]] = (np.int64(count) << 47) | (np.int64(table) << 40) | index
     head[ws.W_N_TOUCHED] += 1
@@ -145,10 +148,10 @@ def row_in(w, table, index):
 
 @kernel
 def forget_rows(w, touched_before, bits_before):
-    """Every entry that came to name a row since then is 0 again.
+    """Reset to 0 every entry that came to name a row since ``W_N_TOUCHED`` was ``touched_before``; free the rows from
+    ``bits_before``.
 
-    ``touched_before``, ``bits_before``: ``W_N_TOUCHED`` and ``W_BITS_USED`` at that time. So the tables, which have an entry
-    for each node and symbol, are cleared by what was written and never as a whole.
+    So the tables, which have an entry for each node and symbol, are cleared where they were written, never as a whole.
     """
     head = whead(w)
     touched = tab(w, ws.TOUCHED)
@@ -178,8 +181,9 @@ def rest_row(w, node, dot):
 
 @kernel
 def note_rest(w, node, dot):
-    """Note that there is a row of ``REST`` for a dot at a node: by dot (``REST_NODES``), by node (``USEFUL``) and for the
-    symbol before it (``ACTIVE``), so that nobody looks for rows where there are none.
+    """Enter in the sets that there is a row of ``REST`` for a dot at a node, so that others are not read in vain.
+
+    By dot in ``REST_NODES``, by node in ``USEFUL``, for the dot before it in ``ACTIVE``, and with ``W_ASKED`` in ``NEXT_HERE``.
     """
     word = node >> 6
     bit = np.int64(1) << (node & 63)
@@ -202,13 +206,13 @@ def item_row(w, node, dot):
 
 @kernel
 def end_node(w):
-    """The bit for: the text may end here."""
+    """The bit of a row for: the text may end here."""
     return 64 * whead(w)[ws.W_WIDTH] - 2
 
 
 @kernel
 def final_node(w):
-    """The bit for: and the end symbol was read."""
+    """The bit of a row for: the end symbol was read."""
     return 64 * whead(w)[ws.W_WIDTH] - 1
 
 
@@ -220,7 +224,7 @@ def has_bit(bits, row, node):
 
 @kernel
 def set_bit(bits, row, node):
-    """Set a bit; whether it was new."""
+    """Add a node to the row at ``row`` of ``bits``; whether it was new."""
     word = row + (node >> 6)
     bit = np.int64(1) << (node & 63)
     if bits[word] & bit:
@@ -231,13 +235,13 @@ def set_bit(bits, row, node):
 
 @kernel
 def word_between(bits, k, first, until):
-    """Word ``k`` of a set, of what lies between the numbers ``first`` and ``until - 1``: it has some of them."""
+    """Word ``k`` of a set, cut to the numbers ``first .. until - 1``, some of which it has."""
     return cut_word(bits[k], k, first, until)
 
 
 @kernel
 def cut_word(word, k, first, until):
-    """:func:`word_between` of a word."""
+    """Word ``k`` of a set, given as ``word``, cut to the numbers ``first .. until - 1``."""
     if first > 64 * k:
         word &= np.int64(-1) << (first - 64 * k)
     if until < 64 * k + 64:
@@ -259,7 +263,7 @@ def or_row(bits, into, row, width):
 
 @kernel
 def meet(bits, a, b, width):
-    """Whether two rows have a node in common. Stops at the first word that says so."""
+    """Whether two rows have a node in common."""
     for i in range(width):
         if bits[a + i] & bits[b + i]:
             return True
