@@ -1,15 +1,15 @@
-"""Which rules may be under way at a node: facts are looked for only there.
+"""Alive dots: which rules may be under way at a node. Facts are looked for only there.
 
-A dot is *alive* at a node if a lexeme that may come right before it ends there (or the text begins there), going by what each
-rule allows next and not by which rule it is in: a rule's end is taken for the end of its nonterminal anywhere. What is not
-alive is never asked for; what is need not be legal. In a program after ``=`` that leaves expressions, after ``int`` names.
-(What may come before *that* lexeme rules out three facts in a hundred more, in C++, and takes as long as they do.)
+A dot is *alive* at a node if a lexeme that may come right before it ends there, or if the text begins there. The parser's stack
+is ignored: where a rule ends, all dots behind its nonterminal are alive (a FOLLOW set of dots). A dot that is not alive is
+never needed; one that is alive need not be legal. In a program, after ``=`` expressions are left, after ``int`` names. (Taking
+the lexeme before *that* one into account would rule out another 3 % of C++'s facts, and cost as much as they do.)
 
-What may be under way after a lexeme is found once, when it first ends in a text (``AFTER``): of the 500 lexemes of Python's
-grammar, a text has some dozens, and a set has a bit for each of 37,000 dots. A set is closed under what may come of its dots,
-and a union of closed sets is closed, so the set of a node is the union of those of its lexemes, in any order.
+``AFTER`` memoises the alive dots of a lexeme when it first ends in some text: of the 500 lexemes of Python's grammar a text has
+some dozens, and a set has a bit for each of 37,000 dots. Each set is closed under prediction and completion, and a union of
+closed sets is closed, so the set of a node is the union of its lexemes' sets, in any order.
 
-In ``[a □ ]``, after ``[`` at node 1, the dots ``S -> "[" • L "]"``, ``L -> • E …`` and ``E -> • w`` are alive, and no other.
+In ``[a □ ]``, after ``[`` at node 1, the dots ``S -> "[" • L "]"``, ``L -> • E …`` and ``E -> • w`` are alive, and no others.
 """
 
 import numpy as np
@@ -20,16 +20,16 @@ from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import i64
 
-KNOWN_AT_ONCE = 8  # lexemes after which what is under way is looked for by itself
+KNOWN_AT_ONCE = 8  # so many lexemes are memoised at once; where more end at a node, its own set is searched for
 
 
 @kernel
 def find_alive(h, w):
-    """Fill ``NEXT_ALIVE`` for all nodes; 0 or ``W_GROW``. Needs ``ENDS_SETS``.
+    """Fill ``NEXT_ALIVE`` for all nodes, from ``ENDS_SETS``; 0 or ``W_GROW``.
 
-    ``W_ALIVE`` says afterwards whether it is there. It is not where a mask is asked for whose *no* counts, as its tokens may
-    lead where no way through the lattice does (:func:`_is_whole`). Cost: a set of dots for each pair (lexeme, node at which
-    it ends), and where ``AFTER`` does not know a lexeme yet, what :func:`_find_missing` costs.
+    Sets ``W_ALIVE`` to whether it was filled. It is not for a mask whose *no* counts, as its tokens may lead where no path of
+    the lattice does (:func:`_is_whole`). Cost: a set of dots for each pair (lexeme, node at which it ends), plus
+    :func:`_find_missing` where ``AFTER`` does not have a lexeme yet.
     """
     head = whead(w)
     words = head[ws.W_TURN_SET]
@@ -84,7 +84,7 @@ def find_alive(h, w):
 
 @kernel
 def _alive_node(w, end):
-    """The number, among the nodes of facts, of a node of the lattice."""
+    """The number that a node of the lattice has among the nodes of facts."""
     head = whead(w)
     if end >= end_node(w):
         return np.int64(end)
@@ -93,11 +93,11 @@ def _alive_node(w, end):
 
 @kernel
 def _find_missing(h, w, n_missing):
-    """Add to ``NEXT_ALIVE`` what may be under way after the lexemes in ``MISSING``, which ``AFTER`` does not know; whether that
-    could be done.
+    """Add to ``NEXT_ALIVE`` the dots alive after the lexemes in ``MISSING``, which ``AFTER`` does not have; whether work
+    sufficed.
 
-    A few of them are looked at by themselves, and so known from now on, and so are those that end alone. Behind a gap many end
-    at once: then one search finds what may be under way after any of them.
+    The first few lexemes, and those at nodes where few of them end, are searched for by themselves and memoised. Behind a gap
+    many end at one node: their searches share the node's set, so each dot is followed once.
     """
     head = whead(w)
     words = head[ws.W_TURN_SET]
@@ -134,7 +134,7 @@ def _find_missing(h, w, n_missing):
 
 @kernel
 def _know_after(h, w, lexeme):
-    """Have ``AFTER`` know what may be under way after a lexeme, or where a text begins; whether that could be done."""
+    """Fill the entry of ``AFTER`` for a lexeme (after the last: where a text begins) if need be; whether work sufficed."""
     known = tab(w, ws.AFTER_KNOWN)
     words = whead(w)[ws.W_TURN_SET]
     if known[lexeme]:
@@ -150,11 +150,11 @@ def _know_after(h, w, lexeme):
 
 @kernel
 def _search(h, w, into, at, lexeme):
-    """Add to the set by turn at ``into[at:]`` the dots that may be under way behind a lexeme (after the last one: where a text
-    begins); whether that could be done. What the set has in it already is not followed: all that comes of it is there, too.
+    """Add to the set by turn at ``into[at:]`` the dots alive after a lexeme; whether work sufficed.
 
-    A breadth-first search over dots. Where a nonterminal is expected, its rules begin; where a rule ends, all dots behind its
-    nonterminal are under way.
+    ``lexeme``: the number after the last stands for where a text begins. A breadth-first search over dots: before a nonterminal
+    its rules begin; at the end of a rule all dots behind its nonterminal become alive. Dots that the set has already are not
+    followed: it is closed, so what they lead to is there.
     """
     head = whead(w)
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
@@ -207,10 +207,11 @@ def _search(h, w, into, at, lexeme):
 
 @kernel
 def _is_whole(w):
-    """Whether all that matters leads through the lattice.
+    """Whether every path that matters leads through the lattice, so that dots that are not alive can be left out.
 
-    It does where no mask is asked for. The mask of a gap in the strict lattice may leave out a token with which a lexeme ends
-    that no gap ends: it says *yes* only, and what it leaves out is asked one by one (:mod:`cdplugin.infill.answers`).
+    That is so where no mask is asked for. It also holds for the mask of a gap in the strict lattice, of which only *yes*
+    counts: it may leave out a token with which a lexeme ends that no gap ends, and what it leaves out is asked one by one
+    (:mod:`cdplugin.infill.answers`).
     """
     head = whead(w)
     hole = head[ws.W_HOLE]
@@ -219,9 +220,10 @@ def _is_whole(w):
 
 @kernel
 def last_unasked(w, beyond):
-    """The rightmost node, right of ``beyond``, at which facts are wanted that were not looked for when ``ALIVE`` was made; or
-    ``beyond``. Facts that are reused were found for the dots that were alive in the last text; a dot that is new needs its
-    facts.
+    """The rightmost node right of ``beyond`` with a dot that became alive since ``ALIVE`` was made; ``beyond`` if there is
+    none.
+
+    Reused facts were found for the dots alive then, so a dot that is new needs its facts found.
     """
     head = whead(w)
     words = head[ws.W_TURN_SET]
@@ -238,9 +240,7 @@ def last_unasked(w, beyond):
 
 @kernel
 def take_alive(w, last):
-    """Make ``NEXT_ALIVE`` what is alive at the nodes up to ``last``; right of it, where facts are reused, the older
-    sets stay.
-    """
+    """Copy ``NEXT_ALIVE`` to ``ALIVE`` at the nodes up to ``last``; right of it, where facts are reused, older sets stay."""
     head = whead(w)
     words = head[ws.W_TURN_SET]
     if head[ws.W_ALIVE]:
@@ -252,15 +252,16 @@ def take_alive(w, last):
 
 @kernel
 def is_alive(w, node, dot):
-    """Whether facts are looked for at a dot at a node."""
+    """Whether a dot is alive at a node."""
     head = whead(w)
     return head[ws.W_ALIVE] == 0 or has_bit(tab(w, ws.ALIVE), node * head[ws.W_TURN_SET], tab(w, ws.TURN_OF)[dot])
 
 
 @kernel
 def some_alive(w, node):
-    """Whether facts are looked for at any dot at a node. (Behind a skip they are not: a span of what comes after it begins
-    before it, too.)
+    """Whether any dot is alive at a node.
+
+    None is behind a skip: spans of the lexemes that come after it begin before it.
     """
     head = whead(w)
     if head[ws.W_ALIVE] == 0:

@@ -1,18 +1,18 @@
-"""Rests that are found when they are asked for: most of them never are.
+"""Rests on demand: the rest behind a dot that does not begin its rule is computed, and memoised, when somebody asks for it.
 
-At a node some dozens of rules may be under way, going by the lexeme left of it (``ALIVE``), and mostly two or three are. Which
-ones is known where the rule's beginning is followed, further left. So at a node only the *first* dots of rules are followed, to
-find what is derived there. The rest behind a later dot is found when a rule is followed up to it from the left, and kept in
-``REST``: a row, or :data:`NONE`. In a C++ program one rest in five is ever asked for.
+For checks. At a node some dozens of rules are alive, but mostly two or three are under way, and which ones is known only where
+their beginnings are followed, further left. So at a node only the *first* dots of rules are followed, to find ``DERIVED``. The
+rest behind a later dot is found when its rule is followed up to it from the left, and stored in ``REST``: a row, or
+:data:`NONE`. In a C++ program one rest in five is ever asked for.
 
-What is asked for at all is known by the next lexeme: ``NEXT_HERE`` has the dots behind whose symbol the rest of the rule may
-begin with a lexeme that starts at the node and leads somewhere.
+The next lexeme prunes the questions: ``NEXT_HERE`` has the dots behind whose symbol the rest of the rule may begin with a
+lexeme that starts at the node and leads to a useful end.
 
-In ``[a □ ]`` only the rules of E and L are followed at node 1, from ``w``. ``S -> "[" • L "]"`` at node 1 is asked for from
-node 0, and asks for ``"]"`` at the ends 2 and 3 of L.
+In ``[a □ ]``, at node 1 only rules of E and L are followed, from ``w``. ``S -> "[" • L "]"`` at node 1 is asked for from node
+0, and in turn asks for ``"]"`` at 2 and 3, the ends of L.
 
-Three kinds of nodes have their rests elsewhere: in a gap (:mod:`cdplugin.kernels.infill.gap_rests`), where a lexeme leads from
-a node to itself, and where a symbol has many ends (rows that are taken over): the last two have them in ``REST_NODES``.
+Three kinds of nodes keep their rests elsewhere: gaps (:mod:`cdplugin.kernels.infill.gap_rests`); nodes from which a lexeme
+leads to itself; and nodes at which a symbol has many ends, whose rows are taken over. The last two have them in ``REST_NODES``.
 """
 
 import numpy as np
@@ -24,13 +24,13 @@ from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import i64
 
-NONE = -1  # in REST: nothing is led to
-UNKNOWN = -1 << 40
+NONE = -1  # in REST: the rest leads nowhere
+UNKNOWN = -1 << 40  # the rest has not been asked for yet
 
 
 @kernel
 def begin_node_facts(w, node):
-    """Begin to find what is known at a node."""
+    """Begin the facts of a node: reset ``NEXT_HERE`` there, and note where its pairs begin in ``CHAINED``."""
     head = whead(w)
     tab(w, ws.CHAINED_AT)[2 * node] = head[ws.W_N_CHAINED]
     if head[ws.W_ASKED]:
@@ -41,7 +41,7 @@ def begin_node_facts(w, node):
 
 @kernel
 def end_node_facts(w, node):
-    """End it."""
+    """End the facts of a node: note where its pairs end in ``CHAINED``, and add its ``NEXT_HERE`` to ``NEXT_ANY``."""
     head = whead(w)
     tab(w, ws.CHAINED_AT)[2 * node + 1] = head[ws.W_N_CHAINED]
     if head[ws.W_ASKED]:
@@ -52,7 +52,7 @@ def end_node_facts(w, node):
 
 @kernel
 def rest_behind(h, w, node, dot):
-    """The row of ``REST`` at a finished node for the dot behind ``dot``; 0: none, or a status."""
+    """The row at a finished node of the rest behind the symbol after ``dot``; 0: none; or a status."""
     turn = tab(w, ws.TURN_OF)[dot]
     if not has_bit(tab(w, ws.NEXT_HERE), node * whead(w)[ws.W_TURN_SET], turn):
         return np.int64(0)
@@ -62,14 +62,14 @@ def rest_behind(h, w, node, dot):
 
 @kernel
 def first_rest(h, w, node):
-    """The row of ``REST`` for the first dot of all, at the first node, all being known; 0: none, or a status."""
+    """The row of the whole first rule (dot 0) at the first node, once all nodes are finished; 0: none; or a status."""
     known = _known_rest(h, w, node, np.int64(0))
     return known if known != UNKNOWN else _find_rest(h, w, node, np.int64(0))
 
 
 @kernel
 def may_lead_on(w, n_ends, k):
-    """Word ``k`` of the set by turn of the dots behind whose symbol something leads on from one of the ends in ``END_LIST``."""
+    """Word ``k`` of the union of ``NEXT_HERE`` over the ends in ``END_LIST``."""
     found = np.int64(0)
     words = whead(w)[ws.W_TURN_SET]
     for i in range(n_ends):
@@ -79,7 +79,7 @@ def may_lead_on(w, n_ends, k):
 
 @kernel
 def list_ends(w, node, row):
-    """Write the nodes of a row at which something is known to ``END_LIST``, which has room; how many there are."""
+    """Write the useful nodes of a row to ``END_LIST``, which has room; how many there are."""
     bits = tab(w, ws.BITS)
     useful = tab(w, ws.USEFUL)
     listed = tab(w, ws.END_LIST)
@@ -95,7 +95,7 @@ def list_ends(w, node, row):
 
 @kernel
 def _known_rest(h, w, node, dot):
-    """The row of ``REST`` for a dot at a finished node, 0: none, ``UNKNOWN``: it has to be found; or ``W_GROW``."""
+    """The row of the rest behind ``dot`` at a finished node; 0: none; ``UNKNOWN``: not found yet; or ``W_GROW``."""
     head = whead(w)
     at = node * head[ws.W_N_DOTS] + dot
     if has_bit(tab(w, ws.ASKED), 0, node):
@@ -116,7 +116,7 @@ def _known_rest(h, w, node, dot):
 
 @kernel
 def _only_source(w, node, symbol):
-    """The row of the ends of a symbol at a node whose rests are asked for, if it is one row; 0: none, ``UNKNOWN``: several."""
+    """The one row that has all ends of a symbol at a node in ``ASKED``; 0: none; ``UNKNOWN``: there are several."""
     row = _source(w, node, symbol, np.int64(0))
     for i in range(1, _n_sources(w, node, symbol)):
         other = _source(w, node, symbol, np.int64(i))
@@ -129,7 +129,7 @@ def _only_source(w, node, symbol):
 
 @kernel
 def _n_sources(w, node, symbol):
-    """How many rows may have ends of a symbol at a node: one of its own, and those of chains."""
+    """How many rows may have ends of a symbol at a node: its own, and those of the chains followed there."""
     if symbol < 0:
         return np.int64(1)
     at = tab(w, ws.CHAINED_AT)
@@ -138,7 +138,7 @@ def _n_sources(w, node, symbol):
 
 @kernel
 def _source(w, node, symbol, i):
-    """The ``i``-th of these rows; 0 if it is none."""
+    """The ``i``-th of these rows; 0 if the symbol has no ends in it."""
     head = whead(w)
     if symbol < 0:
         lexeme = -2 - symbol
@@ -156,10 +156,10 @@ def _source(w, node, symbol, i):
 
 @kernel
 def _find_rest(h, w, node, dot):
-    """The row of a rest that is not known yet; 0: it leads nowhere; or a status.
+    """Compute and store the row of an unknown rest; 0: it leads nowhere; or a status.
 
-    A stack instead of a recursion: what a rest asks for, further on in the rule and further right, is found first, and then the
-    rest is gone through again.
+    A stack instead of recursion: the rests that a rest needs, further on in the rule and further right, are found first; then
+    the rest itself is tried again.
     """
     top = np.int64(1)
     if not room(w, ws.REST_STACK, 4):
@@ -188,8 +188,9 @@ def _find_rest(h, w, node, dot):
 
 @kernel
 def _unite(h, w, top):
-    """Unite, in the row of the rest on top of the stack, what it is made of and is known; what is not is put on the stack. How
-    high that is then, or ``W_GROW``.
+    """Unite in the row of the rest on top of the stack the known rests that it is made of, and push the unknown ones.
+
+    The height of the stack then, or ``W_GROW``.
     """
     head = whead(w)
     frame = 4 * (top - 1)
@@ -238,7 +239,7 @@ def _row_of(w, frame):
 
 @kernel
 def _add(h, w, frame, node, dot, top):
-    """Add a rest to that of a frame of the stack, or put it on the stack; how high that is then, or ``W_GROW``."""
+    """Add a rest to that of a frame of the stack if it is known, or else push it; the stack's height then, or ``W_GROW``."""
     if top < 0:
         return top
     known = _known_rest(h, w, node, dot)

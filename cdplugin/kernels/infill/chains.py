@@ -1,16 +1,15 @@
-"""Rules of one symbol, followed all at once.
+"""Chains: unit rules, followed all at once.
 
-Where a language has operators by precedence, a name is a factor, a factor a term, a term a sum, and so on: fifteen rules of one
-symbol, each of which leads to just the ends of the name. With few ends (so that nobody takes over what is known of them,
-:mod:`cdplugin.kernels.infill.taken_over`) the dots before *all* of these nonterminals are followed at once. They are known
-beforehand: ``CHAIN_DOTS`` has them as words of a set by turn, without those of the rules of one symbol themselves, and without
-those further on in a rule, whose rests are found when they are asked for (:mod:`cdplugin.kernels.infill.asked`).
+With operators by precedence a name is a factor, a factor a term, a term a sum, and so on: some fifteen unit rules, and each
+left side has just the ends of the name. If these are few (so nobody takes over their facts,
+:mod:`cdplugin.kernels.infill.taken_over`), the dots before *all* nonterminals of the chain are followed at once. ``CHAIN_DOTS``
+lists them per symbol, as words of a set by turn. It leaves out the dots of the unit rules themselves, and dots that are not at
+the beginning of their rule, whose rests are found on demand (:mod:`cdplugin.kernels.infill.asked`).
 
-For ``S: "[" L "]"   L: E | E "," L   E: w``, from ``w`` at once: the chain is E, L (``CHAIN_UPS``), and the only dot is
-``• E "," L``.
+For ``S: "[" L "]"   L: E | E "," L   E: w``: the chain of ``w`` is E, L (``CHAIN_UPS``), and its only dot is ``• E "," L``.
 
-A nonterminal that comes to have other ends as well is followed for these, and its row in ``DERIVED`` is made whole before
-(:func:`take_chained`): what is taken over goes by it.
+A nonterminal may get other ends besides those by a chain. Before it is followed for these, its row in ``DERIVED`` is completed
+(:func:`take_chained`), since taking facts over relies on whole rows.
 """
 
 import numpy as np
@@ -23,9 +22,7 @@ from cdplugin.kernels.store import statuses
 
 @kernel
 def chain_up(w, node, symbol, row):
-    """Note that a symbol's ends are those of its chain: in ``CHAINED``, and in ``DERIVED`` of those that have a row there. 0 or
-    ``W_GROW``.
-    """
+    """Record a symbol's ends as those of its chain: in ``CHAINED``, and in existing rows of ``DERIVED``; 0 or ``W_GROW``."""
     head = whead(w)
     count = head[ws.W_N_CHAINED]
     width = head[ws.W_WIDTH]
@@ -55,10 +52,10 @@ def chain_up(w, node, symbol, row):
 
 @kernel
 def take_chained(w, node, nonterminal, entry):
-    """Add to the ends of a nonterminal at the node under way those that came by a chain, which are followed already.
+    """Add to a nonterminal's entry in ``DERIVED`` at the current node the ends that came by chains; they count as followed.
 
-    But where it has many ends (``MANY_HERE``), the rests that begin with it have rows, and a chain adds nothing to rows: then
-    they are yet to be followed.
+    They do not where the nonterminal has many ends (``MANY_HERE``): then the rests that begin with it have rows in ``REST``, to
+    which a chain adds nothing, so these ends are still to be followed.
     """
     head = whead(w)
     has_rests = has_bit(tab(w, ws.MANY_HERE), 0, nonterminal)
@@ -75,7 +72,7 @@ def take_chained(w, node, nonterminal, entry):
 
 @kernel
 def wait(w, nonterminal):
-    """Let a nonterminal wait to be followed: its ends at the node have grown."""
+    """Put a nonterminal on the agenda (``PENDING``): its ends at the current node have grown."""
     rank = tab(w, ws.RANKS)[nonterminal]
     words = (whead(w)[ws.W_N_SYMBOLS_NT] + 63) >> 6
     pending = tab(w, ws.PENDING)

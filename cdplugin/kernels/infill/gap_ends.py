@@ -1,20 +1,19 @@
-"""Facts at the node inside a gap, for a check: by end, and as far as they are asked for.
+"""Facts at a gap's node for a check: stored by end, and expanded on demand.
 
-As in :mod:`cdplugin.kernels.infill.gap_facts` nearly every symbol leads from the gap somewhere, and the same few ends come up
-for all of them. So what is known is kept by end: the *set of the symbols* that lead from the gap there, and the set of the dots
-before these. If a symbol leads to an end, all nonterminals up from it do, which the plan knows (``GAP_REACH``). Ends are gone
-through from left to right: at each, the dots before its symbols behind which something leads on from there
-(``NEXT_HERE``) may bring new symbols to ends further right.
+As in :mod:`cdplugin.kernels.infill.gap_facts`, nearly every symbol leads somewhere from the gap, and all lead to the same few
+ends. So facts are stored by end: the *set of symbols* that lead from the gap to the end, and the set of the dots before these.
+If a symbol leads to an end, so do its transitive ups, which the plan has (``GAP_REACH``). Ends are visited from left to right:
+at each, the dots before its symbols behind which something leads on from there (``NEXT_HERE``) may add symbols to ends further
+right.
 
 In ``[a □ ]``, node 3 in the gap::
 
     at 3      w "," "]" L E        (all that may lie in the gap, by the plan)
     at 4, E   "]", and so S        nothing leads on from there
 
-The rest of a rule in the gap mostly ends with one symbol, its tail, and leads to where that symbol does. If a rest right of the
-gap is known behind it, or behind a later symbol of the rule (``GAP_OWN``), it leads to where that does as well. The node is
-noted in ``UNNAMED``; rests are found when they are asked for (:mod:`cdplugin.kernels.infill.gap_rests`): of a thousand some
-dozens.
+A dot's row is mostly that of its tail. If the rest behind its symbol, or behind a later symbol of the rule, has a fact right of
+the gap (``GAP_OWN``), the dot leads to where that rest leads as well. The gap's node is entered in ``UNNAMED``, and rows are
+made on demand (:mod:`cdplugin.kernels.infill.gap_rests`): some dozens of a thousand.
 """
 
 import numpy as np
@@ -32,10 +31,9 @@ from cdplugin.kernels.store.arena import i64
 
 @kernel
 def ends_of_gap(h, w, node):
-    """Find what is known at the node inside a gap, given all nodes right of it: 1; 0 if there is no plan for the lexemes that
-    may lie in it, or a status.
+    """Find the facts at a gap's node, given all nodes right of it: 1; 0 if no plan fits; or a status.
 
-    Work: for each end a set, for each rest behind it a row, and a set for each new symbol at an end that it leads to.
+    Work: a set for each end, a row for each rest behind it, and a set for each new symbol at an end.
     """
     head = whead(w)
     status = take_plan(h, w, node)
@@ -71,7 +69,7 @@ def ends_of_gap(h, w, node):
 
 @kernel
 def _take_end(w, gap, end):
-    """Where the sets of an end are, made empty if it is a new one."""
+    """Where the sets of an end are, emptied if the end is new."""
     bits = tab(w, ws.BITS)
     at = at_end(w, gap, end)
     if set_bit(bits, tab(w, ws.GAP_BASES)[gap], end):
@@ -82,7 +80,7 @@ def _take_end(w, gap, end):
 
 @kernel
 def _lead_to(w, gap, symbol, end):
-    """Let a symbol lead from the gap to an end, and what is up from it; whether that is new."""
+    """Let a symbol and its transitive ups lead from the gap to an end; whether that is new."""
     bits = tab(w, ws.BITS)
     at = _take_end(w, gap, end)
     if has_bit(bits, at, symbol):
@@ -97,7 +95,7 @@ def _lead_to(w, gap, symbol, end):
 
 @kernel
 def _is_in_rules(w, lexeme):
-    """Whether a lexeme is one of the rules', and not only a skip."""
+    """Whether a lexeme occurs in rules, and is not only a skip."""
     heads = tab(w, ws.SYMBOL_HEADS)
     symbol = whead(w)[ws.W_N_SYMBOLS_NT] + lexeme
     return heads[symbol] != heads[symbol + 1]
@@ -105,7 +103,7 @@ def _is_in_rules(w, lexeme):
 
 @kernel
 def _let_stay(w, gap):
-    """Let what may lie in the gap end at its node."""
+    """Let all symbols that stay end at the gap's node."""
     head = whead(w)
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
     bits = tab(w, ws.BITS)
@@ -123,9 +121,9 @@ def _let_stay(w, gap):
 
 @kernel
 def _begin_with_lexemes(w, gap):
-    """Take the ends of the lexemes right of the gap, at which something is known.
+    """Enter the useful ends of the lexemes, in the gap and right of it.
 
-    Ends without any facts, of which a gap leaves many (a node for each set of lexemes that may come next), lead nowhere.
+    Ends without facts lead nowhere. A gap leaves many of them: a node for each set of lexemes that may come next.
     """
     head = whead(w)
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
@@ -150,10 +148,10 @@ def _begin_with_lexemes(w, gap):
 
 @kernel
 def _find_covered(w, gap):
-    """Fill ``GAP_COVERED``: the nodes of gaps further right from which each lexeme leads only to where it leads from this one.
+    """Fill ``GAP_COVERED``: the gaps further right from which each lexeme leads only to where it leads from this gap.
 
-    Where a comment may begin in this gap and end in the other, that is so of all lexemes. What is then made of them from the
-    other gap is made of them from this one, too.
+    If a comment may begin in this gap and end in the other one, that holds for all lexemes. What can be made of them from the
+    other gap can then be made of them from this one.
     """
     for k in range(whead(w)[ws.W_WIDTH]):
         set_ = tab(w, ws.UNNAMED)[k]
@@ -167,7 +165,7 @@ def _find_covered(w, gap):
 
 @kernel
 def _covers(w, gap, other):
-    """Whether each lexeme leads from a gap to where it leads from another."""
+    """Whether each lexeme that leads from the gap ``other`` to an end leads there from ``gap``, too."""
     head = whead(w)
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
     bits = tab(w, ws.BITS)
@@ -193,7 +191,7 @@ def _covers(w, gap, other):
 
 @kernel
 def _go_on(h, w, gap):
-    """Go through the ends from left to right: what leads on from each brings symbols to ends right of it. 0 or a status."""
+    """Visit the ends from left to right, and let the rests behind their symbols lead on to further ends; 0 or a status."""
     head = whead(w)
     bits = tab(w, ws.BITS)
     base = tab(w, ws.GAP_BASES)[gap]
@@ -221,7 +219,7 @@ def _go_on(h, w, gap):
                     return np.int64(statuses.W_GROW)
                 for k in range(turns):
                     set_ = bits[leading + k] & following[end * turns + k]
-                    # a symbol that may lie in this gap may do so instead of leading into one that is covered
+                    # a symbol that stays need not lead into a covered gap: it may lie in this one instead
                     if covered:
                         set_ &= ~tab(w, ws.GAP_STAYING)[k]
                     while set_:
@@ -236,8 +234,9 @@ def _go_on(h, w, gap):
 
 @kernel
 def _lead_on(h, w, gap, dot, end):
-    """Take what the rest of a rule behind the symbol after ``dot`` leads to from an end of the symbol: for the dot's row, and,
-    if all before the symbol stays, for the rule's nonterminal. 1 if that came to end at ``end`` itself, 0, or a status.
+    """Add where the rest behind the symbol after ``dot`` leads from ``end``, an end of the symbol, to the dot's row.
+
+    If all before the symbol stays, the rule's nonterminal leads there, too. 1 if that is new at ``end`` itself, 0, or a status.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -270,8 +269,11 @@ def _lead_on(h, w, gap, dot, end):
 
 @kernel
 def _name_rests(h, w, gap):
-    """Note the node in ``UNNAMED``, and symbols with many ends in ``DONE``; note, as a negative one, the row of each dot behind
-    whose symbol a rest is known, and in ``GAP_OWN`` this dot and those from which what stays leads to it. 0 or ``W_GROW``.
+    """Enter the gap's node in ``UNNAMED``, its symbols with many ends in ``DONE``, and its dots' rows in ``REST``; 0 or
+    ``W_GROW``.
+
+    Rows of dots behind whose symbol a rest has facts are entered as negative numbers: they lack their tails (:func:`gap_rest`).
+    ``GAP_OWN`` gets these dots and those before them in the rule that reach them by symbols that stay.
     """
     head = whead(w)
     set_bit(tab(w, ws.UNNAMED), 0, gap)
@@ -296,7 +298,7 @@ def _name_rests(h, w, gap):
         index = gap * head[ws.W_N_DOTS] + dot
         tab(w, ws.REST)[index] = -tab(w, ws.GAP_ROWS)[dot]
         touch(w, ws.REST, index, 1)
-        # what is noted already was noted with all that come before it
+        # a dot that is in the set already was added with all dots before it
         while set_bit(own, first, dot) and tab(w, ws.IS_FIRST)[dot] == 0:
             turn = tab(w, ws.TURN_OF)[dot - 1]
             following[gap * words + (turn >> 6)] |= np.int64(1) << (turn & 63)

@@ -1,30 +1,30 @@
-"""Facts at the node inside a gap, by a plan that is made once for a grammar (:mod:`cdplugin.kernels.infill.gap_plan`), where
-all of them are wanted: for completions and masks. A check asks for few (:mod:`cdplugin.kernels.infill.gap_ends`).
+"""All facts at the node of a gap, from a plan made once for the grammar (:mod:`cdplugin.kernels.infill.gap_plan`).
 
-In a gap nearly everything may come, so its node has a fact for each dot and each nonterminal: C++ has 1,182 and 541 of them,
-more than the rest of a short text. Three things are known beforehand, given the lexemes that may lie in the gap:
+For completions and masks, which need all facts; a check needs few (:mod:`cdplugin.kernels.infill.gap_ends`). Called by
+:mod:`cdplugin.kernels.infill.intersect` instead of its fixpoint. In a gap nearly everything may come, so its node has a fact
+for nearly each dot and nonterminal: C++ has 1,182 and 541, more than the rest of a short text. The plan knows, given the
+lexemes that may lie in the gap:
 
-- Which symbols may lie in the gap as a whole (*stay*). The rule's beginning up to a symbol may lie in the gap then, so it
-  does not matter where in the rule the symbol is.
-- Which nonterminals end where a symbol does (*up* from it): those with a rule that stays up to the symbol and may end with it.
-- What the rest of a rule ends with: mostly one symbol, its *tail*, and then the row of the dot is that of the symbol.
+- which symbols *stay*: may lie in the gap as a whole. If all of a rule before a symbol stays, the symbol may as well come
+  first;
+- the *ups* of a symbol: the nonterminals that end where it does, with a rule that stays up to the symbol and may end with it;
+- the *tail* of a dot: the symbol that the rest of the rule ends with. Mostly there is one, and the dot's row is the tail's.
 
-So ends are passed up from symbol to symbol (semi-naive, what others end with first), and the rules between are looked at only
-where the rest behind a symbol is known right of the gap (``ACTIVE``). In the end each dot is given the row of its tail.
+So ends are passed from each symbol to its ups (semi-naive), and a rule is looked at only where the rest behind its symbol has
+facts right of the gap (``ACTIVE``). At last each dot gets the row of its tail.
 
 In ``[a □ ]`` with ``S: "[" L "]"   L: E | E "," L   E: w`` (the gap is node 3, the text ends at E)::
 
     lexemes     w 3 -> 3     "," 3 -> 3     "]" 3 -> 3 4 E     and all of them may lie in the gap
-    up          from w: E    from E: L      from "]": S        from L: nothing new (itself)
+    ups         w: E    E: L      "]": S        L: nothing new (itself)
     tails       • w: w       • E: E         • E "," L: L       "," • L: L          "[" L • "]": "]"
-    rest known  behind no symbol: at 4 and at E nothing of S or L is open
+    rests       behind no symbol: at 4 and at E nothing of S or L is open
     rows        E, L: 3      S: 3 4 E       "[" L • "]": that of "]", 3 4 E
 
-With ``[a □ , b ]`` the rest ``"," • L`` is known behind ``,``, at the node after it. So ``E • "," L`` leads from the gap to the
-end of that rest, and so does ``L``, since E may lie in the gap.
+In ``[a □ , b ]`` the rest ``"," • L`` has a fact behind ``,``, at the node after it. So ``E • "," L`` leads from the gap to the
+end of that rest, and so does ``L``, since E stays.
 
-What comes of it is what following symbol by symbol finds (:mod:`cdplugin.kernels.infill.intersect`), but for ends at which
-nothing is known: these are left out, since nothing can be made of them.
+The result is that of the fixpoint, without ends that have no facts: nothing can be made of these.
 """
 
 import numpy as np
@@ -53,11 +53,10 @@ from cdplugin.kernels.store.arena import i64
 
 @kernel
 def rests_in_gap(h, w, node):
-    """Fill ``REST`` and ``DERIVED`` of the node inside a gap, given those of all nodes right of it: 1; 0 if there is no plan
-    for the lexemes that may lie in it, or a status.
+    """Fill ``REST`` and ``DERIVED`` of a gap's node, given all nodes right of it: 1; 0 if no plan fits; or a status.
 
-    Work: a union of rows for each symbol and each nonterminal up from it, and for each end of a symbol behind which a rest is
-    known; a word for each dot.
+    Work: a union of rows for each pair (symbol, up) and for each end of a symbol behind which a rest has facts; a word for each
+    dot.
     """
     head = whead(w)
     status = take_plan(h, w, node)
@@ -95,18 +94,18 @@ def rests_in_gap(h, w, node):
 
 @kernel
 def _row_of(w, base, symbol):
-    """The row of a symbol's ends right of the gap; the one after it: the ends that were passed on.
+    """The row of a symbol's ends right of the gap; the row after it has the ends already passed on.
 
-    All these rows are made at once, and lie side by side from ``base`` on. The last pair is for ends under way.
+    The rows of all symbols are made at once and lie side by side from ``base`` on. The last pair is scratch, for new ends.
     """
     return base + 2 * symbol * whead(w)[ws.W_WIDTH]
 
 
 @kernel
 def _begin_with_lexemes(h, w, node, base):
-    """Take the ends of the lexemes at which something is known, and pass them on; 0 or ``W_GROW``.
+    """Pass on the useful ends of the lexemes; 0 or ``W_GROW``.
 
-    Ends without any facts, of which a gap leaves many (a node for each set of lexemes that may come next), lead nowhere.
+    Ends without facts lead nowhere. A gap leaves many of them: a node for each set of lexemes that may come next.
     """
     head = whead(w)
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
@@ -134,10 +133,10 @@ def _begin_with_lexemes(h, w, node, base):
 
 @kernel
 def _go_up(h, w, node, base):
-    """Pass the ends of nonterminals on until none has new ones, by rank: what others end with comes first. 0 or ``W_GROW``.
+    """Pass on the ends of nonterminals until none has new ones; 0 or ``W_GROW``.
 
-    A fixpoint, since the rest behind a symbol may lead to where a nonterminal inside the symbol does. Ranks (``LAST_RANKS``)
-    put the last symbols of rules before their left sides, so most nonterminals are passed on once or twice.
+    A fixpoint, since the rest behind a symbol may lead to new ends of a nonterminal that the symbol contains. Ranks
+    (``LAST_RANKS``) put what a rule may end with before its left side, so most nonterminals are passed on once or twice.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -168,8 +167,9 @@ def _go_up(h, w, node, base):
 
 @kernel
 def _pass_on(h, w, node, base, symbol, fresh):
-    """Pass new ends of a symbol on: to the nonterminals up from it, and to where the rests behind it lead from these ends. The
-    first word of ``PENDING`` that has changed since, or ``W_GROW``.
+    """Pass new ends of a symbol to its ups and through the rests behind it.
+
+    The first word of ``PENDING`` that changed (1 << 32: none), or ``W_GROW``.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -201,7 +201,7 @@ def _pass_on(h, w, node, base, symbol, fresh):
 
 @kernel
 def _wait(w, nonterminal):
-    """Let a nonterminal wait to be passed on: the word of ``PENDING`` that has it."""
+    """Put a nonterminal on the agenda; its word in ``PENDING``."""
     rank = tab(w, ws.LAST_RANKS)[nonterminal]
     tab(w, ws.PENDING)[rank >> 6] |= np.int64(1) << (rank & 63)
     return rank >> 6
@@ -209,8 +209,9 @@ def _wait(w, nonterminal):
 
 @kernel
 def _lead_on(h, w, node, base, dot, ends):
-    """Add what the rest of a rule behind the symbol after ``dot`` leads to from those nodes of ``ends`` at which it is known.
-    If all before the symbol stays, the rule's nonterminal leads there. As :func:`_pass_on`.
+    """Add to the row of ``dot`` where the rest behind its symbol leads from the useful nodes of ``ends``; as :func:`_pass_on`.
+
+    If all before the symbol stays, the rule's nonterminal leads there, too.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -246,12 +247,11 @@ def _lead_on(h, w, node, base, dot, ends):
 
 @kernel
 def _name_rows(h, w, node, base):
-    """Name the rows in ``REST`` and ``DERIVED``. A dot has the row of its tail, or one of its own if it has several, or if a
-    rest behind a later symbol of the rule is known. 0 or ``W_GROW``.
+    """Enter the rows in ``REST`` and ``DERIVED``; 0 or ``W_GROW``.
 
-    Rows of finished nodes are only read, so many dots may share one. What may lie in the gap ends at its node as well; that bit
-    is added now, since passing it on from symbol to symbol would be all for nothing: it is known where it comes to. Dots that
-    are not alive are left out, as elsewhere.
+    A dot shares the row of its tail (finished rows are only read). It has a row of its own if it has several tails, or if a
+    rest behind its symbol or a later one leads right of the gap. Symbols that stay also end at the gap's node; that bit is
+    added here, since it is known without being passed on. Dots that are not alive are left out.
     """
     head = whead(w)
     n_dots = head[ws.W_N_DOTS]
@@ -271,7 +271,7 @@ def _name_rows(h, w, node, base):
         some = np.int64(0)
         for i in range(row + (node >> 6), row + width):
             some |= bits[i]
-        # the second row has done its duty: whether there is a first one
+        # the second row is no longer needed: its first word now says whether the first one has any ends
         bits[row + width] = some
         if some and symbol < n_nonterminals:
             tab(w, ws.DERIVED)[node * n_nonterminals + symbol] = row

@@ -1,7 +1,7 @@
-"""The plan for gaps: what is known of the node inside a gap before its text is, given the lexemes that may lie in the gap.
+"""The plan for gaps: what the grammar says about a gap's node, given the set of lexemes that may lie in the gap.
 
-For which symbols of ``S: "[" L "]"   L: E | E "," L   E: w`` stay, what they are up from and what tails there are, see
-:mod:`cdplugin.kernels.infill.gap_facts`.
+It computes which symbols *stay*, their *ups*, and the *tails* of dots; :mod:`cdplugin.kernels.infill.gap_facts` defines these
+and shows them for ``S: "[" L "]"   L: E | E "," L   E: w``. Made at the first gap, kept with the tables.
 """
 
 import numpy as np
@@ -12,17 +12,17 @@ from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import i64
 
-MOST_OTHERS = 8  # gaps in which other lexemes may lie, one after another, before a plan is made for theirs
+MOST_OTHERS = 8  # after so many gaps in succession that the plan did not fit, another one is made
 SEVERAL = -1  # in GAP_TAIL
 
 
 @kernel
 def take_plan(h, w, node):
-    """Whether there is a plan for the lexemes that lead from a node to itself; made now if there is none, or if the one there
-    is has not fitted for some time. 1, 0 or ``W_GROW``.
+    """Whether there is a plan for the lexemes that lead from a gap's node to itself: 1, 0 or ``W_GROW``.
 
-    In a language whose programs nest, all lexemes may lie in all gaps, so one plan is enough. In a flat one (a JSON Schema
-    without references) it is those that may still follow, and they differ from gap to gap: then symbol by symbol is as good.
+    A plan is made now if there is none, or if the present one has not fitted for some time. In a language whose programs nest,
+    all lexemes may lie in all gaps, so one plan is enough. In a flat one (a JSON Schema without references) they differ from
+    gap to gap; there the fixpoint is as fast.
     """
     head = whead(w)
     words = head[ws.W_SET]
@@ -53,7 +53,7 @@ def take_plan(h, w, node):
 
 @kernel
 def _is_in_use(w):
-    """Whether some gap's rows are found by the plan: then it stays."""
+    """Whether facts of some gap depend on the plan (``UNNAMED``), so that it must stay."""
     some = np.int64(0)
     for i in range(whead(w)[ws.W_WIDTH]):
         some |= tab(w, ws.UNNAMED)[i]
@@ -62,10 +62,10 @@ def _is_in_use(w):
 
 @kernel
 def _plan(h, w):
-    """Make the plan for the lexemes in ``GAP_LEXEMES``: ``GAP_STAYS``, ``GAP_FIRST``, ``GAP_TAIL``, ``GAP_UPS`` and sets of
-    dots. 1, or ``W_GROW``.
+    """Make the plan for the lexemes in ``GAP_LEXEMES``: fill ``GAP_STAYS``, ``GAP_FIRST``, ``GAP_TAIL``, ``GAP_UPS`` and sets
+    of dots; 1, or ``W_GROW``.
 
-    Work: some passes over all dots, as many as nonterminals are nested in each other to derive their shortest texts.
+    Work: some passes over all dots, as many as the nesting of nonterminals in shortest derivations is deep.
     """
     head = whead(w)
     n_dots = head[ws.W_N_DOTS]
@@ -99,14 +99,14 @@ def _plan(h, w):
 
 @kernel
 def words_of_end(w):
-    """How many words a set of symbols and a set by turn have together."""
+    """The words of a set of symbols and a set by turn together, which is what a gap's end has."""
     head = whead(w)
     return ((head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES] + 63) >> 6) + head[ws.W_TURN_SET]
 
 
 @kernel
 def _find_reach(w):
-    """Fill ``GAP_REACH``: the closure of what is up from a symbol, and then the dots. Whether there was work left."""
+    """Fill ``GAP_REACH``: for each symbol its transitive ups and the dots before these; whether work sufficed."""
     head = whead(w)
     n_symbols = head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES]
     words = (n_symbols + 63) >> 6
@@ -142,8 +142,10 @@ def _find_reach(w):
 
 @kernel
 def _find_staying(h, w):
-    """Fill ``GAP_STAYS``: the nonterminals that derive a text of lexemes that may lie in the gap, or the empty one; and
-    ``GAP_FIRST``: the dots of which all that comes before in the rule stays. Whether there was work left.
+    """Fill ``GAP_STAYS``, the nonterminals that derive a text of lexemes that may lie in the gap, or the empty text, and
+    ``GAP_FIRST``.
+
+    Whether work sufficed.
     """
     n_dots = whead(w)[ws.W_N_DOTS]
     symbols = i64(h, layout.DOT_SYMBOL)
@@ -175,7 +177,7 @@ def _find_staying(h, w):
 
 @kernel
 def stays_in_gap(w, symbol):
-    """Whether a symbol may lie in the gap."""
+    """Whether a symbol stays: may lie in the gap as a whole."""
     if symbol >= 0:
         return has_bit(tab(w, ws.GAP_STAYS), 0, symbol)
     return has_bit(tab(w, ws.GAP_KEY), 0, -2 - symbol)
@@ -189,11 +191,11 @@ def number_of_symbol(w, symbol):
 
 @kernel
 def _find_tails(h, w):
-    """Fill ``GAP_TAIL``: what the rest of a rule may end with where all before that stays: 1 + the symbol, 0: nothing, or
+    """Fill ``GAP_TAIL``: what the rest of a rule ends with if all before that stays: 1 + the symbol, 0: nothing, or
     ``SEVERAL``.
 
-    Several where the end of a rule may be empty (``"x" A? B?`` ends with "x", A or B), nothing where a symbol cannot lie in the
-    gap and more comes after it: then the rule is only gone on with where that symbol leads.
+    Several if the end of the rule may be empty: ``"x" A? B?`` ends with "x", A or B. Nothing if a symbol that does not stay has
+    to be followed by more: then the rule continues only where that symbol leads.
     """
     symbols = i64(h, layout.DOT_SYMBOL)
     null_rest = i64(h, layout.DOT_NULL_REST)
@@ -234,10 +236,10 @@ def _find_sets(h, w):
 
 @kernel
 def _find_ups(h, w):
-    """Fill ``GAP_UPS``: by symbol, from ``GAP_UP_HEADS`` on, the nonterminals up from it, each once.
+    """Fill ``GAP_UPS`` and ``GAP_UP_HEADS``: the ups of each symbol, each once.
 
-    A nonterminal with a rule whose beginning stays, up to the symbol, and behind which the rest may be empty; itself left out,
-    as in ``L: E "," L``.
+    An up is a nonterminal with a rule in which all before the symbol stays and the rest behind it may be empty. The symbol
+    itself, as in ``L: E "," L``, is left out.
     """
     head = whead(w)
     lefts = i64(h, layout.DOT_LEFT)

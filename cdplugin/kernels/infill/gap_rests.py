@@ -1,6 +1,6 @@
-"""What is known at the node inside a gap, asked for one by one (:mod:`cdplugin.kernels.infill.gap_ends` says how it is kept).
+"""Rows of ``REST`` and ``DERIVED`` at a gap's node, made on demand from what :mod:`cdplugin.kernels.infill.gap_ends` found.
 
-In ``[a □ ]``, the dot ``S -> "[" L • "]"`` at node 3 leads to where ``"]"`` leads, 3 4 E, which nobody asks for before ``L`` is
+In ``[a □ ]``, the dot ``S -> "[" L • "]"`` at node 3 leads to where ``"]"`` leads, 3 4 E. Nobody asks for it before ``L`` is
 followed from node 1 to node 3.
 """
 
@@ -16,14 +16,15 @@ from cdplugin.kernels.store.arena import i64
 
 @kernel
 def at_end(w, gap, end):
-    """Where in ``BITS`` the sets of an end of a gap are: symbols, and dots by turn. Before all of them, the row of the ends."""
+    """Where in ``BITS`` the two sets of a gap's end are: symbols, and dots by turn. The row of all ends comes before them."""
     return tab(w, ws.GAP_BASES)[gap] + whead(w)[ws.W_WIDTH] + (end - gap) * words_of_end(w)
 
 
 @kernel
 def gap_row(w, gap, symbol):
-    """The row of the nodes that a symbol (by number) leads to from the node in a gap; 0: none, or ``W_GROW``. Of a nonterminal
-    it is made when it is asked for, and kept in ``DERIVED``.
+    """The row of a symbol's ends (the symbol by number) at a gap's node; 0: none; or ``W_GROW``.
+
+    For a nonterminal it is made on demand and kept in ``DERIVED``.
     """
     head = whead(w)
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
@@ -55,10 +56,11 @@ def gap_row(w, gap, symbol):
 
 @kernel
 def gap_rest(h, w, gap, dot):
-    """The row of the nodes that the rest of a rule at ``dot`` leads to from the node in a gap; 0: none, or ``W_GROW``. If it
-    has one tail, and no rest is known further right, it is that of the tail; otherwise it is kept in ``REST``.
+    """The row of the rest behind ``dot`` at a gap's node; 0: none; or ``W_GROW``.
 
-    There is, as a negative one, the row of what a rest right of the gap leads to (:mod:`cdplugin.kernels.infill.gap_ends`).
+    If the dot has one tail and no rest right of the gap counts (``GAP_OWN``), it is the row of the tail. Otherwise it is made
+    on demand and kept in ``REST``. A negative entry of ``REST`` is the row of what a rest right of the gap leads to
+    (:mod:`cdplugin.kernels.infill.gap_ends`), not united with the tails yet.
     """
     head = whead(w)
     tail = tab(w, ws.GAP_TAIL)[dot]
@@ -85,10 +87,10 @@ def gap_rest(h, w, gap, dot):
             or_row(tab(w, ws.BITS), into, row, head[ws.W_WIDTH])
         if led:
             or_row(tab(w, ws.BITS), into, abs(led), head[ws.W_WIDTH])
-        # a rest that was asked for has all that comes after it
+        # a positive row is complete: it includes what later dots lead to
         if led > 0 or not stays_in_gap(w, symbols[at]):
             break
         at += 1
     if known < 0:
-        tab(w, ws.REST)[index] = into  # it was touched when it was noted: what is forgotten later leaves it as it is
+        tab(w, ws.REST)[index] = into  # name_row is not needed: the entry is in TOUCHED since it became negative
     return into

@@ -1,5 +1,7 @@
-"""How what is known grows at the node under way: by the ends of a symbol, the rest of a rule comes to lead further, and with it
-what the rule derives. (:mod:`cdplugin.kernels.infill.intersect` says in which order.)
+"""How facts grow at the current node: from the ends of a symbol to where the rest of its rule leads, and to what the rule
+derives.
+
+These are the inference steps of the fixpoint in :mod:`cdplugin.kernels.infill.intersect`, which decides their order.
 """
 
 import numpy as np
@@ -17,8 +19,9 @@ from cdplugin.kernels.store.arena import i64
 
 @kernel
 def take_over(h, w, node, dot, other):
-    """Add ``REST[dot]`` of another node further right; 0 or a status. Right since all ends that it was made of are ends here,
-    too.
+    """Add ``REST[dot]`` of a node ``other`` further right to that of ``node``; 0 or a status.
+
+    Sound because all ends of the symbol at ``other`` are ends at ``node``, too.
     """
     n_dots = whead(w)[ws.W_N_DOTS]
     if has_bit(tab(w, ws.REST_NODES), dot * whead(w)[ws.W_WIDTH], other):
@@ -41,11 +44,11 @@ def take_over(h, w, node, dot, other):
 
 @kernel
 def gather(h, w, node, dot, ends):
-    """Add to ``REST[dot]`` at ``node`` what the rest of the rule leads to from the nodes in ``ends``, where the symbol after
-    ``dot`` ends. 0 or a status.
+    """Add to ``REST[dot]`` at ``node`` where the rest of the rule leads from ``ends``, the ends of the symbol after ``dot``; 0
+    or a status.
 
-    If the rest may be empty, the ends themselves count. ``REST_NODES`` tells at which nodes there is a row for the next dot,
-    so nodes without one are skipped a word at a time.
+    If the rest may be empty, the ends themselves count. ``REST_NODES`` tells which nodes have a row for the next dot, so the
+    others are skipped a word at a time.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -88,7 +91,7 @@ def gather(h, w, node, dot, ends):
                 into = rest_row(w, node, dot)
                 if into < 0:
                     return into
-            # a rest ends right of where it begins, so words left of the end's are 0
+            # a rest ends at its beginning or right of it, so words left of the end's are 0
             if after != into and or_row(bits, into + i, after + i, width - i):
                 grew = True
     charge(w, work)
@@ -97,9 +100,7 @@ def gather(h, w, node, dot, ends):
 
 @kernel
 def promote(w, node, left, row):
-    """:func:`gather` for a rule of one symbol: what it derives from a node leads to where the symbol does. 0 or ``W_GROW``.
-    The row goes straight into ``DERIVED``.
-    """
+    """:func:`gather` for a unit rule: add the symbol's ends straight to ``DERIVED[left]``; 0 or ``W_GROW``."""
     into = derived_row(w, node, left)
     if into < 0:
         return into
@@ -112,9 +113,10 @@ def promote(w, node, left, row):
 
 @kernel
 def derive(h, w, node, dot, ends):
-    """:func:`gather` for a rule that begins at ``dot``, with a symbol that ends at few nodes: nobody will take its ``REST``
-    over, nor read a completion off it, so it is not made, and ``DERIVED`` of the rule's nonterminal grows at once. 0 or
-    ``W_GROW``. (If more ends come, all are followed again, and ``REST`` is made.)
+    """:func:`gather` for a rule that begins at ``dot`` with a symbol of few ends; 0 or ``W_GROW``.
+
+    Nobody takes over its ``REST`` or reads a completion off it, so no row is made: ``DERIVED`` of the rule's nonterminal grows
+    at once. If the symbol later comes to have many ends, all of them are followed again, and ``REST`` is made then.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -134,7 +136,7 @@ def derive(h, w, node, dot, ends):
     work = width - (node >> 6)
     for i in range(node >> 6, width):
         word = bits[ends + i]
-        # the rule may end with the symbol
+        # the rest of the rule may be empty
         if null_rest:
             grew = grew or (word & ~bits[into + i]) != 0
             bits[into + i] |= word
@@ -158,8 +160,9 @@ def derive(h, w, node, dot, ends):
 
 @kernel
 def derive_asked(h, w, node, dot, row, n_ends):
-    """:func:`derive` at a node whose rests are asked for: what is derived from there has a row only if it leads anywhere. The
-    ends of ``row`` at which something is known are in ``END_LIST``.
+    """:func:`derive` at a node whose rests are found on demand; 0 or a status.
+
+    ``END_LIST``: the useful ends of ``row``. ``DERIVED`` gets a row only if the rule leads anywhere.
     """
     width = whead(w)[ws.W_WIDTH]
     left = i64(h, layout.DOT_LEFT)[dot]
@@ -191,10 +194,9 @@ def derive_asked(h, w, node, dot, row, n_ends):
 
 @kernel
 def derived_row(w, node, nonterminal):
-    """The row of ``DERIVED`` for a nonterminal at the node under way, made now (with the one after it) if there is none; or
-    ``W_GROW``.
+    """The row in ``DERIVED`` of a nonterminal at the current node, made now if there is none; or ``W_GROW``.
 
-    The row after it, ``W_WIDTH`` further on, holds the ends that were followed already.
+    It is made with the row after it, ``W_WIDTH`` further on, which holds the ends already followed.
     """
     index = node * whead(w)[ws.W_N_SYMBOLS_NT] + nonterminal
     here = tab(w, ws.DERIVED_HERE)
@@ -210,10 +212,10 @@ def derived_row(w, node, nonterminal):
 
 @kernel
 def _grown(h, w, node, dot):
-    """``REST[dot]`` at ``node`` grew: pass that on, until nothing more grows. 0 or a status.
+    """Pass on that ``REST[dot]`` at ``node`` grew, until nothing more grows; 0 or a status.
 
-    At the beginning of a rule it is passed to the rule's nonterminal. Elsewhere to the dot before, if the symbol between them
-    leads from the node to itself: it is empty, or lies in a gap.
+    At the beginning of a rule it is passed to the rule's nonterminal. Elsewhere it is passed to the dot before, if the symbol
+    between leads from the node to itself: if it is empty, or lies in a gap.
     """
     head = whead(w)
     n_dots = head[ws.W_N_DOTS]
@@ -227,7 +229,7 @@ def _grown(h, w, node, dot):
         row = tab(w, ws.REST)[node * n_dots + dot]
         charge(w, 1 + width)
         if first[dot] or (is_asked and near_first[dot]):
-            # the rule's beginning has new ends, so its nonterminal does
+            # the whole rule has new ends, so its nonterminal has
             left = i64(h, layout.DOT_LEFT)[dot]
             entry = derived_row(w, node, left)
             if entry < 0:
@@ -235,7 +237,7 @@ def _grown(h, w, node, dot):
             if or_row(tab(w, ws.BITS), entry + word, row + word, width):
                 wait(w, left)
             return np.int64(0)
-        # the symbol before cannot lead from this node to itself, so the dot before it is not concerned
+        # if the symbol before cannot lead from this node to itself, the dot before it does not grow
         if is_asked or not stays(h, w, node, symbols[dot - 1]) or not is_alive(w, node, dot - 1):
             return np.int64(0)
         into = rest_row(w, node, dot - 1)

@@ -1,8 +1,8 @@
-"""The grammar on the lattice: is there a word of the language among the ways through the text with gaps?
+"""Facts: the grammar intersected with the lattice, right to left. Is there a word of the language on some path through it?
 
-Bar-Hillel, Perles and Shamir (1961): whether a context-free language meets a regular one is decided by facts of the form
-"``A`` leads from node p to node q". Here they are found from right to left. At a node, ``REST[dot]`` is the row of the nodes
-at which a rule that stands at ``dot`` may end; ``DERIVED[A]`` that of the nodes at which ``A``, begun there, may end.
+Bar-Hillel, Perles and Shamir (1961) decide whether a context-free and a regular language meet by facts "``A`` leads from node p
+to node q". Here, at each node, ``REST[dot]`` is the row of the nodes at which the rest of the rule behind ``dot`` may end, and
+``DERIVED[A]`` the row of those at which ``A`` may end, both begun at the node. :func:`build_rests` is called for each check.
 
 In ``[a □ ]`` (nodes 0 to 4, 3 inside the gap, E the end of the text, F behind the end symbol)::
 
@@ -15,29 +15,17 @@ In ``[a □ ]`` (nodes 0 to 4, 3 inside the gap, E the end of the text, F behind
     0     S' -> • S END: F                                                           S: 3 4 E
     F is in REST of the first dot at node 0: the text can be completed
 
-``REST`` at node 1 comes of ``DERIVED[L] = {2, 3}`` there and of ``REST`` for the next dot at 2 and at 3: a union of rows.
+A row is a union: ``REST`` at node 1 unites ``REST`` of the next dot at 2 and at 3, since ``DERIVED[L]`` is ``{2, 3}`` at node
+1. These ends lie right of the node, where all facts are known, but for empty rules, unit rules, and lexemes inside a gap (which
+lead from its node to itself): so :func:`_rests_of` runs a fixpoint at each node. Its agenda holds the nonterminals with new
+ends, what rules begin with before their left sides, so outside gaps each is followed once.
 
-Both are made of the ends of the symbol after the dot, which lie further right and are finished, except in three cases that
-need a fixpoint inside one node: empty rules, lexemes inside a gap (they lead from its node to itself), and unit rules.
-:func:`_rests_of` runs it with a queue of nonterminals that grew, in an order in which what others are made of comes first, so
-outside gaps each is followed once.
+What keeps it fast: only dots that are alive are followed (``alive``), and only words of rows known not to be 0 are read
+(``REST_NODES``, ``USEFUL``, ``ACTIVE``); a symbol with many ends takes over the facts of a node further right (``taken_over``);
+the gap's node has a method of its own (``gap_facts``); a check follows unit rules at once (``chains``) and later dots on demand
+(``asked``); facts right of a change are reused for the next text (``stale``).
 
-Five things keep it fast:
-
-- Only what is not empty is touched. Rows are made on demand, and sets of bits tell where there are any: ``REST_NODES`` by dot,
-  ``USEFUL`` by node, ``ACTIVE`` the dots behind whose symbol something is known. Tables of rows are large and mostly empty, so
-  reading an empty entry means waiting for memory: of the time of a check that was a tenth.
-- What a long symbol reaches from a node further right is taken over whole (:mod:`cdplugin.kernels.infill.taken_over`).
-- Only dots that may be under way at a node, going by the lexemes left of it, are followed (``ALIVE``).
-- The node inside a gap, where nearly everything may come, has a way of its own (:mod:`cdplugin.kernels.infill.gap_facts`).
-- For a check, rules of one symbol are followed all at once (:mod:`cdplugin.kernels.infill.chains`), and the rest behind a later
-  symbol of a rule is found if it is asked for (:mod:`cdplugin.kernels.infill.asked`).
-
-Cost: for each node, each of its spans and each dot before the symbol, a union of rows of ``nodes / 64`` words for each end.
-Without the second of these things that is cubic in the number of nodes inside a long string.
-
-What is known at a node depends on what lies right of it alone. So when a text changes, facts right of the change are kept
-(:mod:`cdplugin.kernels.infill.stale`), and nodes are numbered from the right end.
+Cost: for each node, span and dot before the symbol, a union of rows of ``nodes / 64`` words per end.
 """
 
 import numpy as np
@@ -74,15 +62,15 @@ from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import i64
 
-MOST_DOTS_PLANNED = 1 << 12  # the plan for gaps looks at each dot
+MOST_DOTS_PLANNED = 1 << 12  # no plan for gaps in larger grammars: it visits each dot
 
 
 @kernel
 def build_rests(h, w):
     """Fill ``REST`` and ``DERIVED`` for all nodes; 1 if the text can be completed, 0 if not, or a status.
 
-    What was found for the last text holds at the nodes right of the last change. ``FACTS_AT`` notes for each node how many
-    rows there were before it, so facts up to any node can be forgotten by cutting off.
+    Facts of the last text are kept at the nodes right of the last change. ``FACTS_AT`` records for each node how many rows
+    there were before it, so the facts from any node leftwards can be forgotten by truncation.
     """
     head = whead(w)
     n_dots = head[ws.W_N_DOTS]
@@ -115,9 +103,9 @@ def build_rests(h, w):
         or find_alive(h, w) < 0
     ):
         return np.int64(statuses.W_GROW)
-    # where slots are open, symbols have many ends, and what is known is taken over from node to node
+    # not where slots are open: there symbols have many ends, whose rows are taken over from node to node
     asked = head[ws.W_HAS_CHAINS] & head[ws.W_REUSE] & head[ws.W_ALIVE] & (1 - head[ws.W_HAS_SLOTS])
-    if head[ws.W_ASKED] != asked:  # facts of the other kind are of no use
+    if head[ws.W_ASKED] != asked:  # facts found the other way cannot be reused
         head[ws.W_CHANGED] = end_node(w)
         head[ws.W_ASKED] = asked
     last = forget_stale(w)
@@ -130,7 +118,7 @@ def build_rests(h, w):
     for node in range(last, head[ws.W_FIRST] - 1, -1):
         if not charge(w, 8):
             return np.int64(statuses.W_GROW)
-        # to forget this node's facts later: cut off what comes after here
+        # forgetting this node's facts truncates the tables to these sizes
         tab(w, ws.FACTS_AT)[3 * node] = head[ws.W_N_TOUCHED]
         tab(w, ws.FACTS_AT)[3 * node + 1] = head[ws.W_BITS_USED]
         tab(w, ws.FACTS_AT)[3 * node + 2] = head[ws.W_N_CHAINED]
@@ -139,8 +127,8 @@ def build_rests(h, w):
             begin_node_facts(w, np.int64(node))
             element = _gap_up_to(w, element, np.int64(node))
             status = np.int64(0)
-            # without ALIVE (masks) nothing is left out anywhere, and the plan saves nothing
-            if element >= 0 and head[ws.W_ALIVE] and _is_in(w, element, np.int64(node)) and n_dots <= MOST_DOTS_PLANNED:
+            # without ALIVE (masks) every dot is wanted, and the plan saves nothing
+            if element >= 0 and head[ws.W_ALIVE] and _is_gap_node(w, element, np.int64(node)) and n_dots <= MOST_DOTS_PLANNED:
                 status = ends_of_gap(h, w, np.int64(node)) if head[ws.W_ASKED] else rests_in_gap(h, w, np.int64(node))
             if status == 0:
                 status = _rests_of(h, w, np.int64(node))
@@ -164,9 +152,9 @@ def build_rests(h, w):
 
 @kernel
 def _gap_up_to(w, element, node):
-    """The last gap, at or before an element, whose node is not right of ``node``; -1 if there is none.
+    """The last gap, at or before ``element``, whose node is ``node`` or left of it; -1 if there is none.
 
-    Nodes are gone through from the right, and so are the gaps: all calls together pass the text once.
+    Nodes are visited from the right, and so are the gaps: all calls together read the text once.
     """
     elements = tab(w, ws.ELEMENTS)
     before = tab(w, ws.NODE_BEFORE)
@@ -177,7 +165,7 @@ def _gap_up_to(w, element, node):
 
 
 @kernel
-def _is_in(w, element, node):
+def _is_gap_node(w, element, node):
     """Whether a node is that of a gap."""
     return tab(w, ws.NODE_BEFORE)[element + 1] + whead(w)[ws.W_FIRST] == node
 
@@ -186,9 +174,8 @@ def _is_in(w, element, node):
 def _rests_of(h, w, node):
     """Fill a node's rows, given those of all nodes right of it; 0 or a status.
 
-    First the lexemes that start at the node, then the nonterminals that so came to derive something, until none has new ends.
-    An entry of ``DERIVED`` is two rows: the ends, and those of them that were followed already; only the difference is
-    followed (semi-naive evaluation).
+    First follow the lexemes that start at the node, then the nonterminals on the agenda, until none has new ends. An entry of
+    ``DERIVED`` is two rows: the ends, and those already followed; only the difference is followed (semi-naive evaluation).
     """
     head = whead(w)
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
@@ -215,7 +202,8 @@ def _rests_of(h, w, node):
                 kept = bits[row + i] & useful[i]
                 bits[fresh + i] = kept
                 some |= kept
-            # ends without facts matter where they are compared with those further right, and where facts are yet to come
+            # ends without facts matter in two cases: in comparisons with a node further right (many ends), and if this very
+            # node is an end, since its facts are still growing
             stays_here = has_bit(bits, row, node)
             many = (stays_here or some != 0) and are_many(w, row, width)
             if many or stays_here:
@@ -231,13 +219,13 @@ def _rests_of(h, w, node):
         nonterminal = _first_pending(w)
         if nonterminal < 0:
             return np.int64(0)
-        # since the last time ends may have come that the fixpoint has to follow; the rest is done
+        # only ends that are new since this nonterminal was last followed are followed
         entry = tab(w, ws.DERIVED)[node * n_nonterminals + nonterminal]
         take_chained(w, node, nonterminal, entry)
         many = are_many(w, entry, width)
-        again = many and set_bit(many_here, 0, nonterminal)  # what few ends led to was not kept
+        again = many and set_bit(many_here, 0, nonterminal)  # with few ends no REST was made: follow all of them again
         some = np.int64(0)
-        for i in range(node >> 6, width):  # the second row of an entry: what was followed already
+        for i in range(node >> 6, width):  # the second row of an entry: the ends already followed
             new = bits[entry + i] if again else bits[entry + i] & ~bits[entry + width + i]
             bits[fresh + i] = new
             some |= new
@@ -250,8 +238,10 @@ def _rests_of(h, w, node):
 
 @kernel
 def _begin_asked(w, node):
-    """Let the rests at a node be found when they are asked for (:mod:`cdplugin.kernels.infill.asked`), if no lexeme leads from
-    it to itself.
+    """Let the rests at a node be found on demand (:mod:`cdplugin.kernels.infill.asked`) unless a lexeme leads from it to
+    itself.
+
+    Fills ``NEXT_HERE`` from the lexemes that lead from the node to a useful one.
     """
     head = whead(w)
     if head[ws.W_ASKED] == 0:
@@ -288,8 +278,10 @@ def _begin_asked(w, node):
 
 @kernel
 def _first_pending(w):
-    """Take the first nonterminal that waits, by rank; -1 if there is none. Ranks put what a rule may begin with before its left
-    side, so a nonterminal is followed when all that it begins with has grown, but for circles.
+    """Take the nonterminal of the lowest rank off the agenda; -1 if it is empty.
+
+    Ranks put what a rule may begin with before its left side. So, but for cycles, a nonterminal is followed when all that it
+    begins with has its final ends.
     """
     pending = tab(w, ws.PENDING)
     n_nonterminals = whead(w)[ws.W_N_SYMBOLS_NT]
@@ -308,13 +300,13 @@ def _first_pending(w):
 
 @kernel
 def _follow(h, w, node, symbol, row, many):
-    """Follow a symbol (lexemes are numbered after the nonterminals) from ``node`` to the ends in ``row``; 0 or a status.
+    """Follow a symbol (by number) from ``node`` to the ends in ``row``; 0 or a status.
 
-    ``many``: whether it has many ends at the node, of which those in ``row`` are new. For each dot before the symbol: add to
-    ``REST[dot]`` what the rest of the rule leads to from these ends. A symbol with many ends (a string, a list) mostly shares
-    them with a node further right at which it was followed: what is known there is taken over, and only the other ends are
-    followed one by one. A rule of one symbol needs no rest (``promote``), nor does one that begins with a symbol of few ends,
-    if nobody reads it later (``derive``).
+    ``many``: whether the symbol has many ends at the node; those in ``row`` are the new ones. For each dot before the symbol,
+    add to ``REST[dot]`` where the rest of the rule leads from these ends. A symbol with many ends (a string, a list) mostly
+    shares them with a node further right at which it was followed: the facts there are taken over, and only the other ends are
+    followed one by one. ``REST[dot]`` is not made for unit rules (:func:`promote`), nor for a rule that begins with a symbol of
+    few ends, as nobody reads it later (:func:`derive`).
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -327,7 +319,7 @@ def _follow(h, w, node, symbol, row, many):
     charge(w, 4 + width - (node >> 6))
     if many and width > 1:
         charge(w, LAST_NODES * width)
-        # a node further right whose ends are all ends here: what they lead to is known
+        # a node further right whose ends are all ends here: its facts hold here
         other = followed_before(h, w, node, symbol, row)
     if other >= 0:
         ends = new_row(w)
@@ -338,7 +330,7 @@ def _follow(h, w, node, symbol, row, many):
         for i in range(node >> 6, width):
             bits[ends + i] = bits[row + i] & ~bits[known + i]
         fresh = ends
-    reuse = head[ws.W_REUSE] != 0  # without, completions are read off REST
+    reuse = head[ws.W_REUSE] != 0  # if not, completions are read off REST, so all of it is made
     first = tab(w, ws.IS_FIRST)
     symbols = i64(h, layout.DOT_SYMBOL)
     dots = tab(w, ws.SYMBOL_DOTS)
@@ -348,21 +340,21 @@ def _follow(h, w, node, symbol, row, many):
         return np.int64(statuses.W_GROW)
     active = tab(w, ws.NEXT_ANY if head[ws.W_ASKED] else ws.ACTIVE)
     for k in range(turn >> 6, (until + 63) >> 6):
-        # where nothing is known of what comes after the symbol, and something has to come, nothing is led to
+        # other dots lead nowhere: a symbol must follow, and the rest behind it has no facts at any node
         set_ = word_between(active, k, turn, until) | word_between(tab(w, ws.PASSES), k, turn, until)
         if head[ws.W_ALIVE]:
             set_ &= tab(w, ws.ALIVE)[node * head[ws.W_TURN_SET] + k]
         while set_:
             dot = dots[64 * k + low_bit(set_)]
             set_ &= set_ - 1
-            # a rule of one symbol
+            # a unit rule
             if reuse and first[dot] and symbols[dot + 1] == layout.END_OF_RULE:
                 status = promote(w, node, i64(h, layout.DOT_LEFT)[dot], row)
             elif other >= 0 and is_alive(w, other, dot):
                 status = take_over(h, w, node, dot, other)
                 if status >= 0:
                     status = gather(h, w, node, dot, fresh)
-            # a rule that begins here with a symbol of few ends: its row would be read once (but the first rule's is the answer)
+            # the rule begins here with a symbol of few ends: its row would be read once. (Dot 0's row is the answer.)
             elif reuse and not many and first[dot] and dot:
                 status = derive(h, w, node, dot, row)
             else:
@@ -374,8 +366,10 @@ def _follow(h, w, node, symbol, row, many):
 
 @kernel
 def _follow_chain(h, w, node, symbol, row):
-    """:func:`_follow` at a node whose rests are found when they are asked for: only first dots are followed, also those of all
-    nonterminals that rules of one symbol lead to from it (:mod:`cdplugin.kernels.infill.chains`); 0 or a status.
+    """:func:`_follow` at a node whose rests are found on demand; 0 or a status.
+
+    Only first dots are followed, those before the symbol and those before all nonterminals of its chain
+    (:mod:`cdplugin.kernels.infill.chains`).
     """
     head = whead(w)
     at = tab(w, ws.CHAIN_HEADS)[symbol]
@@ -400,7 +394,7 @@ def _follow_chain(h, w, node, symbol, row):
         while set_:
             dot = dots[64 * k + low_bit(set_)]
             set_ &= set_ - 1
-            if dot:  # the first of all is asked for in the end
+            if dot:  # dot 0 is asked for at the end (first_rest)
                 status = derive_asked(h, w, node, dot, row, n_ends)
                 if status < 0:
                     return status

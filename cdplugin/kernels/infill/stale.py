@@ -1,4 +1,7 @@
-"""Which facts of the last text still hold: those right of the last change. The others are forgotten."""
+"""Which facts of the last text still hold, namely those right of the last change; the others are forgotten.
+
+A node's facts depend only on what lies right of it, and rows of facts are made from right to left, so forgetting is truncation.
+"""
 
 import numpy as np
 
@@ -10,17 +13,16 @@ from cdplugin.kernels.jit.decorators import kernel, low_bit
 
 @kernel
 def forget_stale(w):
-    """Forget the facts that may not hold for this text: the rightmost node whose facts have to be found.
+    """Forget the facts that may not hold for this text; the rightmost node whose facts have to be found.
 
-    That is the rightmost node whose spans changed (``W_CHANGED``), or at which a dot is alive that was not
-    (:func:`last_unasked`); or the one left of all facts. Rows of facts are made from right to left, so what is forgotten is
-    what was made last.
+    That is the rightmost node whose spans changed (``W_CHANGED``) or where a dot became alive (:func:`last_unasked`), or else
+    the node left of all facts.
     """
     head = whead(w)
     last = max(head[ws.W_CHANGED], max(head[ws.W_FACTS_FIRST], head[ws.W_FIRST]) - 1)
     if not head[ws.W_REUSE]:
         last = end_node(w)
-    # facts are reused only where every dot that is alive now was asked about then
+    # facts are reused only where every dot that is alive now was alive then
     last = last_unasked(w, last)
     take_alive(w, last)
     if last >= end_node(w):
@@ -37,7 +39,7 @@ def forget_stale(w):
         head[ws.W_N_CHAINED] = head[ws.W_CHAINED_FACTS]
     head[ws.W_CHANGED] = -1
     head[ws.W_FACTS_FIRST] = last + 1
-    # where a table has to grow in the middle of the next node, that node is begun again: from here
+    # if a table has to grow in the middle of the next node, the repeated call begins that node again: from here
     head[ws.W_BITS_FACTS] = head[ws.W_BITS_USED]
     head[ws.W_TOUCHED_FACTS] = head[ws.W_N_TOUCHED]
     head[ws.W_CHAINED_FACTS] = head[ws.W_N_CHAINED]
@@ -47,8 +49,10 @@ def forget_stale(w):
 
 @kernel
 def _forget_nodes(w, last):
-    """Take the nodes up to ``last`` out of ``REST_NODES`` and the sets of nodes, and the dots that no node is left for out of
-    ``ACTIVE``. Only dots that are in it are looked at, unless rows have another width than before.
+    """Remove the nodes up to ``last`` from ``REST_NODES`` and the sets of nodes, and from ``ACTIVE`` the dots left without a
+    node.
+
+    Only dots in ``ACTIVE`` are visited, unless the width of rows changed.
     """
     head = whead(w)
     nodes = tab(w, ws.REST_NODES)
@@ -89,7 +93,7 @@ def _forget_nodes(w, last):
 
 @kernel
 def _take_out(bits, row, width, word, last):
-    """Take the nodes up to ``last``, in words up to ``word``, out of a row; whether any is left."""
+    """Clear the bits of the nodes up to ``last``, whose word is ``word``, in a row; whether any bit is left."""
     for i in range(row, row + word):
         bits[i] = 0
     some = np.int64(0)

@@ -1,8 +1,9 @@
-"""What was found further right and holds here, too: a symbol that leads to all the ends that it led to from a node further
-right leads on to what those lead to.
+"""Facts taken over from a node further right: if all ends that a symbol has there are ends here, what it leads to there holds
+here.
 
-``DONE`` notes for each symbol the last nodes at which it was followed to many ends. Its ``REST`` is whole there: of a symbol
-with few ends it is not (:func:`cdplugin.kernels.infill.gathering.derive`).
+``DONE`` records for each symbol the last nodes at which it was followed to many ends. ``REST`` is complete there; for a symbol
+with few ends it is not (:func:`cdplugin.kernels.infill.gathering.derive`). Without this, the facts inside a long string would
+cost time cubic in the number of its nodes.
 """
 
 import numpy as np
@@ -14,22 +15,23 @@ from cdplugin.kernels.jit.decorators import count_bits, kernel, low_bit
 from cdplugin.kernels.store import layout
 from cdplugin.kernels.store.arena import i64
 
-LAST_NODES = 3
-NEAR = 12  # nodes
-FEW_ENDS = 3
+LAST_NODES = 3  # remembered per symbol in DONE
+NEAR = 12  # how many nodes of reused facts are searched to fill DONE
+FEW_ENDS = 3  # more ends than these are many
 
 
 @kernel
 def size_of_done(w):
-    """The size of ``DONE``."""
+    """The size of ``DONE``, which items use as well."""
     return max(LAST_NODES * (whead(w)[ws.W_N_SYMBOLS_NT] + whead(w)[ws.W_N_LEXEMES]), 2 * whead(w)[ws.W_N_DOTS])
 
 
 @kernel
 def find_done(h, w, last):
-    """Fill ``DONE`` with the nodes right of ``last``, as if they had just been followed: at most ``NEAR`` of them are looked
-    at, and for each symbol the nearest ones with many ends are noted. -1: none. (What may be empty is not taken over where
-    rests are found when they are asked for.)
+    """Fill ``DONE`` as if the nodes right of ``last``, whose facts are reused, had just been followed; -1 for none.
+
+    At most ``NEAR`` nodes are searched for those at which a symbol has many ends. Nullable symbols are left out where rests are
+    found on demand.
     """
     head = whead(w)
     done = tab(w, ws.DONE)
@@ -39,7 +41,7 @@ def find_done(h, w, last):
         charge(w, 4)
         skipped = head[ws.W_ASKED] != 0 and symbol < head[ws.W_N_SYMBOLS_NT] and i64(h, layout.NULLABLE)[symbol] != 0
         for node in range(last + 1, last + 1 if skipped else until):
-            # with few ends there is nothing worth taking over
+            # few ends are not worth taking over
             if at < (symbol + 1) * LAST_NODES and _has_many(w, np.int64(node), np.int64(symbol)):
                 done[at] = node
                 at += 1
@@ -49,19 +51,19 @@ def find_done(h, w, last):
 
 @kernel
 def _has_many(w, node, symbol):
-    """Whether a symbol leads from a node to many."""
+    """Whether a symbol has many ends at a node."""
     row = ends_of(w, node, symbol)
     return row > 0 and are_many(w, row, whead(w)[ws.W_WIDTH])
 
 
 @kernel
 def note_many(w, gap):
-    """:func:`note_done` for the nonterminals at a node in ``UNNAMED``: those in more than ``FEW_ENDS`` of its ends' sets."""
+    """:func:`note_done` at a gap's node in ``UNNAMED``, for the nonterminals in the sets of more than ``FEW_ENDS`` ends."""
     head = whead(w)
     bits = tab(w, ws.BITS)
     base = tab(w, ws.GAP_BASES)[gap]
     for k in range((head[ws.W_N_SYMBOLS_NT] + 63) >> 6):
-        one = np.int64(0)  # what is in one set at least, in two, in three, in four
+        one = np.int64(0)  # the symbols in at least one set, in two, in three, in four
         two = np.int64(0)
         three = np.int64(0)
         four = np.int64(0)
@@ -84,8 +86,9 @@ def note_many(w, gap):
 
 @kernel
 def note_done(w, node, symbol, row):
-    """Note in ``DONE`` that a symbol leads from a node to the ends in ``row``, if they are many. For the node inside a gap,
-    whose facts are not found symbol by symbol: left of it, strings and lists that lead into it take over what is known there.
+    """Record in ``DONE`` that a symbol leads from a gap's node to the ends in ``row``, if they are many.
+
+    A gap's facts are not found symbol by symbol; without this, strings and lists left of it could not take them over.
     """
     if are_many(w, row, whead(w)[ws.W_WIDTH]):
         _put_first(tab(w, ws.DONE), symbol * LAST_NODES, node)
@@ -93,10 +96,12 @@ def note_done(w, node, symbol, row):
 
 @kernel
 def followed_before(h, w, node, symbol, row):
-    """Of the last nodes at which a symbol was followed, all of whose ends are in ``row``, the one with the most; or -1.
+    """The node in ``DONE`` of a symbol with the most ends, all of which are in ``row``; -1 if none. Records ``node`` as the
+    latest one.
 
-    (Long lexemes begin at boundaries and inside slots in turn, so the very last one is not enough.) What the symbol leads to
-    from there holds from ``node`` as well; if it derives the empty string only if it leads from ``node`` there.
+    What the symbol leads to from the node found holds from ``node`` as well. If the symbol may be empty, that is so only if it
+    leads from ``node`` to the node found. (One remembered node would not do: long lexemes begin at boundaries and inside slots
+    in turn.)
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -130,7 +135,7 @@ def followed_before(h, w, node, symbol, row):
 
 @kernel
 def are_many(w, row, width):
-    """Whether a row has so many nodes (more than ``FEW_ENDS``) that it pays to look for what is known of them."""
+    """Whether a row has more than ``FEW_ENDS`` nodes, so that looking for facts to take over pays."""
     bits = tab(w, ws.BITS)
     count = np.int64(0)
     for i in range(row, row + width):
@@ -143,7 +148,7 @@ def are_many(w, row, width):
 
 @kernel
 def ends_of(w, node, symbol):
-    """The row of the nodes that a symbol leads to from a node, 0, or ``W_GROW``."""
+    """The row of a symbol's ends at a node; 0 if it has none; or ``W_GROW``."""
     head = whead(w)
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
     if symbol < n_nonterminals:
