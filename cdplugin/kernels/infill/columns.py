@@ -1,23 +1,22 @@
-"""Earley columns inside a token: what a parser's state left of the hole becomes as the bytes of a token are read.
+"""Earley columns inside a token: the parser's states as the bytes of a token at the hole are read.
 
-The text right of the hole is decided already (:mod:`cdplugin.kernels.infill.intersect`), and so is the text left of it
-(``ITEMS``). A token that ends several lexemes needs parser states in between: *columns*. A column is an interned set of kernel
-items ``(dot, origin)``; an origin is a node of the lattice, or a column (written as its number after the nodes). It is kept
-with its static closure, the items that wait for a symbol. ``OUT`` of a column says, as for a node, at which nodes right of the
-hole a nonterminal that began in it may end so that the text can be completed; a token is legal if its last column leads to
-one.
+The facts right of the hole (:mod:`cdplugin.kernels.infill.intersect`) and the items left of it (``ITEMS``) are fixed while a
+mask is made. A token that ends several lexemes needs parser states in between: *columns*. A column is an interned set of kernel
+items ``(dot, origin)``; an origin is a node of the lattice, or a column, whose number comes after the nodes. It is stored with
+its closure, the items that wait for a symbol. As for nodes, ``OUT`` of a column has, for each nonterminal begun in it, the ends
+right of the hole from which the text can be completed. A token is legal if its last column leads to such an end.
 
 In ``[a □ ]``, at the left edge of the gap, with the token ``,b``::
 
-    column 2    S -> "[" L • "]" {0}   L -> E • "," L {1}        what waits at node 2, with the nodes that it began at
+    column 2    S -> "[" L • "]" {0}   L -> E • "," L {1}        the items that wait at node 2, with their origins
     by ","      column 3: L -> E "," • L {1}, and predicted, with column 3 as origin: L -> • E …, E -> • w
     by "b"      inside w, or column 4: S -> "[" L • "]" {0}, L -> E • "," L {column 3}
-                the text goes on with "]" from either, at nodes from which OUT leads to the end: the token is legal
+                the text continues with "]" from either, at nodes from which OUT leads to the end: the token is legal
 
-Equal columns are one number, so what follows is memoised by it, and the columns of many tokens coincide.
+Equal columns have one number, so results are memoised by it, and the columns of many tokens coincide.
 
-Unlike a row of the engine (:mod:`cdplugin.kernels.parser.earley`), a column has origins that are places, since a place knows
-at which nodes on the right its rules may end. There are few columns for one mask, so no more is gained by values.
+Unlike a row of the engine (:mod:`cdplugin.kernels.parser.earley`), whose origins are values, a column has places as origins:
+only a place knows where on the right its rules may end. A mask has few columns, so values would save nothing.
 """
 
 import numpy as np
@@ -48,9 +47,7 @@ from cdplugin.kernels.store.arena import (
 
 @kernel
 def forget_columns(w):
-    """No columns. 0, or ``W_GROW``. Columns refer to nodes of one text, so they are made anew for each mask; number 0
-    is none.
-    """
+    """Forget all columns; 0 or ``W_GROW``. They refer to the nodes of one text and one mask. Number 0 is no column."""
     head = whead(w)
     head[ws.W_N_COLUMNS] = 1
     head[ws.W_COLUMN_ITEMS_USED] = 0
@@ -64,7 +61,7 @@ def forget_columns(w):
 
 @kernel
 def column_origin(w, column):
-    """A column as an origin: its number after the ``64 * W_WIDTH`` nodes that there may be."""
+    """A column as an origin: its number after the ``64 * W_WIDTH`` possible nodes."""
     return 64 * whead(w)[ws.W_WIDTH] + column
 
 
@@ -72,11 +69,11 @@ def column_origin(w, column):
 def make_column(h, w, count, scans, skips):
     """The column with the items ``QUEUE[:count]`` (sorted here); 0 if there are none; or a status.
 
-    ``scans``: the items are all there is; nothing is predicted. ``skips``: :data:`SKIPS` if a skip may come first.
-    ``TARGET``: the lexemes that compete there (``W_SPLIT``).
+    ``scans``: 1 if nothing is predicted from the items. ``skips``: :data:`SKIPS` if a skip may come first, or 0. ``TARGET``:
+    the lexemes that compete there (``W_SPLIT``).
 
-    A new column gets its closure (:func:`_close`), the lexer states in which what it waits for starts, and ``OUT``
-    (:func:`_build_out`). It is entered into the index last, so a call that fails leaves no column.
+    A new column gets its closure (:func:`_close`), the lexer states in which the lexemes that it waits for start, and ``OUT``
+    (:func:`_build_out`). It enters the index last, so a call that fails leaves no column.
     """
     if count == 0:
         return np.int64(0)
@@ -90,7 +87,7 @@ def make_column(h, w, count, scans, skips):
     hash_ = hash_words(hash_, queue, 0, count)
     index = tab(w, ws.COLUMN_HASH)
     size = index.shape[0] - 1
-    # the hash takes in all that makes a column another one: flags, competitors, items
+    # the hash covers all that tells columns apart: flags, competitors, items
     slot = first_slot(hash_, size)
     items = tab(w, ws.COLUMN_ITEMS)
     columns = tab(w, ws.COLUMNS)
@@ -154,11 +151,10 @@ def make_column(h, w, count, scans, skips):
 
 @kernel
 def _close(h, w, kernel_start, count, first, column):
-    """Write the items of a column that wait for a symbol, predicted ones included, to ``COLUMN_ITEMS[first:]``; their number
+    """Write the items of a column that wait for a symbol, predicted ones included, to ``COLUMN_ITEMS[first:]``; their number,
     or ``W_GROW``.
 
-    A nonterminal is predicted once (``NT_MARK``); its items have the column itself as origin. The list is its own worklist:
-    items that are appended are looked at in turn.
+    A nonterminal is predicted once (``NT_MARK``); its items have the column itself as origin. The list is its own agenda.
     """
     head = whead(w)
     head[ws.W_STAMP] += 1
@@ -188,7 +184,7 @@ def _close(h, w, kernel_start, count, first, column):
 
 @kernel
 def _skip_null(w, symbols, nullable, first, total, dot, origin):
-    """Append ``(dot, origin)`` and what moving over empty nonterminals gives (Aycock and Horspool, 2002); the new number of
+    """Append ``(dot, origin)`` and the items after it over empty nonterminals (Aycock and Horspool, 2002); the new number of
     items, or ``W_GROW``.
     """
     while symbols[dot] != layout.END_OF_RULE:
@@ -205,7 +201,7 @@ def _skip_null(w, symbols, nullable, first, total, dot, origin):
 
 @kernel
 def _exact_start(h, w, first, n_items):
-    """The lexer state in which the EXACT lexemes that some items wait for start; 0 if there are none; or a status."""
+    """The lexer state in which the EXACT lexemes start that some items wait for; 0 if there are none; or a status."""
     symbols = i64(h, layout.DOT_SYMBOL)
     end_lexeme = whead(w)[ws.W_N_LEXEMES] - 1
     head = header(h)
@@ -230,7 +226,7 @@ def _exact_start(h, w, first, n_items):
 
 @kernel
 def _await(h, w, first, n_items):
-    """Write to ``TARGET`` the lexemes that some items wait for. For a loose workspace: each competes with its skip alone."""
+    """Write to ``TARGET`` the lexemes that some items wait for. In a loose workspace each competes with its skip alone."""
     words = whead(w)[ws.W_SET]
     symbols = i64(h, layout.DOT_SYMBOL)
     target = tab(w, ws.TARGET)
@@ -246,9 +242,9 @@ def _await(h, w, first, n_items):
 def _build_out(h, w, column, first, n_items):
     """Fill ``OUT`` of a column; 0 or ``W_GROW``.
 
-    For each nonterminal that an item waits for: the nodes at which the rest of the item's rule leads out. What comes from
-    other origins is united by dots first. Items that began in this column depend on its own ``OUT``, so they are repeated
-    until nothing grows. Rows only grow, so that ends.
+    For each nonterminal that an item waits for: the nodes from which the rest of the item's rule leads out. ``OUT`` over
+    foreign origins is united per dot first. Items that began in this column depend on its own ``OUT``, so they are repeated
+    until nothing grows: a fixpoint, as rows only grow.
     """
     head = whead(w)
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
@@ -281,7 +277,7 @@ def _build_out(h, w, column, first, n_items):
     for i in range(first, first + n_items):
         dot = tab(w, ws.COLUMN_ITEMS)[i] >> 32
         if united[2 * dot] == stamp:
-            # a dot stands in several items, but its united row is followed once
+            # several items have this dot, but its united row is followed once
             united[2 * dot] = 0
             if _add_outs(h, w, origin * n_nonterminals + symbols[dot], dot + 1, united[2 * dot + 1]) < 0:
                 return np.int64(statuses.W_GROW)
@@ -305,10 +301,11 @@ def _build_out(h, w, column, first, n_items):
 
 @kernel
 def _add_outs(h, w, index, dot, outer):
-    """Add to ``OUT[index]`` the nodes right of the hole at which ``dot`` leads out: 1 if some are new, 0, or ``W_GROW``.
+    """Add to ``OUT[index]`` the nodes right of the hole from which the rest behind ``dot`` leads out: 1 if some are new, 0, or
+    ``W_GROW``.
 
-    ``outer``: the row of the nodes at which the rule's nonterminal may end. Only nodes with facts for the dot
-    (``REST_NODES``), or with ``outer`` itself where the rest of the rule may be empty, are asked about.
+    ``outer``: the row of the nodes at which the rule's nonterminal may end. Only nodes with facts for the dot (``REST_NODES``)
+    are asked about, and, where the rest of the rule may be empty, those of ``outer`` itself.
     """
     head = whead(w)
     charge(w, head[ws.W_WIDTH])
@@ -328,7 +325,7 @@ def _add_outs(h, w, index, dot, outer):
         word = nodes[dot * width + i]
         if null_rest:
             word |= tab(w, ws.BITS)[outer + i]
-        # left of the hole nothing can be an end of what begins in it
+        # what begins in the hole cannot end left of it
         word &= _nodes_right(w, i) & ~tab(w, ws.BITS)[into + i]
         if way:
             word = ask(h, w, dot, outer, way, i, word)
@@ -346,7 +343,7 @@ def _add_outs(h, w, index, dot, outer):
 
 @kernel
 def _nodes_right(w, i):
-    """Word ``i`` of the row of all nodes right of the hole, and of the end."""
+    """Word ``i`` of the row of all nodes right of the hole and the end of the text."""
     head = whead(w)
     word = np.int64(0)
     low = max(head[ws.W_LEFT] - 64 * i, 0)
@@ -362,11 +359,11 @@ def _nodes_right(w, i):
 
 @kernel
 def scan(h, w, column, accepted):
-    """The column after every lexeme of the set ``accepted``; 0 if none was waited for; or a status.
+    """The column after every lexeme of the set ``accepted``; 0 if no item waits for one; or a status.
 
-    As in the engine's rows: the items that wait for one of them move over it, and completions follow at their origins. A skip
-    leaves the column as it is, but for the lexemes that may not have it before them. Items at the end of their rule are
-    dropped once they have completed it.
+    As in the engine's rows: the items that wait for one of them move over it, and completions follow at their origins. Items at
+    the end of their rule are dropped after that. A skip leaves the items as they are, but for those before which it may not
+    stand.
     """
     symbols = i64(h, layout.DOT_SYMBOL)
     record = column * ws.COLUMN_WORDS
@@ -396,7 +393,7 @@ def scan(h, w, column, accepted):
         count = _complete(h, w, count, i64(h, layout.DOT_LEFT)[dot], item & 0xFFFFFFFF)
         if count < 0:
             return count
-    # what is complete has done its work, and only items that wait are stored
+    # complete items are no longer needed: only items that wait are stored
     kept = 0
     queue = tab(w, ws.QUEUE)
     for i in range(count):
@@ -409,11 +406,11 @@ def scan(h, w, column, accepted):
 
 @kernel
 def _after_skips(h, w, column, accepted):
-    """The column after the skips of a set: the items that wait for a lexeme that one of them may stand before; 0 if there are
-    none, or a status.
+    """The column after the skips of a set: the items that wait for a lexeme before which one of them may stand; 0 if none, or a
+    status.
 
-    It only scans: nothing is predicted again, since the items of the closure are all there. Where lexemes compete, those that
-    the skip may not stand before no longer do.
+    It only scans: the items come from a closure, so nothing is to be predicted. Where lexemes compete, those before which no
+    skip of the set may stand no longer do.
     """
     head = whead(w)
     words = head[ws.W_SET]
@@ -447,7 +444,7 @@ def _after_skips(h, w, column, accepted):
 def _complete(h, w, count, nonterminal, origin):
     """Push the items that wait at ``origin`` for ``nonterminal``, moved over it; the new count, or ``W_GROW``.
 
-    In a column its items say who waits; at a node ``ITEMS`` does, for each dot before the nonterminal with a row of origins.
+    At a column, its items are searched; at a node, ``ITEMS`` has a row of origins for each dot before the nonterminal.
     """
     head = whead(w)
     # an origin above all nodes is a column
@@ -485,7 +482,7 @@ def _complete(h, w, count, nonterminal, origin):
 
 @kernel
 def push_item(w, count, item):
-    """Append an item to ``QUEUE`` if it is new there; the new count, or ``W_GROW``. A queue begins with its first item."""
+    """Append an item to ``QUEUE`` if it is new there; the new count, or ``W_GROW``. A ``count`` of 0 begins a new queue."""
     index = tab(w, ws.PUSHED)
     charge(w, 4)
     if not room(w, ws.QUEUE, count + 1) or not room(w, ws.PUSHED, max(1024, 2 * (count + 1))):
@@ -510,14 +507,14 @@ def push_item(w, count, item):
 
 @kernel
 def n_starts(w, column):
-    """How many lexer states what comes next in a column starts in, at most."""
+    """How many entries :func:`start_at` has for a column: its EXACT start and the states of ``COL_SET``."""
     set_ = tab(w, ws.COLUMNS)[column * ws.COLUMN_WORDS + ws.COL_SET]
     return 1 + tab(w, ws.SET_HEADS)[set_ + 1] - tab(w, ws.SET_HEADS)[set_]
 
 
 @kernel
 def start_at(w, column, i):
-    """One of these lexer states; 0: none."""
+    """The ``i``-th lexer state in which lexemes start that a column waits for; 0: none."""
     record = column * ws.COLUMN_WORDS
     if i == 0:
         return tab(w, ws.COLUMNS)[record + ws.COL_EXACT]
@@ -526,8 +523,8 @@ def start_at(w, column, i):
 
 @kernel
 def fits_at(w, column, node):
-    """Whether all that competes in a column competes at a node of the lattice: otherwise what the lattice knows of the node may
-    be too much for this token.
+    """Whether all lexemes that compete in a column compete at a node of the lattice, so that the facts of the node hold for the
+    column.
     """
     head = whead(w)
     if not head[ws.W_SPLIT] or tab(w, ws.NODE_OPEN)[node]:

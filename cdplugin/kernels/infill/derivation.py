@@ -1,9 +1,10 @@
 """A cheapest derivation on the lattice, by Knuth's algorithm ("A generalization of Dijkstra's algorithm", 1977).
 
-A *fact* ``(dot, node, end)``: what is left of a rule that stands at a node leads to ``end``. A *way* to it names the facts that
-it needs: none at a rule's end; the rest of the rule, behind a lexeme (an *edge* of the lattice) or behind the fact that a
-nonterminal's rule leads that far. :func:`collect` gathers the facts that a goal can be made of, from the goal down; the owner
-says what edges cost (the bytes of them that lie in gaps); :func:`choose` finds for each fact the cheapest way.
+For completions, called by :mod:`cdplugin.infill.complete`. A *fact* here is a triple ``(dot, node, end)``: the rest of the rule
+behind the dot, begun at the node, may end at the end. A *fact way* is one way to derive it from at most two other facts: none
+at the end of a rule; the rest behind a lexeme (an *edge* of the lattice); or a nonterminal's rule and the rest behind the
+nonterminal. :func:`collect` gathers, from the goal down, the facts that it can be made of. Then the caller sets the costs of
+edges (their bytes in gaps), and :func:`choose` finds the cheapest fact way of each fact.
 """
 
 import numpy as np
@@ -15,13 +16,14 @@ from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import first_slot, i64, mix
 
 _NODE = (1 << ws.NODE_BITS) - 1
-_WORK = 40  # quarters of a unit, of a fact, a way, or a place in the heap
+_WORK = 40  # quarters of a unit of work for a fact, a fact way, or an entry of the heap
 
 
 @kernel
 def collect(h, w):
-    """Fill ``FACTS``, ``FACT_WAYS`` and ``EDGES`` with what the goal (the first rule, from the text's beginning to its end)
-    can be made of; 0 or a status. The goal is fact 0.
+    """Fill ``FACTS``, ``FACT_WAYS`` and ``EDGES`` with all that the goal can be made of; 0 or a status.
+
+    The goal, fact 0, is the first rule from the beginning of the text to its end.
     """
     head = whead(w)
     head[ws.W_N_FACT_WAYS] = 0
@@ -39,7 +41,7 @@ def collect(h, w):
 
 @kernel
 def _ways_to(h, w, fact):
-    """Note the ways to a fact; 0 or a status."""
+    """Record the fact ways of a fact; 0 or a status."""
     head = whead(w)
     key = tab(w, ws.FACTS)[ws.FACT_WORDS * fact]
     dot = key >> 2 * ws.NODE_BITS
@@ -77,7 +79,7 @@ def _ways_to(h, w, fact):
 
 @kernel
 def _through(h, w, fact, symbol, node, middle, after):
-    """Note the ways to a fact on which a symbol leads from ``node`` to ``middle``, and ``after`` is the rest; 0 or a status."""
+    """Record the fact ways on which a symbol leads from ``node`` to ``middle``, then the fact ``after``; 0 or a status."""
     if symbol < 0:
         edge = _edge(w, -2 - symbol, node, middle)
         return _add_way(w, fact, after, np.int64(-1), edge) if edge >= 0 else edge
@@ -95,7 +97,7 @@ def _through(h, w, fact, symbol, node, middle, after):
 
 @kernel
 def _leads(h, w, dot, node, end):
-    """Whether what is left of a rule that stands at a node may lead to ``end``."""
+    """Whether the rest behind ``dot``, begun at ``node``, may end at ``end``."""
     if node == end and i64(h, layout.DOT_NULL_REST)[dot]:
         return True
     row = tab(w, ws.REST)[node * whead(w)[ws.W_N_DOTS] + dot]
@@ -118,7 +120,9 @@ def _edge(w, lexeme, node, end):
 
 @kernel
 def clear_records(w, counter):
-    """No records of :func:`number_of`, which ``counter`` counts: what an index holds under an older stamp counts no more."""
+    """Forget the records of :func:`number_of` that ``counter`` counts: entries of their index with older stamps no longer
+    count.
+    """
     head = whead(w)
     head[ws.W_STAMP] += 1
     head[counter] = 0
@@ -127,7 +131,7 @@ def clear_records(w, counter):
 
 @kernel
 def number_of(w, index_table, table, words, counter, key):
-    """The number of the record with a key (its first word) in a table with an index; a new one if need be, or ``W_GROW``."""
+    """The number of the record with a key (its first word) in an indexed table, a new one if need be; or ``W_GROW``."""
     head = whead(w)
     index = tab(w, index_table)
     records = tab(w, table)
@@ -156,7 +160,7 @@ def number_of(w, index_table, table, words, counter, key):
 
 @kernel
 def _add_way(w, fact, need, other, edge):
-    """Note a way to a fact that needs up to two facts (-1: none); 0 or ``W_GROW``."""
+    """Record a fact way that needs up to two facts (-1: none); 0 or ``W_GROW``."""
     head = whead(w)
     number = head[ws.W_N_FACT_WAYS]
     charge(w, _WORK)
@@ -183,11 +187,11 @@ def _add_way(w, fact, need, other, edge):
 
 @kernel
 def choose(w):
-    """Fill ``F_COST`` and ``F_WAY`` of the facts that something derives with edges that are not barred (cost -1): 1 if the goal
-    is one of them, 0 if not, or ``W_GROW``.
+    """Fill ``F_COST`` and ``F_WAY`` of the facts that can be derived with edges that are not barred (cost -1): 1 if the goal is
+    one of them, 0 if not, or ``W_GROW``.
 
-    Costs are in :data:`STEP`\\ s: a byte weighs more than all ways of a derivation, so of those with the fewest bytes one with
-    few ways is chosen.
+    A byte costs more (:data:`~cdplugin.kernels.infill.layout.BYTE`) than all fact ways of a derivation together, which cost 1
+    each. So among the derivations with the fewest bytes, one with the fewest fact ways is chosen.
     """
     head = whead(w)
     facts = tab(w, ws.FACTS)
@@ -195,7 +199,7 @@ def choose(w):
     for fact in range(head[ws.W_N_FACTS]):
         facts[ws.FACT_WORDS * fact + ws.F_WAY] = -1
     charge(w, head[ws.W_N_FACTS])
-    # a way is in the heap once: when the last fact that it needs is done
+    # a fact way enters the heap once: when the last fact that it needs is done
     if not room(w, ws.HEAP, 2 * (head[ws.W_N_FACT_WAYS] + 1)):
         return np.int64(statuses.W_GROW)
     count = np.int64(0)
@@ -229,7 +233,7 @@ def choose(w):
 
 @kernel
 def _cost_of(w, way):
-    """The cost of a way; -1 where something that it needs is not done yet or barred, or where its fact is done."""
+    """The cost of a fact way; -1 if a fact or edge that it needs is not done or barred, or if its own fact is done."""
     facts = tab(w, ws.FACTS)
     ways = tab(w, ws.FACT_WAYS)
     at = ws.FACT_WAY_WORDS * way
@@ -252,8 +256,8 @@ def _cost_of(w, way):
 
 @kernel
 def push(w, count, cost, way):
-    """Put a way into the heap, which has room for it; how many there are then. The cheapest comes first, of equal ones the one
-    noted first.
+    """Push an entry on the heap, which has room for it; the new count. The cheapest comes first; among equals, the lowest
+    number.
     """
     heap = tab(w, ws.HEAP)
     at = count
@@ -271,7 +275,7 @@ def push(w, count, cost, way):
 
 @kernel
 def pop(w, count):
-    """Take the cheapest way out of the heap; how many are left."""
+    """Remove the cheapest entry from the heap; the new count."""
     heap = tab(w, ws.HEAP)
     count -= 1
     cost = heap[2 * count]

@@ -1,10 +1,10 @@
-"""Which tokens of a mask are in doubt: nothing else of the trie is walked.
+"""Tokens in doubt: those that a mask does not have yet. Only trie subtrees that hold one are walked.
 
-Behind a gap many lexer states are alive (C++: up to 160, Python: 235), and each would have its walk of the whole trie. But a
-string or a comment that a gap may have opened allows nearly all tokens, and what is left are some hundred, as those that begin
-in the middle of a character. So the tokens that a mask does not have yet are counted along the trie now and then: where there
-are as many before a subtree as behind it, it holds none of them. And a lexer state in which none of their first bytes may
-come needs no column and no walk.
+Behind a gap many lexer states are alive (C++: up to 160, Python: 235), and each would take a walk of the whole trie. But if the
+gap may have opened a string or a comment, nearly all tokens are allowed at once, and some hundred are left, for instance those
+that begin in the middle of a character. So now and then prefix sums of the tokens in doubt are computed in the order of the
+trie: a subtree whose first and last sum are equal holds none. A lexer state that accepts none of their first bytes needs no
+column and no walk.
 """
 
 import numpy as np
@@ -19,14 +19,14 @@ from cdplugin.kernels.masks.walk import loops_below
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import header, i32, u8
 
-_WIDE = 16  # kinds of bytes that lead back to a lexer state
-_COUNTED_BITS = 4  # tokens that are counted at the cost of a node of the trie, as a power of two
-_AGAIN_BITS = 3  # counted again when so many of those in doubt are decided, as a power of two: an eighth
+_WIDE = 16  # so many kinds of bytes must leave a lexer state as it is
+_COUNTED_BITS = 4  # log2 of how many tokens are counted for a quarter of a unit of work
+_AGAIN_BITS = 3  # tokens are counted again when more than 1 / 2**3 of those in doubt were decided
 
 
 @kernel
 def begin_doubt(h, w):
-    """Make room for a mask, and know nothing of it; 0 or ``W_GROW``."""
+    """Make room for a mask, and consider all tokens in doubt; 0 or ``W_GROW``."""
     if not room(w, ws.IN_DOUBT, i32(h, layout.TRIE_LISTED).shape[0] + 1):
         return np.int64(statuses.W_GROW)
     if not room(w, ws.DOUBT_FIRSTS, 4) or not room(w, ws.BEGINNING, 256):
@@ -39,7 +39,7 @@ def begin_doubt(h, w):
 
 @kernel
 def look_for_doubt(h, w, out):
-    """Count the tokens in doubt anew if many were decided since: 1, 0 if there are none, or ``W_GROW``."""
+    """Fill ``IN_DOUBT`` and ``DOUBT_FIRSTS`` anew if many tokens were decided since: 1, 0 if none is left, or ``W_GROW``."""
     head = whead(w)
     decided = np.int64(0)
     for i in range(out.shape[0]):
@@ -67,7 +67,7 @@ def look_for_doubt(h, w, out):
 
 @kernel
 def _note_firsts(h, w):
-    """Fill ``DOUBT_FIRSTS`` from ``IN_DOUBT``."""
+    """Fill ``DOUBT_FIRSTS``, the set of first bytes, from ``IN_DOUBT``."""
     skips = i32(h, layout.TRIE_SKIP)
     ranks = i32(h, layout.TRIE_RANK)
     bytes_ = u8(h, layout.TRIE_BYTE)
@@ -87,14 +87,16 @@ def _note_firsts(h, w):
 
 @kernel
 def is_wide(h, state):
-    """1 if most kinds of bytes lead back to a lexer state, as in a comment: it may allow nearly all tokens. 0, or a status."""
+    """1 if most kinds of bytes leave a lexer state as it is, as in a comment, so that it may allow nearly all tokens; 0; or a
+    status.
+    """
     loops = loops_below(h, state, header(h)[layout.N_NODES])
     return loops if loops < 0 else np.int64(count_bits(loops) >= _WIDE)
 
 
 @kernel
 def may_go_on(h, w, state):
-    """Whether some first byte of a token in doubt may come in a lexer state, or after a lexeme that ends there; 1, 0 or a
+    """Whether a lexer state, or a lexeme after one that ends there, accepts the first byte of a token in doubt; 1, 0 or a
     status.
     """
     for i in range(4):
@@ -109,7 +111,7 @@ def may_go_on(h, w, state):
 
 @kernel
 def _goes_on_with(h, w, state, byte):
-    """Whether a byte may come in a lexer state, or after a lexeme that ends there; 1, 0 or a status."""
+    """Whether a lexer state, or a lexeme after one that ends there, accepts a byte; 1, 0 or a status."""
     charge(w, ws.NODE_WORK)
     after = transition(h, state, byte)
     if after == lexer_layout.BEFORE:
@@ -119,7 +121,7 @@ def _goes_on_with(h, w, state, byte):
 
 @kernel
 def may_begin_at_node(h, w):
-    """Whether some lexeme begins with a first byte of a token in doubt; 1, 0 or a status."""
+    """Whether some lexeme begins with the first byte of a token in doubt; 1, 0 or a status."""
     for i in range(4):
         word = tab(w, ws.DOUBT_FIRSTS)[i]
         while word:
@@ -132,7 +134,7 @@ def may_begin_at_node(h, w):
 
 @kernel
 def _begins(h, w, byte):
-    """Whether some lexeme of the grammar begins with a byte, found once; 1, 0 or a status."""
+    """Whether some lexeme of the grammar begins with a byte; 1, 0 or a status. Memoised in ``BEGINNING``."""
     known = tab(w, ws.BEGINNING)[byte]
     if known == 0:
         known = np.int64(1)
@@ -150,8 +152,9 @@ def _begins(h, w, byte):
 
 @kernel
 def may_begin(h, w, row_address):
-    """Leave in ``DOUBT_FIRSTS`` those first bytes of tokens that a mask row does not have which may come at the hole, with
-    whatever the parser allows; 1, 0 if there are none, or a status. Needs the lattice alone.
+    """Whether a token that a mask row does not have may stand at the hole, by its first byte alone; 1, 0 or a status.
+
+    Whatever the parser allows: only the lattice is needed. Leaves in ``DOUBT_FIRSTS`` the first bytes that may come.
     """
     head = whead(w)
     out = view_i32(row_address, header(h)[layout.WORDS])
@@ -181,7 +184,7 @@ def may_begin(h, w, row_address):
 
 @kernel
 def allow_listed(h, out, first, last):
-    """Add the tokens of some ranks to a mask row."""
+    """Add the tokens of the ranks ``first .. last - 1`` to a mask row."""
     listed = i32(h, layout.TRIE_LISTED)
     for i in range(first, last):
         out[listed[i] >> 5] |= np.int32(1 << (listed[i] & 31))

@@ -1,5 +1,6 @@
-"""The columns at the left edge of a hole, where the walks of a mask begin: what waits at the nodes that the lattice left
-there.
+"""First columns of a mask: the items that wait at the nodes where the lexemes alive at the hole began.
+
+:mod:`cdplugin.kernels.infill.holes` begins each walk of the trie with a lexer state and such a column.
 """
 
 import numpy as np
@@ -15,11 +16,10 @@ from cdplugin.kernels.store.arena import length_of, pack, word_of
 
 @kernel
 def column_at_nodes(h, w, starts, state):
-    """A column that holds the items that wait for the lexemes of a lexer state at the nodes of the row ``starts``: that is
-    where what is under way at the hole began.
-
-    In the middle of a skip, the items that wait for any lexeme; at a node (``state`` 0), too. 0 if there are none; or a
+    """The column of the items that wait, at the nodes of the row ``starts``, for the lexemes of a lexer state; 0 if none; or a
     status.
+
+    Inside a skip, and at a node itself (``state`` 0), it has the items that wait for any lexeme.
     """
     head = whead(w)
     words = head[ws.W_SET]
@@ -35,7 +35,7 @@ def column_at_nodes(h, w, starts, state):
                 target[j] |= tab(w, ws.ALLOWED)[node * words + j]
     n_lexemes = head[ws.W_N_LEXEMES]
     count = np.int64(0)
-    # behind a skip comes whatever its own start waits for, and at a node nothing has begun
+    # after a skip all items may continue that wait where it began; at a node no lexeme has begun
     everything = state == 0
     if state > 0:
         value = value_of(h, state)
@@ -59,11 +59,10 @@ def column_at_nodes(h, w, starts, state):
 
 @kernel
 def _waiting_at(w, starts, lexeme, count):
-    """Append to ``QUEUE`` the items that wait for ``lexeme`` at the nodes of a row, their origins united; the new count, or
-    ``W_GROW``.
+    """Append to ``QUEUE`` the items that wait for ``lexeme`` at the nodes of a row; the new count, or ``W_GROW``.
 
-    For each dot before the lexeme the rows of origins of all nodes are united first, so an item is pushed once however many
-    nodes it waits at. Nodes right of the hole have no items.
+    For each dot before the lexeme the origins at all nodes are united first, so each item is pushed once. Nodes right of the
+    hole have no items.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]

@@ -1,13 +1,13 @@
 """Masks for a hole: which tokens may stand at the left edge of a gap, or in a slot.
 
-What is right of the hole stays as it is while the hole fills, so the rows of ``REST`` and ``OUT`` say whether a parser state
-right after a token can be completed. The token trie is walked once for each lexer state that is alive at the hole, beside the
-column of items that wait for its lexemes; inside a token lexer and parser go on as in ordinary decoding
-(:mod:`cdplugin.kernels.infill.columns`). What follows a token is looked up once per (column, lexer state). Only what holds a
-token in doubt is walked (:mod:`cdplugin.kernels.infill.doubt`), and where all bytes below a node lead back to its lexer state,
-one answer decides all tokens there.
+The text right of the hole is fixed while the hole fills. So ``REST`` and ``OUT`` decide whether a parser state right after a
+token can be completed. For each lexer state alive at the hole the token trie is walked once, beside the column of items that
+wait for the state's lexemes; inside a token, lexer and parser go on as in ordinary decoding
+(:mod:`cdplugin.kernels.infill.columns`).
 
-What is asked of a pair (column, lexer state) is asked once (:mod:`cdplugin.kernels.infill.pairs`).
+What keeps it fast: whether the text can be completed after a token is memoised per pair (column, lexer state)
+(:mod:`cdplugin.kernels.infill.pairs`); only subtrees with a token in doubt are walked (:mod:`cdplugin.kernels.infill.doubt`);
+where all bytes below a trie node leave its lexer state as it is, one answer decides the subtree.
 """
 
 import numpy as np
@@ -46,9 +46,10 @@ PAIR_WORDS = 2  # column, lexer state
 def fill_hole(h, w, row_address):
     """Add the tokens that may stand at the hole to an int32 mask row; 0 or a status. Needs ``REST`` and ``ITEMS``.
 
-    Two kinds of beginnings: what is under way at the hole (``SNAPSHOT``: lexer states, each with the nodes at which its
-    lexemes began), those first in which most bytes change nothing, and what starts at the nodes of the hole itself. Tokens
-    whose bit is set are not asked about, and bits are only ever set: a call that begins again goes on with what is left.
+    A token continues what is alive at the hole (``SNAPSHOT``: lexer states, each with the nodes at which its lexemes began), or
+    begins at a node of the hole itself. States in which most bytes change nothing come first, since they may decide most
+    tokens. Tokens whose bit is set are not asked about, and bits are only ever set: a repeated call continues with what is
+    left.
     """
     head = whead(w)
     out = view_i32(row_address, header(h)[layout.WORDS])
@@ -88,7 +89,7 @@ def fill_hole(h, w, row_address):
 
 @kernel
 def _add_mask_of_pair(h, w, i, out):
-    """Add to ``out`` the tokens that pair ``i`` of ``SNAPSHOT`` can go on with; 0 or a status."""
+    """Add to ``out`` the tokens with which pair ``i`` of ``SNAPSHOT`` can continue; 0 or a status."""
     head = whead(w)
     state = tab(w, ws.SNAPSHOT)[2 * i]
     may = look_for_doubt(h, w, out)
@@ -105,7 +106,7 @@ def _add_mask_of_pair(h, w, i, out):
     for j in range(width):
         bits[starts + j] = tab(w, ws.LIVE_BITS)[row + j]
     if head[ws.W_HOLE] == 0 or tab(w, ws.ELEMENTS)[head[ws.W_HOLE] - 1] != ws.GAP:
-        # nothing was read since a node at the hole: that is walked by itself, with what the parser allows there
+        # lexemes that start at a node of the hole itself are left to fill_hole, which starts only those that the parser allows
         for node in range(tab(w, ws.NODE_BEFORE)[head[ws.W_HOLE]], tab(w, ws.NODE_LAST)[head[ws.W_HOLE]]):
             set_ = start_set(h, w, np.int64(node))
             if set_ < 0:
@@ -121,9 +122,9 @@ def _add_mask_of_pair(h, w, i, out):
 
 @kernel
 def _add_mask_of_starts(h, w, starts, state, out):
-    """Add to ``out`` the tokens that a lexer state can go on with which what began at the nodes of a row is in; 0 or a status.
+    """Add to ``out`` the tokens with which a lexer state can continue whose lexemes began at the nodes of a row; 0 or a status.
 
-    In the middle of a skip each of them is looked at by itself: what competes after the skip depends on it.
+    Inside a skip each start is walked by itself: the lexemes that compete after the skip depend on it.
     """
     head = whead(w)
     apart = False
@@ -153,9 +154,10 @@ def _add_mask_of_starts(h, w, starts, state, out):
 
 @kernel
 def _add_mask(h, w, column, state, out):
-    """Add to ``out`` the tokens that the pair (column, lexer state) can go on with; 0 or a status.
+    """Add to ``out`` the tokens with which the pair (column, lexer state) can continue; 0 or a status.
 
-    By a walk of the trie, or, where all lexemes are EXACT and every suffix has a class, by outcomes: each lexeme by itself.
+    By a walk of the trie; or, where all lexemes are EXACT and every suffix of a token has a class, by profiles, lexeme by
+    lexeme.
     """
     if not whead(w)[ws.W_PROFILES]:
         return _walk(h, w, column, state, out)
@@ -174,11 +176,10 @@ def _add_mask(h, w, column, state, out):
 
 @kernel
 def _add_outcomes(h, w, column, state, out):
-    """:func:`_add_mask` for the state of one EXACT lexeme: each outcome of its profile is decided once, and its tokens are
-    added together.
+    """:func:`_add_mask` by the profile of one EXACT lexeme's state: each outcome is decided once, for all of its tokens.
 
-    INSIDE asks whether the lexeme can be gone on with; ENDS_WITH whether the text goes on at the boundary after it; CROSSES
-    whether it does from the class of what is left, in the column after it.
+    INSIDE asks whether the lexeme can continue; ENDS_WITH whether the text does at the boundary after it; CROSSES whether it
+    does with the class of the token's rest, in the column after the lexeme.
     """
     profile = profile_of(h, w, state)
     if profile < 0:
@@ -208,7 +209,7 @@ def _add_outcomes(h, w, column, state, out):
 
 @kernel
 def _prepare(h, w):
-    """Forget what was found for another hole; 0 or ``W_GROW``."""
+    """Forget what was found for another hole, and make room; 0 or ``W_GROW``."""
     head = whead(w)
     cut_rows(w, ws.W_BITS_USED, ws.W_BITS_CLEAN, head[ws.W_BITS_ITEMS])
     if forget_columns(w) < 0 or forget_ways(w) < 0 or forget_reached(w) < 0 or forget_answers(w) < 0:
@@ -221,15 +222,14 @@ def _prepare(h, w):
 
 @kernel
 def _walk(h, w, column, state, out):
-    """Add to ``out`` the tokens that the pair (column, lexer state) can go on with; 0 or a status.
+    """Add to ``out`` the tokens with which the pair (column, lexer state) can continue; 0 or a status.
 
-    One walk of the trie with a list of pairs per depth: inside the lexeme, or in columns after lexemes that ended. A token is
-    added if the text can be completed from one of its last pairs (:func:`completes`, memoised by column and state). Subtrees
-    without pairs, and those without a token in doubt, are skipped.
+    One walk of the trie with a list of pairs per depth: the pair inside its lexeme, and pairs in columns after lexemes that
+    ended. A token is added if the text can be completed from one of its last pairs (:func:`completes`). Subtrees without pairs,
+    or without a token in doubt, are skipped.
 
-    Most nodes have the one pair that has stayed inside its lexeme since the root: that is handled without the lists'
-    functions; where all bytes below lead back to its state, one answer decides the whole subtree. Tokens whose bit is set
-    already are not asked about again.
+    Most nodes have one pair, which has been inside its lexeme since the root. It is handled without the lists' functions; where
+    all bytes below leave its state as it is, one answer decides the subtree.
     """
     if not room(w, ws.WALK, 64):
         return np.int64(statuses.W_GROW)
@@ -265,14 +265,14 @@ def _walk(h, w, column, state, out):
         bottom = at[depth]
         byte = np.int64(bytes_[node])
         token = tokens[node]
-        # another state may have allowed the token already
+        # another lexer state may have added the token already
         wanted = token >= 0 and (out[token >> 5] >> (token & 31)) & 1 == 0
         inside = np.int64(0)
         if bottom - first == 1 and walk[PAIR_WORDS * first] == column and walk[PAIR_WORDS * first + 1] != BOUNDARY:
             inside = transition(h, walk[PAIR_WORDS * first + 1], byte)
             if inside < 0:
                 return inside
-            # a lexeme ends: the pairs of both readings are listed below
+            # a lexeme ends: the general case below lists both pairs, after it and inside it
             if inside & lexer_layout.ENDS_BIT:
                 inside = np.int64(0)
             elif inside == 0:
@@ -329,10 +329,10 @@ def _walk(h, w, column, state, out):
 
 @kernel
 def _follow(h, w, entry, byte, bottom, top):
-    """Append to ``WALK`` what a pair becomes by a byte; the new top, or a status.
+    """Append to ``WALK`` the pairs that a pair leads to by a byte; the new top, or a status.
 
-    ``entry``: its place in ``WALK``; ``bottom``: where the pairs of this depth begin. At a boundary, and where a LONGEST
-    lexeme ends before the byte, each start state of the column is stepped.
+    ``entry``: the pair's index in ``WALK``; ``bottom``: where the pairs of this depth begin. At a boundary, and where a LONGEST
+    lexeme ends before the byte, each start state of the column takes the byte.
     """
     walk = tab(w, ws.WALK)
     column = walk[PAIR_WORDS * entry]
@@ -362,7 +362,10 @@ def _follow(h, w, entry, byte, bottom, top):
 
 @kernel
 def _land(h, w, column, after, bottom, top):
-    """Append the pairs of a transition's target; the new top, or a status."""
+    """Append the pairs of a transition's target ``after``: behind the lexemes that end, and inside those that continue.
+
+    The new top, or a status.
+    """
     if after == 0 or after == lexer_layout.BEFORE:
         return top
     if after & lexer_layout.ENDS_BIT:

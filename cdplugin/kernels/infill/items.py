@@ -1,18 +1,17 @@
-"""Earley items left of a place whose tokens are asked for (the *hole*).
+"""Earley items left of the hole, for a mask: only those whose rules can still be ended so that the text can be completed.
 
-``ITEMS[dot]`` of a node is the row of the origins of an item; ``OUT[A]`` says at which nodes an ``A`` that began there may
-end so that the text can be ended. Items that lead nowhere are left out. Needs the facts of
-:mod:`cdplugin.kernels.infill.intersect`.
+``ITEMS[dot]`` at a node is the row of origins of the items at that dot. ``OUT[A]`` at a node is the row of those ends of an
+``A`` begun there from which the text can be completed. Needs the facts of :mod:`cdplugin.kernels.infill.intersect`.
 
 In ``[a □ ]``, with the gap as the hole (E: the end of the text)::
 
     node 0    S' -> • S END {0}    S -> • "[" L "]" {0}                                  OUT: S: E
     node 1    S -> "[" • L "]" {0}    L -> • E {1}   L -> • E "," L {1}   E -> • w {1}   OUT: L: 2 3    E: 2 3
-    node 2    S -> "[" L • "]" {0}    L -> E • "," L {1}    (and what has ended)
+    node 2    S -> "[" L • "]" {0}    L -> E • "," L {1}    (and complete items)
 
-It is Earley's algorithm (1970) with one filter more: an item is entered only if its rule can still end at a node of ``OUT``.
-``OUT`` of a nonterminal grows while items of a node are followed, as more rules come to wait for it; then items that began
-there are looked at again.
+This is Earley's algorithm (1970) with a filter: an item is added only if its rule can still end at a node in ``OUT`` of its
+nonterminal at its origin. ``OUT`` of a nonterminal grows while a node's items are followed, as more rules come to wait for it;
+then the items that began at the node are followed again.
 """
 
 import numpy as np
@@ -45,9 +44,8 @@ from cdplugin.kernels.store.arena import i64
 def build_items(h, w):
     """Fill ``ITEMS`` and ``OUT`` for the nodes up to the hole; 0 or a status. Needs ``REST``.
 
-    The forward half of the intersection: from the first node on, Earley items whose rules can still be ended so that the text
-    can be completed. Nodes are done from left to right; inside a gap's node items are followed until nothing is new. Nodes are
-    numbered from 0 here: for a mask, nothing is reused.
+    Nodes are done from left to right; at a gap's node items are followed until nothing is new. Nodes are numbered from 0 here:
+    masks reuse no facts.
     """
     head = whead(w)
     n_dots = head[ws.W_N_DOTS]
@@ -90,10 +88,10 @@ def build_items(h, w):
 
 @kernel
 def _items_of(h, w, node):
-    """Follow a node's items until nothing is new; 0 or a status. ``WORK`` marks the dots that wait in ``QUEUE``.
+    """Follow a node's items until nothing is new; 0 or a status. ``QUEUE`` is the agenda; ``WORK`` marks the dots in it.
 
-    An item before a nonterminal predicts its rules and moves over it to all its known ends (``DERIVED``: found from the right,
-    so completion needs no search for who waits); one before a lexeme moves to the ends of its span.
+    An item before a nonterminal predicts its rules and moves over it to all its ends, which ``DERIVED`` has from the right; so
+    completion does not look for waiting items. An item before a lexeme moves to the ends of the lexeme's span.
     """
     head = whead(w)
     n_dots = head[ws.W_N_DOTS]
@@ -123,7 +121,7 @@ def _items_of(h, w, node):
             continue
         origins = tab(w, ws.ITEMS)[node * n_dots + dot]
         if symbol >= 0:
-            # the nonterminal is predicted here: where may it end?
+            # predict the nonterminal: at which of its ends can the text be completed?
             united = _united_out(w, origins, lefts[dot])
             if united < 0:
                 return united
@@ -139,7 +137,7 @@ def _items_of(h, w, node):
                         return row
                     set_bit(tab(w, ws.BITS), row, node)
                     inner = first
-                    while symbols[inner] != layout.END_OF_RULE:  # items of this rule that began here may lead further now
+                    while symbols[inner] != layout.END_OF_RULE:  # more items of this rule that began here may pass the filter
                         row = tab(w, ws.ITEMS)[node * n_dots + inner]
                         if row and has_bit(tab(w, ws.BITS), row, node) and not marks[inner]:
                             marks[inner] = 1
@@ -150,7 +148,7 @@ def _items_of(h, w, node):
         else:
             ends = tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] - 2 - symbol]
         moved = np.int64(0)
-        # over an empty nonterminal the item stays at its node; otherwise it goes where the symbol ends
+        # over an empty nonterminal the item stays at its node
         if symbol >= 0 and i64(h, layout.NULLABLE)[symbol]:
             moved = _move(h, w, node, dot, node, origins)
         if moved >= 0 and ends:
@@ -167,9 +165,10 @@ def _items_of(h, w, node):
 
 @kernel
 def _items_after_skips(h, w, node):
-    """Let the items that wait at a node wait where a skip from it ends, too: the hole may be there. 0 or a status.
+    """Copy the items at a node that wait for a lexeme to where a skip from the node ends, as the hole may be there; 0 or a
+    status.
 
-    (``SPANS`` lead over skips already, so that nothing else comes of it.)
+    Nothing else needs these copies: ``SPANS`` lead over skips.
     """
     head = whead(w)
     words = head[ws.W_SET]
@@ -193,7 +192,7 @@ def _items_after_skips(h, w, node):
 
 @kernel
 def _wait_at(h, w, node, skip, end):
-    """Copy the items of ``node`` that wait for a lexeme that ``skip`` may stand before to ``end``; 0 or ``W_GROW``."""
+    """Copy to node ``end`` the items at ``node`` that wait for a lexeme before which ``skip`` may stand; 0 or ``W_GROW``."""
     head = whead(w)
     n_dots = head[ws.W_N_DOTS]
     words = head[ws.W_DOT_SET]
@@ -221,7 +220,8 @@ def _move_all(h, w, node, dot, ends, symbol):
     """Move the items at ``dot`` over ``symbol`` to the nodes of the row ``ends``: 1 if there are new ones at ``node``, 0, or
     ``W_GROW``.
 
-    Where the node at which this dot was followed last had all of these ends, its origins have been moved there already.
+    In rows of several words, origins are left out that were moved before (``DONE``): the last node where this dot was followed
+    had all of these ends, so they are there already.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -251,7 +251,7 @@ def _move_all(h, w, node, dot, ends, symbol):
                 bits[done + i] = 0
             bits[moving + i] = bits[origins + i] & ~bits[done + i]
             bits[done + i] |= bits[moving + i]
-        if has_bit(bits, origins, node):  # what may come of items that began here is still growing
+        if has_bit(bits, origins, node):  # OUT of this node is still growing, so items that began here are moved again
             set_bit(bits, moving, node)
         origins = moving
         some = False
@@ -277,9 +277,7 @@ def _move_all(h, w, node, dot, ends, symbol):
 
 @kernel
 def _united_out(w, origins, left):
-    """A fresh row: where ``left`` may end, begun at any of the origins (a row), so that the text can be ended; or
-    ``W_GROW``.
-    """
+    """A new row: the union of ``OUT`` of the nonterminal ``left`` over the nodes of the row ``origins``; or ``W_GROW``."""
     head = whead(w)
     width = head[ws.W_WIDTH]
     united = new_row(w)
@@ -300,11 +298,12 @@ def _united_out(w, origins, left):
 
 @kernel
 def _predict(h, w, node, dot, nonterminal, out):
-    """Add to ``OUT`` of ``nonterminal`` at ``node`` the ends from which the rule after ``dot`` leads out: 1 if new, 0, or
-    ``W_GROW``. A nonterminal that is predicted for the first time is new.
+    """Add to ``OUT`` of ``nonterminal`` at ``node`` its ends from which the rule behind it leads out: 1 if new, 0, or
+    ``W_GROW``.
 
-    ``out``: the row of the nodes at which the rule's own nonterminal may end. Of the ends of ``nonterminal`` (``DERIVED``, and
-    the node itself if it may be empty) those stay from which the rest of the rule leads to one of them.
+    ``dot``: before the nonterminal; ``out``: the row of the nodes at which that rule may end. Those ends count (``DERIVED``,
+    and the node itself if the nonterminal may be empty) from which the rest of the rule leads to a node in ``out``. A
+    nonterminal predicted for the first time counts as new.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -343,8 +342,10 @@ def _predict(h, w, node, dot, nonterminal, out):
 
 @kernel
 def _move(h, w, node, dot, end, origins):
-    """Move the items at ``dot`` with the given origins over their symbol to node ``end``, those that lead out from there: 1 if
-    some are new, 0, or ``W_GROW``. Origins that are there already are masked out first, a word at a time.
+    """Move the items at ``dot`` with the given origins to node ``end`` if they lead out from there: 1 if some are new, 0, or
+    ``W_GROW``.
+
+    Origins that are there already are masked out first, a word at a time.
     """
     head = whead(w)
     n_dots = head[ws.W_N_DOTS]

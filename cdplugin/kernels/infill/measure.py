@@ -1,7 +1,8 @@
-"""How many bytes in gaps a lexeme takes that begins at a node: Dijkstra's algorithm over (element, lexer state).
+"""Costs of edges: how many bytes in gaps the lexemes that begin at a node take. Dijkstra's algorithm over (element, lexer
+state).
 
-A byte of the text costs nothing, one in a gap 1, and a gap may be left at any time. All that begins at the node is followed at
-once; ends are the nodes of the lattice.
+For completions, between ``OP_COLLECT`` and ``OP_CHOOSE``. A byte of the text costs nothing, a byte in a gap 1, and a gap may be
+left at any time. All lexemes that begin at the node are followed together; they end at nodes of the lattice.
 """
 
 import numpy as np
@@ -19,15 +20,16 @@ from cdplugin.kernels.lexer.rows import live_from, row_of
 from cdplugin.kernels.store import statuses
 from cdplugin.kernels.store.arena import length_of, word_of
 
-_TEXT_END = -1  # in the place of an element
+_TEXT_END = -1  # in place of an element
 
 
 @kernel
 def measure(h, w, node, place):
-    """Fill ``MEASURES`` with the lexemes and skips that begin at a node, where they end, and what they cost; 0 or a status.
+    """Fill ``MEASURES``: for each lexeme or skip that begins at ``node`` and each node where it may end, the cost; 0 or a
+    status.
 
-    ``place``: the element before which the node lies, or the gap that it lies in. Nothing that costs more than
-    ``W_MOST_IN_GAP``, if that is not 0, is there.
+    ``place``: the element before which the node lies, or the gap in which it lies. Costs above ``W_MOST_IN_GAP``, if that is
+    not 0, are left out.
     """
     head = whead(w)
     clear_records(w, np.int64(ws.W_N_PLACES))
@@ -46,11 +48,11 @@ def measure(h, w, node, place):
         count = pop(w, count)
         places = tab(w, ws.PLACES)
         if cost != places[at + ws.PL_COST] - 1:
-            continue  # it was reached at less
+            continue  # it was reached at a lower cost
         if not charge(w, 16):
             return np.int64(statuses.W_GROW)
         if head[ws.W_MOST_IN_GAP] and cost > head[ws.W_MOST_IN_GAP]:
-            break  # so much is not wanted
+            break  # all that follow cost more than is wanted
         count = _go_on(h, w, count, node, places[at] >> 32, places[at] & 0xFFFFFFFF, cost)
         if count < 0:
             return count
@@ -59,7 +61,7 @@ def measure(h, w, node, place):
 
 @kernel
 def _go_on(h, w, count, node, k, state, cost):
-    """Take a place's next element: how many places are in the heap then, or a status."""
+    """Read the next element at a place (element ``k``, lexer state); the new size of the heap, or a status."""
     head = whead(w)
     matched = longest_of(h, state)
     if matched and tab(w, ws.ACCEPTS)[k]:
@@ -88,8 +90,9 @@ def _go_on(h, w, count, node, k, state, cost):
 
 @kernel
 def _targets_of(h, w, state):
-    """Where in ``POOL`` the number of transitions' targets of a state is, and then these, each once, as its bytes come; or a
-    status. Found once: a state in a gap is come to from many nodes.
+    """Where in ``POOL`` the list of the distinct states is that one byte leads to from a state, after its length; or a status.
+
+    Memoised: in a gap a state is met from many nodes.
     """
     if not room(w, ws.TARGETS_OF, state + 1):
         return np.int64(statuses.W_GROW)
@@ -130,8 +133,9 @@ def _targets_of(h, w, state):
 
 @kernel
 def _arrive(h, w, count, node, after, k, cost):
-    """Take a transition's target in or behind element ``k``: note the lexemes that end, go on with the rest. As
-    :func:`_go_on`.
+    """Take a transition's target, in gap ``k`` or behind byte ``k``: record the lexemes that end, and continue with the rest.
+
+    The new size of the heap, or a status.
     """
     if after <= 0:
         return count if after == 0 else after
@@ -150,8 +154,9 @@ def _arrive(h, w, count, node, after, k, cost):
 
 @kernel
 def _reach(h, w, count, k, state, cost):
-    """Come to a state before element ``k``; how many places are in the heap then, or a status. Most states cannot go on with
-    the text: there is nothing to come of them.
+    """Reach a lexer state before element ``k`` at a cost; the new size of the heap, or a status.
+
+    Most states cannot read the next byte of the text: these are dropped.
     """
     charge(w, 4)
     if k < whead(w)[ws.W_ELEMENTS] and not tab(w, ws.ACCEPTS)[k]:
@@ -173,9 +178,9 @@ def _reach(h, w, count, k, state, cost):
 
 @kernel
 def _note(h, w, node, accepted, k, cost):
-    """Note the lexemes of a set that began at ``node`` and end before element ``k``, or with the text; 0 or ``W_GROW``.
+    """Record that the lexemes of a set, begun at ``node``, end before element ``k``, or with the text; 0 or ``W_GROW``.
 
-    With longest match the boundary's node is the one for just what may follow them.
+    With longest match they end at the boundary's node for exactly what may follow them.
     """
     head = whead(w)
     skips = has_skip(h, accepted)
@@ -202,7 +207,7 @@ def _note(h, w, node, accepted, k, cost):
 
 @kernel
 def _is_target(w, node):
-    """Whether just what is in ``TARGET`` may start at a node."""
+    """Whether exactly ``TARGET`` may start at a node."""
     words = whead(w)[ws.W_SET]
     for i in range(words):
         if tab(w, ws.ALLOWED)[node * words + i] != tab(w, ws.TARGET)[i]:
@@ -212,14 +217,14 @@ def _is_target(w, node):
 
 @kernel
 def _note_in_gap(h, w, accepted, k, cost):
-    """Note the lexemes of a set that end in gap ``k``; 0 or ``W_GROW``."""
+    """Record that the lexemes of a set end in gap ``k``; 0 or ``W_GROW``."""
     return _note_all(h, w, accepted, has_skip(h, accepted), tab(w, ws.NODE_BEFORE)[k + 1], cost)
 
 
 @kernel
 def _note_all(h, w, accepted, skips, end, cost):
-    """Note the lexemes of a set, only skips if there are ``skips`` among them, that end at a node; 0 or ``W_GROW``. What was
-    noted first costs least.
+    """Record the least cost of each lexeme of a set, only of its skips if it has any (``skips``), to end at a node; 0 or
+    ``W_GROW``.
     """
     for i in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, i)

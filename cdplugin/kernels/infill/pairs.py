@@ -1,12 +1,13 @@
-"""What is asked of a pair (column, lexer state) while a hole's mask is made. Answers are kept in ``CHECKED``.
+"""Questions about a pair (column, lexer state) that come up while a mask is made, with memo table ``CHECKED``.
 
-- What column comes of scanning a set of lexemes (:func:`scanned`)?
+- Which column comes after a set of lexemes (:func:`scanned`)?
 - Can the text be completed if the token ends here (:func:`completes`)? At a boundary: does an item lead out from a node right
-  of the hole? Inside a lexeme: at which nodes may it end (:func:`cdplugin.kernels.infill.reach.ends_from`), and does an item
+  after the hole? Inside a lexeme: at which nodes may it end (:func:`cdplugin.kernels.infill.reach.ends_from`), and does an item
   that waits for it lead out from one of these?
-- Where lexemes do not compete: can it be completed if a class of token rests begins here (:func:`class_completes`)?
+- If lexemes do not compete: can the text be completed if the token's rest, of some class, begins here
+  (:func:`class_completes`)?
 
-What is right of the hole stays as it is while the hole fills, so an answer holds for all tokens that lead to the pair.
+The text right of the hole is fixed while the hole fills, so an answer holds for all tokens that lead to the pair.
 """
 
 import numpy as np
@@ -22,14 +23,14 @@ from cdplugin.kernels.lexer.fields import is_skip
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import first_slot, i64, mix
 
-FRAME_WORDS = 3  # column, class, and which of its outcomes comes next
-WAITS = 2
-BOUNDARY = 0  # in the place of a lexer state: a lexeme ended with the last byte, nothing has begun
+FRAME_WORDS = 3  # column, class, and which entry of the class's record comes next
+WAITS = 2  # besides 1 and 0: another answer is needed first
+BOUNDARY = 0  # in place of a lexer state: a lexeme ended with the last byte, and no other has begun
 
 
 @kernel
 def forget_answers(w):
-    """Forget what was asked for another hole; 0 or ``W_GROW``."""
+    """Empty the memo table for another hole; 0 or ``W_GROW``."""
     if not room(w, ws.CHECKED, 2048):
         return np.int64(statuses.W_GROW)
     checked = tab(w, ws.CHECKED)
@@ -42,7 +43,7 @@ def forget_answers(w):
 
 @kernel
 def scanned(h, w, column, accepted):
-    """:func:`scan`, memoised by (column, accepted set): the column after it, 0, or a status."""
+    """:func:`scan`, memoised by (column, accepted set): the column after the set, 0, or a status."""
     key = (np.int64(1) << 62) | (column << 31) | accepted
     known = _known(w, key)
     if known != 0:
@@ -53,12 +54,12 @@ def scanned(h, w, column, accepted):
 
 @kernel
 def class_completes(h, w, column, token_class):
-    """Whether the text can be completed where a class of rests of tokens begins at a column; 1, 0 or a status. Memoised.
+    """Whether the text can be completed if a token's rest of some class begins at a column: 1, 0 or a status. Memoised.
 
-    A rest may end inside lexemes or with one, or one may end in it: then what is left is a smaller class, in the column after
-    that lexeme. Lexemes that may end anywhere (``[a-z]+`` beside itself) split a rest of n bytes in ``2**n`` ways, into few
-    pairs of a column and a class, so each of these is looked at once. ``OUTCOMES``: those under way, the smaller ones last,
-    each with the place of what it waits for.
+    The rest may end inside lexemes, or with one, or a lexeme may end inside it: then a rest of a lower class begins in the
+    column after that lexeme. Lexemes that may end anywhere (``[a-z]+`` next to itself) split a rest of n bytes in ``2**n``
+    ways, but into few pairs (column, class), so each pair is decided once. ``OUTCOMES`` is the stack of pairs under way, the
+    lowest class on top.
     """
     root = _class_key(column, token_class)
     known = _known(w, root)
@@ -88,14 +89,15 @@ def class_completes(h, w, column, token_class):
 
 @kernel
 def _class_key(column, token_class):
-    """The key of what is asked of a class at a column."""
+    """The key in the memo table of a class at a column."""
     return (column << 32) | (np.int64(1) << 31) | token_class
 
 
 @kernel
 def _class_goes_on(h, w, at):
-    """Go on with what is under way at a place of ``OUTCOMES``: whether the text can be completed, 1 or 0; :data:`WAITS` where
-    another answer has to be found first, which is under way behind it then; or a status.
+    """Continue with the pair of the frame at ``at`` in ``OUTCOMES``: whether the text can be completed, 1 or 0; or a status.
+
+    :data:`WAITS` if another pair has to be decided first; that pair was pushed.
     """
     frames = tab(w, ws.OUTCOMES)
     column, token_class = frames[at], frames[at + 1]
@@ -133,9 +135,7 @@ def _class_goes_on(h, w, at):
 
 @kernel
 def completes_inside(h, w, column, state, stamp):
-    """:func:`completes` for the column of a walk, remembered by lexer state (``INSIDE_OF``): a look-up by index,
-    without a hash.
-    """
+    """:func:`completes` for the column of one walk, memoised by lexer state (``INSIDE_OF``): an index, not a hash."""
     if not room(w, ws.INSIDE_OF, state + 1):
         return np.int64(statuses.W_GROW)
     known = tab(w, ws.INSIDE_OF)[state]
@@ -149,8 +149,9 @@ def completes_inside(h, w, column, state, stamp):
 
 @kernel
 def completes(h, w, column, state):
-    """Whether the text can be completed where a token ends at a column, inside the lexemes of a state (``BOUNDARY``: at a
-    lexeme boundary); memoised. 1, 0 or a status.
+    """Whether the text can be completed if a token ends at a column inside the lexemes of a state: 1, 0 or a status. Memoised.
+
+    ``state``: ``BOUNDARY`` at a lexeme boundary.
     """
     key = (column << 32) | state
     known = _known(w, key)
@@ -179,8 +180,8 @@ def completes(h, w, column, state):
 
 @kernel
 def _goes_on(h, w, column, node):
-    """Whether the text can be completed from a column at a node right of the hole: some kernel item leads from the node to an
-    end of its nonterminal that leads on (``OUT`` of its origin).
+    """Whether the text can be completed from a column at a node right of the hole: whether a kernel item leads out from the
+    node.
     """
     record = column * ws.COLUMN_WORDS
     start = tab(w, ws.COLUMNS)[record + ws.COL_START]
@@ -196,10 +197,10 @@ def _goes_on(h, w, column, node):
 
 @kernel
 def _goes_on_inside(h, w, column, state):
-    """Whether the text can be completed where a token ended inside lexemes: 1, 0 or a status.
+    """Whether the text can be completed if a token ended inside lexemes: 1, 0 or a status.
 
-    For each lexeme the nodes at which it may end (:func:`ends_from`); for each of these whether an item that waits for it
-    leads out from there. The end of a skip is asked about apart, since no item waits for it.
+    For each lexeme the nodes at which it may end (:func:`ends_from`), and whether an item that waits for it leads out from one
+    of them. Skips are handled apart, since no item waits for them.
     """
     head = whead(w)
     rows = ends_from(h, w, state)
@@ -235,10 +236,10 @@ def _goes_on_inside(h, w, column, state):
 
 @kernel
 def _goes_on_after_skip(h, w, column, skip, ends):
-    """Whether the text can be completed where a skip that began at a column ends at some node of the row ``ends``.
+    """Whether the text can be completed if a skip that began at a column ends at some node of the row ``ends``.
 
-    The items that wait in the column for a lexeme that the skip may stand before wait at its end as well, if no more lexemes
-    compete for the column there than the lattice let compete at the node.
+    The items that wait in the column for a lexeme before which the skip may stand wait at its end as well, provided that no
+    more lexemes compete there for the column than the lattice let compete at the node.
     """
     head = whead(w)
     symbols = i64(h, layout.DOT_SYMBOL)
@@ -266,7 +267,7 @@ def _goes_on_after_skip(h, w, column, skip, ends):
 
 @kernel
 def _competes_after_skip(w, column, skip, node):
-    """Whether what competes after a skip in a column competes at a node of the lattice."""
+    """Whether the lexemes that compete after a skip in a column compete at a node of the lattice."""
     head = whead(w)
     if not head[ws.W_SPLIT] or node == end_node(w) or tab(w, ws.NODE_OPEN)[node]:
         return True
@@ -281,9 +282,9 @@ def _competes_after_skip(w, column, skip, node):
 
 @kernel
 def _known(w, key):
-    """1 + the answer kept under a key, or 0. ``CHECKED`` holds pairs (key, answer), probed linearly.
+    """1 + the memoised answer of a key, or 0. ``CHECKED`` holds pairs (key, answer), probed linearly.
 
-    Keys: ``column << 32 | state``; with bit 31, a class in the place of the state; with bit 62, ``column << 31 | accepted
+    Keys: ``column << 32 | state``; with bit 31 set, a class in place of the state; with bit 62 set, ``column << 31 | accepted
     set``.
     """
     checked = tab(w, ws.CHECKED)
@@ -299,7 +300,7 @@ def _known(w, key):
 
 @kernel
 def _remember(w, key, answer):
-    """Keep an answer; returns it, or ``W_GROW``."""
+    """Memoise an answer; the answer, or ``W_GROW``."""
     head = whead(w)
     checked = tab(w, ws.CHECKED)
     if 4 * (head[ws.W_N_CHECKED] + 1) > checked.shape[0]:

@@ -1,13 +1,14 @@
-"""Masks by what tokens do instead of by tokens: for grammars of EXACT lexemes.
+"""Profiles: all tokens grouped by what they do to a lexer state, so a mask decides groups instead of tokens. For EXACT lexemes.
 
-From a lexer state a token does one or more of a few things (*outcomes*): it leads to a state inside a lexeme; it ends lexemes
-with its last byte; or it ends lexemes inside, and what is left of it has a class (:mod:`cdplugin.kernels.infill.effects`).
-Which tokens do what depends on the state alone, so it is found once, by one walk of the trie, and kept as lists of tokens (or
-bitmasks where that is shorter). A mask then decides each outcome once beside a column.
+To a lexer state a token does one or more of a few things (*outcomes*): it leads to a state inside a lexeme (INSIDE); it ends
+lexemes with its last byte (ENDS_WITH); or it ends lexemes inside the token, whose rest has a class (CROSSES,
+:mod:`cdplugin.kernels.infill.effects`). Which tokens have which outcomes depends on the state alone. So one walk of the trie
+finds them, and they are kept as lists of tokens, or bitmasks where these are shorter. A mask then decides each outcome once per
+column.
 
-From the state ``{w: [a-z]*}`` the tokens ``a … z ab`` lead to the same state (INSIDE) and end ``w`` (ENDS_WITH), ``a,`` ends
+In the state ``{w: [a-z]*}`` the tokens ``a … z ab`` lead to the same state (INSIDE) and end ``w`` (ENDS_WITH); ``a,`` ends
 ``w`` before the class of ``,`` (CROSSES), ``a]`` before that of ``]``, ``a,b]`` before that of ``,b]``, and ``ab`` before that
-of ``b``: six outcomes for all tokens that there are.
+of ``b``: six outcomes for all tokens.
 """
 
 import numpy as np
@@ -24,9 +25,9 @@ from cdplugin.kernels.store.arena import first_slot, has_room, header, i32, i64,
 
 @kernel
 def profile_of(h, w, state):
-    """The profile of a lexer state: its offset in ``POOL``, or a status. Walks the whole trie once.
+    """The profile of a lexer state: its offset in ``POOL``, or a status. Memoised; walks the whole trie once.
 
-    Pairs (outcome, token) go into ``QUEUE`` and are counted; then they are distributed over the outcomes' lists.
+    Pairs (outcome, token) are listed in ``QUEUE`` and counted, then distributed over the outcomes' lists.
     """
     if not room(w, ws.PROFILE_OF, state + 1):
         return np.int64(statuses.W_GROW)
@@ -103,7 +104,7 @@ def profile_of(h, w, state):
 
 @kernel
 def _outcome(w, count, kind, what, token_class):
-    """The number of an outcome of the profile under way (``count`` if it is new), with one token more; or ``W_GROW``."""
+    """Count one more token of an outcome; the outcome's number (``count`` if it is new), or ``W_GROW``."""
     index = tab(w, ws.OUTCOME_HASH)
     if 2 * (count + 1) > index.shape[0]:
         room(w, ws.OUTCOME_HASH, 2 * index.shape[0])
@@ -133,7 +134,8 @@ def _outcome(w, count, kind, what, token_class):
 def _write_profile(h, w, state, n_outcomes, n_pairs):
     """Store the outcomes and their tokens; the profile's offset, or ``W_GROW``.
 
-    An outcome's tokens are a list, a word for each, or, where that is shorter, a bitmask with two int32 mask words to a word.
+    An outcome's tokens are a list with a word for each, or, where that is shorter, a bitmask with two int32 mask words per
+    word.
     """
     head = whead(w)
     base = head[ws.W_POOL_USED]
@@ -188,7 +190,7 @@ def add_tokens(w, profile, outcome, out):
 
 @kernel
 def accepted_alone(h, lexeme):
-    """The set of one lexeme, as an accepted set; or a status."""
+    """The accepted set (``K_ACCEPTED`` value) of one lexeme; or a status."""
     head = header(h)
     base = head[layout.STACK_TOP]
     if not has_room(h, layout.STACK, base + 1):

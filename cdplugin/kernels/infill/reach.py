@@ -1,8 +1,10 @@
-"""Where lexemes that a token ended in the middle of may end, right of the hole.
+"""Where lexemes may end, right of the hole, that a token in the hole left unfinished.
 
 The lattice knows where lexemes end that began at its nodes. A token in the hole may leave the lexer in a state that no node
-had, so the elements right of the hole are run through once more from this state, without making nodes: the lattice let any
-token come and has those that are needed. Runs that come to the same set of states share its rows from there on.
+leads to, so the elements right of the hole are read once more from this state. That makes no nodes: the lattice let any token
+come, so it has all nodes needed. Runs that meet the same set of states before the same element share its rows from there on.
+
+Called by :mod:`cdplugin.kernels.infill.pairs`, for each new lexer state at the end of a token.
 """
 
 import numpy as np
@@ -33,11 +35,12 @@ def forget_reached(w):
 
 @kernel
 def ends_from(h, w, state):
-    """Where the lexemes of a lexer state that a token ended in may end: the offset of a row per lexeme in ``ENDS_ROWS``.
+    """Where the lexemes of a lexer state may end that is reached at the end of a token: the offset of one row per lexeme in
+    ``ENDS_ROWS``; or a status.
 
-    Runs through what is right of the hole until nothing is alive, or a set of states is met that another run met at the same
-    element: each such set has rows of its own. Then the rows are united backwards along the run (``REACH_PATH``). In a gap the
-    run begins with the gap itself, since the token does not fill it. Or a status.
+    Reads the elements right of the hole until nothing is alive, or until it meets a set of states that another run met before
+    the same element; each such (element, set) has rows of its own. Then it unites the rows backwards along the run
+    (``REACH_PATH``). In a gap the run begins with the gap itself, since the token does not fill it.
     """
     head = whead(w)
     n_lexemes = head[ws.W_N_LEXEMES]
@@ -98,8 +101,9 @@ def ends_from(h, w, state):
 
 @kernel
 def _rows_of_set(w, k, set_):
-    """The rows of a set of states before element ``k``; -1 if they are new: then the last rows in ``ENDS_ROWS`` are its, and
-    empty. Or ``W_GROW``. Found by (k, set) in ``REACH_HASH``.
+    """The rows of a set of states before element ``k``, from ``REACH_HASH``; or ``W_GROW``.
+
+    -1 if the pair is new: its rows are then the last ones in ``ENDS_ROWS``, and empty.
     """
     head = whead(w)
     hash_ = mix(mix(layout.HASH_SEED, k), set_)
@@ -134,7 +138,7 @@ def _rows_of_set(w, k, set_):
 
 @kernel
 def _end_before(h, w, rows, k, set_):
-    """Note the LONGEST lexemes that the end of the text, or element ``k``, ends; 0 or a status."""
+    """Record the LONGEST lexemes that end before element ``k``, or at the end of the text; 0 or a status."""
     if tab(w, ws.ACCEPTS)[k]:
         record = step_of(h, w, set_, np.int64(ws.BY_END), np.int64(0))
         if record < 0:
@@ -156,10 +160,10 @@ def _end_before(h, w, rows, k, set_):
 
 @kernel
 def _pass_element(h, w, rows, k, set_):
-    """Note the lexemes that end in element ``k``, or with it; the set of states after it, or a status.
+    """Record the lexemes that end in element ``k`` or with it; the set of states after it, or a status.
 
-    ``rows``: the set's rows in ``ENDS_ROWS``. Nodes are those of the lattice: the gap's own, those of the classes in a slot,
-    or those at the boundary after the element.
+    ``rows``: the set's rows in ``ENDS_ROWS``. The nodes are the lattice's: the gap's node, those of the classes in a slot, or
+    those at the boundary after the element.
     """
     element = tab(w, ws.ELEMENTS)[k]
     accepts = tab(w, ws.ACCEPTS)[k + 1]
@@ -190,8 +194,9 @@ def _pass_element(h, w, rows, k, set_):
 
 @kernel
 def _note_crossings(w, rows, k, begin, n_crossings, cap):
-    """Note the lexemes that end inside slot ``k``, at the nodes of the classes of what is left; 0 or ``W_GROW``. Classes for
-    which the lattice made no node cannot be gone on from.
+    """Record the lexemes that end inside slot ``k``, at the nodes of the classes of the token's rest; 0 or ``W_GROW``.
+
+    Classes for which the lattice made no node lead nowhere.
     """
     stamp = fresh_stamp(w)
     nodes = tab(w, ws.CLASS_NODE)
@@ -215,7 +220,7 @@ def _note_crossings(w, rows, k, begin, n_crossings, cap):
 
 @kernel
 def _note_end(w, index, node):
-    """A lexeme (entry ``index`` of ``ENDS_ROWS``) may end at a node; 0 or ``W_GROW``."""
+    """Record that a lexeme (entry ``index`` of ``ENDS_ROWS``) may end at a node; 0 or ``W_GROW``."""
     row = row_in(w, ws.ENDS_ROWS, index)
     if row < 0:
         return row
@@ -225,10 +230,10 @@ def _note_end(w, index, node):
 
 @kernel
 def _note_ends(h, w, rows, accepted, k):
-    """The lexemes of a set may end at the boundary before element ``k``; 0 or ``W_GROW``.
+    """Record that the lexemes of a set may end at the boundary before element ``k``; 0 or ``W_GROW``.
 
-    The set may be smaller than those that the lattice found, so the nodes where at least what may follow it competes are meant.
-    After a skip, all nodes: what may follow depends on where it began, which the caller knows.
+    The set may be smaller than those of the lattice, so the nodes at which at least the lexemes that may follow it compete are
+    taken. After a skip all nodes are: what may follow depends on where the skip began, which the caller checks.
     """
     skips = has_skip(h, accepted)
     may_follow(h, w, accepted)
@@ -251,7 +256,7 @@ def _note_ends(h, w, rows, accepted, k):
 
 @kernel
 def _note_text_end(h, w, rows, accepted):
-    """The lexemes of a set may end where the text may end; 0 or ``W_GROW``."""
+    """Record that the lexemes of a set may end where the text may end; 0 or ``W_GROW``."""
     skips = has_skip(h, accepted)
     for i in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, i)

@@ -1,11 +1,10 @@
-"""From which nodes a rule can be ended so that the text can be: asked for sets of nodes, and remembered.
+"""Ways: from which nodes the rest of a rule leads to one of some given nodes. Memoised where rows are long.
 
-A *way* is a pair (dot, row of nodes): the row of the nodes at which a rule that stands at the dot leads to a node of the given
-row. On long canvases the same few ways are asked for at thousands of nodes, so they are found once, node by node as they
-are wanted; short texts (:func:`is_long`) are answered at once.
+A *way* is a pair (dot, row of nodes). Its answer is the row of nodes from which the rest behind the dot leads to a node of the
+given row. On long canvases the same few ways are asked for at thousands of nodes. So a way is interned, and its answer is
+filled in word by word as it is asked for; short rows (:func:`is_long`) are not worth it.
 
-The question itself, :func:`leads_out`, is one meeting of two rows: ``REST`` of the dot at a node, and the nodes that are
-wanted.
+The question itself, :func:`leads_out`, intersects two rows: ``REST`` of the dot at a node, and the given nodes.
 """
 
 import numpy as np
@@ -16,18 +15,18 @@ from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import equal_words, first_slot, i64, mix
 
-LONG = 8  # words of a row from which on it pays to remember
+LONG = 8  # ways are memoised in rows of at least so many words
 
 
 @kernel
 def is_long(w):
-    """Whether rows are so wide that what was found for them is remembered."""
+    """Whether rows are so long that ways are memoised."""
     return whead(w)[ws.W_WIDTH] >= LONG
 
 
 @kernel
 def forget_ways(w):
-    """No ways; 0 or ``W_GROW``."""
+    """Forget all ways; 0 or ``W_GROW``."""
     head = whead(w)
     head[ws.W_STAMP] += 1
     head[ws.W_WAY_STAMP] = head[ws.W_STAMP]
@@ -37,7 +36,7 @@ def forget_ways(w):
 
 @kernel
 def leads_out(h, w, end, dot, out):
-    """Whether a rule that stands at ``dot`` at node ``end`` can be ended at a node of the row ``out``."""
+    """Whether the rest behind ``dot`` leads from node ``end`` to a node of the row ``out`` (0: empty)."""
     bits = tab(w, ws.BITS)
     if out == 0:
         return False
@@ -50,10 +49,10 @@ def leads_out(h, w, end, dot, out):
 
 @kernel
 def way_of(w, dot, out):
-    """The row of a way, made now if it is new: first the nodes that lead out, then those that were asked about. Or ``W_GROW``.
+    """The answer row of the way (dot, row ``out``), interned now if it is new; or ``W_GROW``. The row after it: the nodes asked
+    about.
 
-    Rows with the same nodes are the same way: they are hashed and compared by their words, since different items have equal
-    rows.
+    Ways are hashed and compared by the words of ``out``: different items have equal rows.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
@@ -100,8 +99,9 @@ def way_of(w, dot, out):
 
 @kernel
 def ask(h, w, dot, out, way, i, word):
-    """The nodes of ``word`` (word ``i`` of a row) at which the way (dot, out) leads out. ``way``: the row of :func:`way_of`;
-    nodes that were not asked about before are asked about now.
+    """The nodes of ``word``, word ``i`` of a row, from which the way (dot, out) leads out. ``way``: the row of :func:`way_of`.
+
+    Only nodes that were not asked about before are computed.
     """
     bits = tab(w, ws.BITS)
     width = whead(w)[ws.W_WIDTH]
@@ -120,7 +120,7 @@ def ask(h, w, dot, out, way, i, word):
 
 @kernel
 def some_leads_out(h, w, dot, out, ends):
-    """Whether a rule at ``dot`` at some node of the row ``ends`` can be ended in the row ``out``: 1, 0, or ``W_GROW``."""
+    """Whether the rest behind ``dot`` leads from some node of the row ``ends`` to one of ``out``: 1, 0, or ``W_GROW``."""
     if out == 0:
         return np.int64(0)
     way = np.int64(0)
