@@ -1,9 +1,9 @@
-"""Schemas whose alternatives multiply: merging is counted, and a schema that takes too much is compiled again, its equal parts
-shared.
+"""Limit the work of merging subschemas, and share equal parts of a schema whose alternatives multiply.
 
-Then it is a schema in which equal parts are one object; a large one that has alternatives is so at once. The reader takes the
-same object, at the same base, for the same subschema. Only then is it plain that a property cannot be valid under one branch of
-a ``oneOf`` and invalid under what another branch says of it in the same words.
+Merging counts its steps (:class:`Effort`). A schema that takes too many is compiled again as a copy in which equal parts are
+one object; a large schema with alternatives starts that way. The reader makes one subschema of one object at one base, so the
+merger then sees, for instance, that a property cannot be valid under one branch of a ``oneOf`` and invalid under an equally
+worded property of another branch.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _ANNOTATIONS = frozenset(
 _INTO_ANNOTATIONS = re.compile("/(?:" + "|".join(map(re.escape, sorted(_ANNOTATIONS))) + ")/")
 _DATA = frozenset(("enum", "const"))
 _SCHEMA, _MAP, _VALUE = range(3)
-"""What stands in a place: a schema (or a list of them), schemas by name, instance data."""
+"""The role of a place in the document: a schema (or a list of them), a map of schemas by name, instance data."""
 
 
 _Part = tuple[Any, int]
-"""An object or a list, and what it stands for."""
+"""An object or a list, and its role."""
 
 
 def share_equal_parts(document: dict | bool) -> Any:
-    """A copy of a schema without its annotations, in which equal parts are the same object. Linear in the size of the schema,
-    parts that are shared already counted once; nothing recurses. Annotations that a ``$ref`` may lead into are left.
+    """A copy of a schema without its annotations, in which equal parts are one object. Linear in the size of the schema, where
+    shared parts count once; it does not recurse. If a ``$ref`` may lead into an annotation, annotations are kept.
     """
     if isinstance(document, bool):
         return document
@@ -45,7 +45,7 @@ def share_equal_parts(document: dict | bool) -> Any:
         dropped = frozenset()
         order, _ = _inner_first(document, dropped)
     copies: dict[tuple, Any] = {}
-    shared: tuple[dict[int, Any], ...] = ({}, {}, {})  # by what a part stands for: its id -> its copy
+    shared: tuple[dict[int, Any], ...] = ({}, {}, {})  # by role: the id of a part -> its copy
     schemas, maps, values = shared
     share = copies.setdefault
     for part, place in order:
@@ -67,14 +67,14 @@ def share_equal_parts(document: dict | bool) -> Any:
 
 
 def _scalar_key(value: Any) -> tuple[type, Any]:
-    """What equal values have in common that are spelt alike: ``0.0`` and ``-0.0`` are not."""
+    """A key that equal scalars share if they are also spelled alike: ``0.0`` and ``-0.0`` are not."""
     kind = type(value)
     return kind, repr(value) if kind is float else value
 
 
 def _inner_first(document: dict, dropped: frozenset[str]) -> tuple[list[_Part], bool]:
-    """The objects and lists that matter, each once for what it stands for, those that it has before it; and whether a ``$ref``
-    may lead into an annotation. ``dropped``: names of keywords whose lists do not matter.
+    """The relevant objects and lists in postorder, each once for each role; and whether a ``$ref`` may lead into an annotation.
+    ``dropped``: names of keywords whose lists are skipped.
     """
     order: list[_Part] = []
     leads_there = False
@@ -107,34 +107,35 @@ def _inner_first(document: dict, dropped: frozenset[str]) -> tuple[list[_Part], 
 
 _STEP_COST = 6
 _FIRST_ATTEMPT = 16
-"""The part of the steps after which a schema is read again with more care."""
+"""The fraction (1/16) of the steps after which a schema is read again with more care."""
 _FOR_THE_SECOND = 3
-"""The first attempt leaves at least twice what it takes to the second."""
+"""The first attempt may take at most a third, so that the second has twice as much."""
 _OF_A_PLACE = 8
-"""The part of the steps that the alternatives of one place may take, before a ``oneOf`` there is given up that may be."""
+"""The fraction (1/8) of the steps that the alternatives of one place may take before a ``oneOf`` there is relaxed."""
 _WORK_PER_BYTE = 0.0625
-"""What is in proportion to a schema's size: no sign that alternatives multiply."""
+"""Work in proportion to a schema's size is no sign that alternatives multiply."""
 
 
 class MultipliesError(LimitExceeded):
-    """An attempt takes too much work: it may be because alternatives overlap."""
+    """An attempt took too much work, perhaps because alternatives overlap."""
 
     def plain(self) -> LimitExceeded:
-        """This error as callers get it, when no attempt is left."""
+        """The error for the caller, when no attempt is left."""
         return LimitExceeded(self.message, location=self.location, expected=self.expected)
 
 
 def located(error: LimitExceeded, pointer: str) -> GrammarError:
-    """The error, with the place ``pointer`` unless it names one."""
+    """The error, with ``pointer`` as its location unless it has one."""
     return error if error.location else error.amended(location=pointer)
 
 
 class Effort:
-    """Steps of merging, counted against ``limits.max_rules``, six for a rule. ``spent``: where all schemas of a spec count.
+    """A counter of merging steps, bounded by ``limits.max_rules`` (six steps for a rule).
 
-    A first attempt ends early, unless the work is but in proportion to the ``size`` of the schema. What it took counts for the
-    second one, which makes alternatives that do not overlap. A last one, where complements multiplied, may take as much again:
-    it has fewer alternatives, whose objects remember more. ``search``: what texts names may have, found for all.
+    ``spent`` is shared by all schemas of a spec. A first attempt ends early, unless its work is in proportion to ``size``, the
+    bytes of the schema. Its work counts for the second attempt, whose alternatives do not overlap. A last attempt, where
+    complements multiplied, may take as much again: it has fewer alternatives, whose objects remember more. ``search``: answers
+    questions about expressions, memoised for all attempts.
     """
 
     def __init__(self, limits: Limits, size: int, spent: Spent) -> None:
@@ -147,7 +148,7 @@ class Effort:
         self._most_at_first = spent.steps + at_first
 
     def again(self) -> Effort:
-        """Begin the attempt after the first or the second; returns itself."""
+        """Begin the next attempt, the second or the last; returns itself."""
         self.is_last = not self.is_first
         self.is_first = False
         if self.is_last:
@@ -155,14 +156,14 @@ class Effort:
         return self
 
     def loosely(self) -> Effort:
-        """Begin an attempt after the last one that gives up some ``oneOf`` and may take as much again; returns itself."""
+        """Begin an attempt that relaxes some ``oneOf``, with as much work again; returns itself."""
         self.is_last, self.is_loose = False, True
         self._most += self._limits.max_rules
         return self
 
     @contextmanager
     def part(self) -> Iterator[None]:
-        """A context in which a part of the steps may be taken."""
+        """A context that limits the work inside it to the part for one place."""
         most = self._most
         self._most = min(most, self._spent.steps + self._limits.max_rules // _OF_A_PLACE)
         try:
@@ -171,7 +172,7 @@ class Effort:
             self._most = most
 
     def count(self, steps: int) -> None:
-        """Count steps; raises ``LimitExceeded`` when they are too many."""
+        """Count steps. Raises :class:`MultipliesError`, a ``LimitExceeded``, when they are too many."""
         spent = self._spent
         spent.steps += steps * _STEP_COST
         if spent.steps > self._most:

@@ -1,4 +1,4 @@
-"""What each symbol of a schema's rules writes: ``uniqueItems`` follows a value as its rules write it."""
+"""What each symbol of a schema's rules means for a JSON value, so that ``uniqueItems`` can follow values by the rules."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from cdplugin.frontends.json_schema.strings import QUOTE
 from cdplugin.ir import GrammarIR, Symbol, ValueReader
 
 _MOST_LISTED = 500
-"""Values of a lexeme that are listed."""
+"""Largest number of values of a lexeme that are listed."""
 _STRING = cat(QUOTE, repeat(byte_mask(ALL_BYTES)))
 
 
 @dataclass(eq=False)
 class Text:
-    """A lexeme for a scalar or a name, as it is written where its text is kept: ``lead``, ``lexeme``, ``tail``.
+    """A scalar or a name as a tracked lexeme: the symbols ``lead``, ``lexeme``, ``tail``.
 
-    ``twin``: of ``lexeme``; ``plain``: the same with what stands before it, without its text (None: another family's own);
-    ``constants``: arrays and objects that it may be, written in ``layout``.
+    ``twin``: of ``lexeme``; ``plain``: an untracked lexeme for the same, including the white space before it (None for a
+    tracked lexeme of another family); ``constants``: arrays and objects that it may also be, written in ``layout``.
     """
 
     lexeme: Symbol
@@ -43,11 +43,11 @@ class Text:
 
     @property
     def kind(self) -> str:
-        """The kind of event that a value of it is."""
+        """The kind of event of one of its values."""
         return KEY if self.is_key else VALUE
 
     def listed(self) -> dict[Hashable, list[bytes]] | None:
-        """Values with texts; None if there are many. Not all values need be there, but those of the reader's plain texts."""
+        """Its values with their texts, or None if there are many; at least those of the reader's plain texts."""
         if not self._is_listed:
             if self.reader.plain is EMPTY and self.expression.op == LITERALS_OP:
                 texts: Sequence[bytes] | None = self.expression.args
@@ -61,9 +61,7 @@ class Text:
         return self._texts
 
     def has_another(self, values: Iterable[Hashable], seen: Seen) -> tuple[bool, int]:
-        """Whether it is soon found that it has a value that is none of ``values`` and none that was seen; and the derivatives
-        that took.
-        """
+        """Whether it was found to have a value that is neither in ``values`` nor in ``seen``; and the derivatives taken."""
         for value in values:
             if not isinstance(value, Container) and value not in seen:
                 seen = seen.adding(value)
@@ -72,18 +70,18 @@ class Text:
 
     @cached_property
     def takes_any_string(self) -> bool:
-        """Whether it is seen to take all strings, or all but the shortest."""
+        """Whether it visibly takes all strings, or all that are not too short."""
         expression = self.expression
         return any(map(is_any_string, expression.args if expression.op == ALT_OP else (expression,)))
 
     def strings(self) -> list[Hashable] | None:
-        """The strings that it takes; None if they are many."""
+        """The strings that it takes, or None if there are many."""
         texts, _ = Search().texts(both(self.expression, _STRING), _MOST_LISTED)
         return None if texts is None else [self.reader.read(text) for text in texts]
 
 
 class Signs:
-    """What the symbols of a schema's rules write. Noted while the rules are made."""
+    """The meaning of the symbols of a schema's rules, noted while the rules are written."""
 
     def __init__(self, ir: GrammarIR) -> None:
         self._ir = ir
@@ -94,41 +92,43 @@ class Signs:
         self._twins: dict[Symbol, Symbol] = {}
 
     def begin(self, other: Signs) -> None:
-        """Take over the notes of another."""
+        """Copy the notes of another instance."""
         self.events.update(other.events)
         self._content.update(other._content)
 
     def note(self, symbol: Symbol, event: Event) -> Symbol:
-        """A symbol that always means the same; returns it."""
+        """Note a symbol with a fixed meaning; returns it."""
         self.events[symbol] = event
         return symbol
 
     def note_scalar(self, symbol: Symbol, scalar: Expr, layout: Layout, bare: bool, constants: Sequence[Any]) -> None:
-        """A lexeme of scalars, and of ``constants``, arrays and objects that are listed."""
+        """Note a lexeme of scalars, and of the listed arrays and objects ``constants``."""
         if constants:
             self._constants[symbol] = constants
         self._content.setdefault(symbol, (scalar, False, layout, bare))
 
     def note_key(self, symbol: Symbol, quoted: Expr, layout: Layout) -> None:
-        """A lexeme of names, in their quotes."""
+        """Note a lexeme of names with their quotes."""
         self._content.setdefault(symbol, (quoted, True, layout, False))
 
     def spaces(self, layout: Layout) -> tuple[Symbol, ...]:
-        """What stands before a value or a name that is a lexeme of its own."""
+        """The symbols before a value or a name that is a lexeme of its own."""
         return () if layout.space is EPSILON else (self.note(self._ir.lexeme(layout.space, "whitespace"), NOTHING),)
 
     def colon(self, layout: Layout) -> Symbol:
-        """What stands between such a name and a value."""
+        """The symbol between such a name and its value."""
         return self.note(self._ir.lexeme(layout.colon, ":"), NOTHING)
 
     def note_tracked(self, lexeme: Symbol, twin: Symbol, is_key: bool) -> None:
-        """A lexeme of another family that keeps its text."""
+        """Note a tracked lexeme of another family."""
         reader = self._ir.tracked[lexeme]
         text = Text(lexeme, twin, reader, self._ir.lexemes[~lexeme], is_key)
         self.texts[lexeme] = self.texts[twin] = text
 
     def prepare(self, symbol: Symbol) -> Iterator[Symbol]:
-        """Get ready for a lexeme that an item may hold; the symbols that may stand for it."""
+        """Make what a lexeme inside an item needs: its event, or its tracked lexeme. Yields all symbols that
+        may stand for it.
+        """
         if symbol in self._content and symbol not in self.events and symbol not in self.texts:
             scalar, is_key, layout, bare = self._content[symbol]
             values = {read_any(text) for text in scalar.args} if scalar.op == LITERALS_OP and not is_key else set()
@@ -156,7 +156,7 @@ class Signs:
             raise AssertionError(f"nobody noted what {self._ir.lexeme_names[~symbol]!r} writes")
 
     def unsure(self, symbol: Symbol) -> Symbol:
-        """The twin of a symbol that has one meaning."""
+        """The twin of a symbol with a fixed meaning, which stands for it where it may be impossible (a shadow)."""
         if symbol not in self._twins:
             ir = self._ir
             reader = ValueReader(bytes, EMPTY, is_sign=True)

@@ -1,6 +1,6 @@
-"""From what a caller passes to a JSON value that is safe to walk: its size, depth and types are checked.
+"""Turn what a caller passes as a schema into a JSON value that is safe to walk: with checked size, depth and types.
 
-Nothing here, nor in the modules that read the result, is recursive on the depth of the schema.
+Neither this module nor those that read the result recurse on the depth of the schema.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ MAX_INTEGER_BITS = 8_192
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])', re.DOTALL)
 _SCALARS = (str, bool, int, type(None))
 _MOST_WRITTEN = 1_000_000
-"""Values that a schema may have, written out, to be remembered: one that has parts in common may have exponentially many."""
-_WITHOUT_REFERENCES = 2  # the last version of `marshal` in which equal values of the same types are written alike
+"""A schema with more values, written out, has no key: shared parts may make it exponentially large."""
+_WITHOUT_REFERENCES = 2  # the last version of `marshal` that writes equal values of the same types alike
 _MOST_ON_A_LEVEL = 1_000
 _ONLY_STR = frozenset((str,))
 _SMALL, _CONTAINERS = frozenset((str, bool)), frozenset((dict, list))
 
 
 def _opened(level: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-    """Of values side by side: the names in objects, the members of objects and arrays, and the values that are neither."""
+    """Split values of one depth: the names in objects, the members of objects and arrays, and the other values."""
     keys: list[Any] = []
     members: list[Any] = []
     others: list[Any] = []
@@ -45,18 +45,18 @@ def _opened(level: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
 
 
 def _text_size(level: list[Any], keys: list[str], members: list[Any], others: list[Any]) -> int:
-    """About how many bytes a level has as text, of which :func:`_opened` gave the rest."""
+    """About the bytes of one depth as text; the arguments are those and the results of :func:`_opened`."""
     texts = [member for member in members if type(member) is str]
     n_marks = len(level) + len(keys) + len(members) + len(texts)
     return 6 * len(others) + 2 * n_marks + sum(map(len, keys)) + sum(map(len, texts))
 
 
 def load_schema(schema: Any, limits: Limits, names: set[str] | None = None) -> tuple[dict | bool, int]:
-    """Return the schema as a dict or bool, and about how many bytes it has as text; add the names of all members to ``names``.
+    """Return the schema as a dict or bool, and about its bytes as text. The names of all members are added to ``names``.
 
     ``schema`` may be a dict, a bool, JSON text, anything with a ``model_json_schema`` method (a pydantic model class), or a
-    dataclass or ``TypedDict``, which pydantic is asked to describe. Raises ``LimitExceeded`` beyond
-    ``limits.max_spec_depth`` or ``max_spec_bytes`` and ``GrammarError`` for what is not JSON.
+    dataclass or ``TypedDict``, which pydantic describes. Raises ``LimitExceeded`` beyond ``limits.max_spec_depth`` or
+    ``max_spec_bytes``, ``GrammarError`` for what is not JSON.
     """
     if isinstance(schema, (str, bytes)):
         schema = _parse_text(schema, limits)
@@ -74,7 +74,7 @@ def load_schema(schema: Any, limits: Limits, names: set[str] | None = None) -> t
 
 
 def _describe(kind: type) -> Any:
-    """The schema of a dataclass or ``TypedDict``."""
+    """The schema of a dataclass or ``TypedDict``, from pydantic."""
     try:
         from pydantic import TypeAdapter
     except ImportError:
@@ -123,10 +123,10 @@ def _too_deep(limits: Limits) -> LimitExceeded:
 
 
 def check_value(root: Any, limits: Limits, names: set[str] | None = None) -> int:
-    """Raise unless ``root`` is a finite JSON value within the limits of depth and size. Cyclic Python objects are too deep.
-    The names of all members are added to ``names``.
+    """Check that ``root`` is a finite JSON value within the limits. The names of all members are added to ``names``.
 
-    Returns about how many bytes it has as text, parts that are the same object on one large level counted once.
+    Returns about the bytes it has as text; an object that occurs twice at one large depth counts once. Raises ``LimitExceeded``
+    (a cyclic Python object is too deep) and ``GrammarError``.
     """
     budget = limits.max_spec_bytes
     met = set[str]() if names is None else names
@@ -156,13 +156,13 @@ def check_value(root: Any, limits: Limits, names: set[str] | None = None) -> int
         members += converted
         level = [member for member in members if type(member) not in _SMALL]
         if len(level) > _MOST_ON_A_LEVEL:
-            # the same object met twice on one level is walked once: shared parts may be exponentially many
+            # walk an object that occurs twice at one depth once: shared parts may be exponentially many
             level = [*{id(member): member for member in level}.values()]
     return limits.max_spec_bytes - budget
 
 
 def _pointer_to(root: Any, part: Any) -> str:
-    """The JSON Pointer of a part of ``root``, the first one where the object stands at several places; empty for the root."""
+    """The JSON Pointer of the first place of a part of ``root``; empty for the root."""
     places: list[tuple[int, str, Any]] = [(0, "", root)]  # the place that it is in, its name there, the value
     opened: set[int] = set()
     for at, (_, _, value) in enumerate(places):
@@ -189,17 +189,17 @@ def _check_scalar(value: Any, below: list[Any]) -> None:
             expected, found = f"integers of at most {MAX_INTEGER_BITS} bits", f"one of {bits}"
             raise LimitExceeded("the schema holds an integer of too many digits", expected=expected, found=found)
     elif isinstance(value, (dict, list)):
-        # A subclass (OrderedDict and the like): walk it as what it is.
+        # A subclass (OrderedDict and the like): walk it as the plain type.
         below.append(dict(value) if isinstance(value, dict) else list(value))
     elif not isinstance(value, _SCALARS):
         raise GrammarError("the schema is not JSON", expected="JSON values", found=f"{type(value).__name__} {value!r:.40}")
 
 
 def content_key(value: Any) -> bytes | None:
-    """Bytes that only equal JSON values share, members in the same order; None for what is too deep or too large to be
-    remembered, or has parts of types of its own.
+    """Bytes that equal JSON values with the same order of members share, and no others. None for a value that is too deep or
+    too large, or that has parts of other types.
 
-    ``marshal`` tells all types apart, and writes what is not shared once: what would be long is found without writing it.
+    ``marshal`` distinguishes all types, but writes shared parts again and again, so the size is found first.
     """
     met = 0
     level = [value] if type(value) in _CONTAINERS else []
@@ -218,7 +218,7 @@ def content_key(value: Any) -> bytes | None:
 
 
 def escape_token(token: str) -> str:
-    """A JSON Pointer reference token (RFC 6901, section 3)."""
+    """A name as a JSON Pointer reference token (RFC 6901, section 3)."""
     if "~" in token or "/" in token:
         return token.replace("~", "~0").replace("/", "~1")
     return token

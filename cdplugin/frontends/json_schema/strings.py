@@ -1,7 +1,7 @@
 """JSON strings (RFC 8259, section 7): free text, lengths, patterns, and keys other than given names.
 
-Free text may be spelt with any legal escape; fixed texts (property names, enumerated strings) are spelt as
-``json.dumps(text, ensure_ascii=False)`` and as ``json.dumps(text)`` do.
+Free text may use any legal escape. Fixed texts (property names, enumerated strings) are spelled as ``json.dumps(text,
+ensure_ascii=False)`` and as ``json.dumps(text)`` spell them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ STRING = cat(QUOTE, JSON_STRING.any_text, QUOTE)
 
 
 class Format(NamedTuple):
-    """``format`` or ``contentEncoding``. ``portable``: without what only the RFCs allow."""
+    """A ``format`` or ``contentEncoding``. ``portable``: without what only the RFCs allow."""
 
     keyword: str
     name: str
     portable: bool = True
 
     def text(self, alphabet: Alphabet) -> Expr:
-        """The texts that have it."""
+        """The texts of this format."""
         if self.keyword == "contentEncoding":
             found = content_encoding_expr(self.name, alphabet)
         else:
@@ -41,18 +41,18 @@ class Format(NamedTuple):
         return alphabet.any_text if found is None else found
 
     def can_be_denied(self) -> bool:
-        """Whether :meth:`without` knows texts."""
+        """Whether :meth:`without` is defined."""
         return self.keyword == "format" and (self.name in _EXACT_FORMATS or self.name in _WIDER)
 
     def without(self) -> Expr:
-        """Texts that surely do not have the format, by any reader's account: not always all of them."""
-        if self.name in _EXACT_FORMATS:  # spelt in one way
+        """Texts that certainly do not have the format, in any reader's opinion; not always all such texts."""
+        if self.name in _EXACT_FORMATS:  # these have one spelling
             return both(JSON_CANONICAL.any_text, complement(self._replace(portable=False).text(JSON_CANONICAL)))
         return both(JSON_STRING.any_text, complement(pattern_text(_WIDER[self.name])))
 
 
 _EXACT_FORMATS = frozenset(("date", "ipv4", "ipv6"))
-"""Formats whose expressions leave out nothing but spellings."""
+"""Formats whose expressions leave out no valid text, only spellings."""
 _WIDER = {
     "date-time": "^.{4}-.{2}-.{2}.",
     "time": "^.{2}:.{2}:",
@@ -68,14 +68,14 @@ _WIDER = {
     "json-pointer": r"^(?:\/|$)",
     "relative-json-pointer": r"^(?:[0-9]|[^\x00-\x7f])",
     "idn-hostname": r"^[^\x00- ]*$",
-    "uri-template": r"^[^{}]*(?:\{[^{}]*\}[^{}]*)*$",  # each brace has its other one, and none is inside others
-    "regex": r"^(?![*+?])",  # there is something to repeat
+    "uri-template": r"^[^{}]*(?:\{[^{}]*\}[^{}]*)*$",  # braces come in pairs and are not nested
+    "regex": r"^(?![*+?])",  # a quantifier has something to repeat
 }
-"""Patterns that find a match in every text that has the format (and in some that has not)."""
+"""Patterns that match every text of the format (and some other texts)."""
 
 
 def pattern_text(pattern: str, alphabet: Alphabet = JSON_STRING) -> Expr:
-    """The text of strings in which ``pattern`` (ECMA-262, unanchored; Core, section 6.4) finds a match."""
+    """The text of strings that ``pattern`` matches (ECMA-262, unanchored; Core, section 6.4)."""
     return _pattern_text(pattern, alphabet)
 
 
@@ -86,11 +86,11 @@ def _pattern_text(pattern: str, alphabet: Alphabet) -> Expr:
 
 @counted
 def string_expr(low: int, high: int | None, patterns: tuple[str, ...], formats: tuple[Format, ...] = ()) -> Expr:
-    """Strings of ``low`` to ``high`` code points in which every pattern finds a match and that have every format."""
+    """Strings of ``low`` to ``high`` code points that match every pattern and have every format."""
     if not formats and not patterns and not low and high is None:
         return STRING
     plain = any(form.name in _PLAIN_FORMATS for form in formats)
-    alphabet = _PLAIN if plain else JSON_CANONICAL if formats else JSON_STRING  # formats are spelt in one way
+    alphabet = _PLAIN if plain else JSON_CANONICAL if formats else JSON_STRING  # formats have one spelling
     if not plain and any(form.name == "email" for form in formats):
         alphabet = _ASCII
     for form in formats:
@@ -99,7 +99,7 @@ def string_expr(low: int, high: int | None, patterns: tuple[str, ...], formats: 
         high = None if high is not None and longest is not None and longest <= high else high
     parts = [form.text(JSON_CANONICAL) for form in formats]
     texts = [pattern_text(pattern, alphabet) for pattern in patterns]
-    if texts and parts:  # a slash in no host name: a pattern that needs one matches none, which need not be searched for
+    if texts and parts:  # restrict patterns to the formats' bytes: one that needs a slash matches no host name, found at once
         allowed = reduce(operator.and_, map(bytes_in, parts))
         texts = [within(text, allowed) for text in texts]
     parts += texts
@@ -120,11 +120,11 @@ def _ascii_chars(ranges: Ranges) -> Expr:
 
 _ASCII = Alphabet("ASCII", _ascii_chars, JSON_CANONICAL.spell, True)
 _PLAIN = Alphabet("PLAIN", _plain_chars, str.encode, True)
-"""For what stands beside a format: printable ASCII, all or what has no escape."""
+"""Alphabets for patterns beside a format: printable ASCII, all of it or the part without escapes."""
 _PLAIN_FORMATS = frozenset(
     "date-time date time duration hostname ipv4 ipv6 uri uri-reference uuid base64 base64url base32 base32hex base16".split()
 )
-"""Formats without characters that have an escape, so that code points are bytes."""
+"""Formats whose characters have no escapes, so that a code point is a byte."""
 _ASCII_FORMATS = _PLAIN_FORMATS | {"email"}
 
 
@@ -133,12 +133,12 @@ _OF_PARTS = frozenset((*_MADE, expr.REPEAT_OP))
 
 
 def _parts_of(node: Expr) -> list[Expr]:
-    """The parts that matches consist of: none of a complement."""
+    """The parts of which matches consist; none for a complement."""
     return [part for part in node.args if isinstance(part, Expr)] if node.op in _OF_PARTS else []
 
 
 def bytes_in(expression: Expr) -> int:
-    """The bytes that matches may have, as a 256-bit integer (bit b: byte b), or more."""
+    """A superset of the bytes that matches may contain, as a 256-bit integer (bit b: byte b)."""
 
     def bytes_of(node: Expr, below: list[int]) -> int:
         if node.op == expr.LITERALS_OP:
@@ -151,7 +151,7 @@ def bytes_in(expression: Expr) -> int:
 
 
 def within(expression: Expr, allowed: int) -> Expr:
-    """An expression that matches the same texts of the bytes ``allowed`` (bit b: byte b), and maybe not all of the others."""
+    """An expression with the same matches over the bytes ``allowed`` (bit b: byte b); other matches may be lost."""
 
     def made(node: Expr, below: list[Expr]) -> Expr:
         op, args = node.op, node.args
@@ -168,14 +168,12 @@ def within(expression: Expr, allowed: int) -> Expr:
 
 
 def sizes(expression: Expr, known: dict[Expr, tuple[int, int | None]] | None = None) -> tuple[int, int | None]:
-    """Bounds of how many bytes a match has; ``EMPTY`` counts as matching nothing shorter than one byte. ``known``: those of
-    expressions that were met before; grows.
-    """
+    """Bounds on the length of matches in bytes; ``EMPTY`` counts as one byte. ``known``: results known before; it grows."""
     return fold(expression, _parts_of, _sizes_of, known)
 
 
 def _sizes_of(node: Expr, below: list[tuple[int, int | None]]) -> tuple[int, int | None]:
-    """:func:`sizes` of an expression, from those of its parts."""
+    """:func:`sizes` of a node, from those of its parts."""
     op, args = node.op, node.args
     if op == expr.LITERALS_OP:
         return min(map(len, args)), max(map(len, args))
@@ -194,9 +192,9 @@ def _sizes_of(node: Expr, below: list[tuple[int, int | None]]) -> tuple[int, int
 
 
 def spellings(text: str) -> tuple[bytes, ...]:
-    """The canonical spellings of a fixed text, with its quotes."""
+    """The spellings of a fixed text as ``json.dumps`` writes them, with quotes."""
     plain = encode_basestring(text)
-    if text.isascii() and "\x7f" not in text:  # which is ASCII, and escaped as if it were not
+    if text.isascii() and "\x7f" not in text:  # U+007F is ASCII, but `encode_basestring_ascii` escapes it
         return (plain.encode(),)
     try:
         encoded = plain.encode("utf-8")
@@ -206,17 +204,17 @@ def spellings(text: str) -> tuple[bytes, ...]:
 
 
 def characters() -> list[Expr]:
-    """The printable ASCII characters in every spelling: what :func:`names_text` is made of, most of the time."""
+    """The printable ASCII characters, each in every spelling: the usual parts of :func:`names_text`."""
     return [JSON_STRING.literal_any(chr(c)) for c in range(0x20, 0x7F)]
 
 
 def other_text(names: Iterable[str]) -> Expr:
-    """Key text (without quotes) that spells none of ``names``, in whatever way those might be escaped."""
+    """Key text (without quotes) that is none of ``names``, in any spelling."""
     return Expr(expr.AND_OP, (JSON_STRING.any_text, complement(names_text(names))))
 
 
 def names_text(names: Iterable[str]) -> Expr:
-    """All spellings of ``names``, as a tree that branches at each code point, so that a derivative of it stays small."""
+    """All spellings of ``names``, as a trie over code points, so that derivatives stay small."""
     # A lone surrogate is in no JSON text that is UTF-8 throughout.
     words = sorted(set(names))
     letters = "".join(words)

@@ -1,9 +1,9 @@
-"""``unevaluatedProperties`` and ``unevaluatedItems``: the members and items that nothing else at their place evaluates.
+"""``unevaluatedProperties`` and ``unevaluatedItems``: the members and items that no other keyword at their place evaluates.
 
-Which members of an instance are evaluated depends on the subschemas that hold for it (Core, section 11). The alternatives of a
-place say which do: ``branching`` makes choices between sets of branches out of ``anyOf``. Per alternative the evaluated names
-are then known, and the rest is a plain ``additionalProperties``. Whether further branches hold need not be known: what they
-evaluate only makes more valid, and then a larger set says so.
+Which members are evaluated depends on which subschemas are valid (Core, section 11). An alternative of a place states that:
+:meth:`Unevaluated.branching` turns ``anyOf`` into a choice between sets of its branches. For each alternative the evaluated
+names are then known, and the keyword becomes a plain ``additionalProperties``. The other branches may be valid or not: what
+they evaluate only allows more, and the alternative of a larger set covers that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Subsche
 from cdplugin.walks import reached
 
 MOST_BRANCHES = 10
-"""Branches of one ``anyOf`` that mention members: each set of them becomes an alternative."""
+"""Branches of one ``anyOf`` that evaluate members: each set of them becomes an alternative."""
 
 
 class Mentions(NamedTuple):
@@ -35,7 +35,7 @@ _NOTHING = Mentions()
 
 
 def mentions_of(sub: Subschema, finally_all: bool = True) -> Mentions:
-    """What the keywords of this very schema evaluate; ``finally_all``: its ``unevaluated...`` among them."""
+    """What this schema's own keywords evaluate. ``finally_all``: include its ``unevaluated*`` keywords, which evaluate all."""
     schema = sub.schema if isinstance(sub.schema, dict) else {}
     properties, items = sub.unevaluated
     out = Mentions(finally_all and properties is not None, finally_all and items is not None)
@@ -52,7 +52,7 @@ def mentions_of(sub: Subschema, finally_all: bool = True) -> Mentions:
 
 
 def in_place(sub: Subschema) -> Iterable[Subschema]:
-    """The schemas that may add to what ``sub`` evaluates."""
+    """The in-place applicators of ``sub``: schemas that may add to what it evaluates."""
     yield from sub.before
     yield from sub.after
     for branches in sub.choices:
@@ -63,7 +63,7 @@ def in_place(sub: Subschema) -> Iterable[Subschema]:
 
 
 class Unevaluated:
-    """Turns the two keywords into others, alternative by alternative."""
+    """Rewrites the two keywords as others, for each alternative."""
 
     def __init__(
         self,
@@ -79,19 +79,19 @@ class Unevaluated:
         self._under = reached([sub for sub in reader.subschemas if sub.unevaluated != (None, None)], in_place)
 
     def matters_to(self, sub: Subschema) -> bool:
-        """Whether it matters which branches of ``sub`` hold."""
+        """Whether it matters which branches of ``sub`` are valid."""
         return sub in self._under
 
     def _tells(self, sub: Subschema) -> bool:
-        """Whether anything in ``sub`` evaluates members."""
+        """Whether ``sub``, with its applicators, evaluates members."""
         if sub not in self._telling:
             self._telling[sub] = any(mentions_of(part) != _NOTHING for part in reached([sub], in_place))
         return self._telling[sub]
 
     def branching(self, branches: tuple[Subschema, ...], optional: bool = False) -> tuple[Subschema, ...] | None:
-        """``anyOf`` as a choice between sets of those branches that evaluate members, all of which hold; None: too many.
+        """``anyOf`` as a choice between sets of branches that evaluate members, each set as a conjunction; None: too many.
 
-        ``optional``: it is valid that none holds.
+        ``optional``: the ``anyOf`` may also fail.
         """
         telling = [branch for branch in dict.fromkeys(branches) if self._tells(branch)]
         if not telling:
@@ -116,7 +116,7 @@ class Unevaluated:
         return tuple(branch for branch in out if branch is not self._nothing)
 
     def applied(self, alternative: tuple[Subschema, ...]) -> tuple[Subschema, ...]:
-        """The alternative with what the two keywords come to in it. It holds every schema that is known to hold."""
+        """The alternative, which lists all schemas known to be valid, with the rewritten keywords added."""
         rests = [rest for sub in alternative if sub.unevaluated != (None, None) for rest in self._rests_of(sub, alternative)]
         return (*alternative, *rests) if rests else alternative
 
@@ -156,7 +156,7 @@ class Unevaluated:
 
 
 def holding(sub: Subschema, holds: Callable[[Subschema], bool]) -> Iterable[Subschema]:
-    """``sub`` and the schemas in its place that hold with it."""
+    """``sub`` and its applicators that are valid too, as ``holds`` says."""
     seen: set[Subschema] = set()
     stack = [sub]
     while stack:

@@ -1,11 +1,12 @@
-"""Rules for what most schemas consist of, written without the machinery for all others.
+"""A shortcut for usual schemas: write their rules directly, without merging.
 
-From a schema to its first mask, most of the time goes into Python that runs once. Where one schema object says all of a place,
-or a plain choice of such objects (no other combinators, no members or items that are told apart), nothing is to be merged, and
-:func:`write_usual` goes over the objects once: it reads one and writes its rules, in the order in which the modules for all
-schemas do (:mod:`.reader`, :mod:`.shapes`, :mod:`.objects`, :mod:`.arrays`). What it gives is what they give, symbol by symbol.
+Most of the time from a schema to its first mask is Python code that runs once. If every place is described by one schema
+object, or by a plain choice of such objects (no other combinators, nothing that needs a memory), then nothing needs merging.
+:func:`write_usual` then visits each object once, reads it and writes its rules, in the order in which the general modules do
+(:mod:`.reader`, :mod:`.shapes`, :mod:`.objects`, :mod:`.arrays`). The result equals theirs, symbol by symbol.
 
-It gives up at the first thing that is unusual, wrong or unsatisfiable, and leaves the schema to them: nothing here raises.
+It gives up at the first thing that is unusual, malformed or unsatisfiable, and the general modules start over, so that they
+raise the errors.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ _NO_PATTERNS: dict[str, Any] = {}
 
 
 def write_usual(document: dict, limits: Limits, ir: GrammarIR, first: Writing) -> bool:
-    """Write the rules of ``document``, for usual options, into ``ir``, which is empty. Whether that was all: if not, ``ir`` is
-    of no use any more.
+    """Write the rules of ``document``, for the default options, into ``ir``, which must be empty. Returns False if it gave up;
+    ``ir`` is then useless.
 
-    ``first`` has written any JSON value.
+    ``first``: a writer that has written any JSON value.
     """
     charged = tally.current()
-    if charged is not None and charged.kept:  # part of something larger: what is charged here could not be taken back
+    if charged is not None and charged.kept:  # part of a larger grammar, whose tally could not be reset after giving up
         return False
     try:
         _Usual(document, limits, ir, first).write()
@@ -56,7 +57,7 @@ def write_usual(document: dict, limits: Limits, ir: GrammarIR, first: Writing) -
 
 
 class _Content:
-    """What a place may hold: scalars, and the schemas of objects and arrays (None: any)."""
+    """The content of a place: scalars, and the schemas of objects and arrays (None: any)."""
 
     __slots__ = ("arrays", "objects", "scalar")
 
@@ -67,7 +68,7 @@ class _Content:
 
 
 class _Usual(UsualReader):
-    """What is being written: a worklist, nothing recurses."""
+    """The state of writing: a worklist, so nothing recurses."""
 
     def __init__(self, document: dict, limits: Limits, ir: GrammarIR, first: Writing) -> None:
         super().__init__(document, limits)
@@ -85,7 +86,7 @@ class _Usual(UsualReader):
         self._scalars: dict[Expr, Symbol] = {}
         self._plain: dict[str, Symbol] = {}
         self._unions: dict[frozenset[Expr], Expr] = {}
-        self._targets: dict[str, _Found] = {}  # by reference, and by the id of what it leads to
+        self._targets: dict[str, _Found] = {}  # by reference
         self._of_schema: dict[int, _Found] = {}
         self._bodies: dict[tuple[int, int], Symbol] = {}
         self._pending: list[tuple[Symbol, bool, str, _Content]] = []
@@ -118,7 +119,7 @@ class _Usual(UsualReader):
     # References
 
     def _target(self, reference: Any) -> _Found:
-        """The symbol of the place that a reference leads to."""
+        """The symbol of the place to which a reference leads."""
         if type(reference) is not str:
             raise UnusualError
         found = self._targets.get(reference)
@@ -134,7 +135,7 @@ class _Usual(UsualReader):
     # Places
 
     def _child(self, schema: Any, pointer: str) -> _Found:
-        """The symbol of the place of a schema below another, and where the spec has it."""
+        """The symbol of the place of a nested schema, and its location in the spec."""
         if schema is True:
             return self._anything
         if type(schema) is not dict:
@@ -147,7 +148,7 @@ class _Usual(UsualReader):
         return self._symbol(schema, pointer, groups)
 
     def _symbol(self, schema: dict, pointer: str, groups: int) -> _Found:
-        """The symbol of a place of which something is said."""
+        """The symbol of a place with assertions."""
         ir = self._ir
         where = ir.at(pointer)
         kind = schema["type"] if groups == TYPE else None
@@ -171,7 +172,7 @@ class _Usual(UsualReader):
         return symbol, where
 
     def _content(self, schema: dict, pointer: str, groups: int) -> _Content:
-        """What a place may hold."""
+        """The content of the place of a schema."""
         if groups & (ANY_OF | ONE_OF):
             return self._union(schema, pointer, groups)
         content = _Content()
@@ -191,7 +192,7 @@ class _Usual(UsualReader):
     # Choices
 
     def _union(self, schema: dict, pointer: str, groups: int) -> _Content:
-        """What one of several schemas allows."""
+        """The content of a choice between schemas."""
         content, scalars = _Content(), Scalars()
         met: set[int] = set()
         for branch, at, of_branch in self.branches(schema, pointer, groups):
@@ -208,7 +209,7 @@ class _Usual(UsualReader):
         return content
 
     def _scalar_of(self, schema: dict, pointer: str, groups: int, types: int) -> Expr | None:
-        """The scalars of a place."""
+        """The scalars of a place, or None."""
         if groups == TYPE:
             return typed_scalar(types, self.resource.dialect.integral_floats)
         scalars = Scalars()
@@ -222,7 +223,7 @@ class _Usual(UsualReader):
         return scalars.union(self._unions)
 
     def _lexeme(self, scalar: Expr) -> Symbol:
-        """The lexeme of scalars."""
+        """The lexeme of an expression for scalars."""
         symbol = self._scalars.get(scalar)
         if symbol is None:
             known = self._level.scalars.get((scalar, False))
@@ -247,7 +248,7 @@ class _Usual(UsualReader):
                 ir.rule(symbol, (opening, self._any_array if node is None else self._body(ARRAY_BIT, node, pointer)))
 
     def _body(self, kind: int, node: Node, pointer: str) -> Symbol:
-        """What follows an opening bracket; the same schema gives the same symbol."""
+        """The symbol for what follows an opening bracket; one for each schema."""
         schema, own, _ = node
         body = self._bodies.get((id(schema), kind))
         if body is None:
@@ -256,7 +257,7 @@ class _Usual(UsualReader):
         return body
 
     def _object(self, schema: dict, pointer: str, place: str) -> Symbol:
-        """What follows the opening brace. ``pointer``: of the schema; ``place``: of the place, which names symbols."""
+        """The members and the closing brace. ``pointer``: of the schema; ``place``: of the place, which names the symbols."""
         ir, keys, layout, child, locate = self._ir, self._keys, self._layout, self._child, self._ir.locate
         properties, required = schema.get("properties", {}), schema.get("required", _NONE)
         others = schema.get("additionalProperties", True)
@@ -305,19 +306,19 @@ class _Usual(UsualReader):
         return sequence(ir, entries, further, self._comma, self._braces, place)
 
     def _key_of(self, names: list[str], matched: tuple[str, ...], others: tuple[str, ...]) -> Symbol:
-        """The lexeme of names, other than ``names``, in which all of some patterns, and none of others, find a match."""
+        """The lexeme of names other than ``names`` that all patterns of ``matched`` and none of ``others`` match."""
         quoted = key_text(names, matched, others)
         assert quoted is not None
         return self._ir._new_lexeme(self._layout.quoted_key(quoted), "key", EXACT)
 
     def _rest(self, others: Any, pointer: str) -> _Found:
-        """The symbol of the values of names that are not declared."""
+        """The symbol of the values of undeclared names."""
         if others is False:
             raise UnusualError
         return self._child(others, pointer + "/additionalProperties")
 
     def _array(self, schema: dict, pointer: str, place: str) -> Symbol:
-        """What follows the opening bracket."""
+        """The items and the closing bracket."""
         ir, empty, closing = self._ir, self._level.empty_bracket, self._level.close_bracket
         if "uniqueItems" in schema and schema["uniqueItems"] is not False:
             raise UnusualError

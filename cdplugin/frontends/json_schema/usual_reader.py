@@ -1,5 +1,6 @@
-"""What :mod:`.usual` reads of a schema, an object at a time and only when it is written. Whatever is unusual or wrong raises
-:class:`UnusualError`, or an error of what reads all schemas.
+"""The reader of :mod:`.usual`: it reads one schema object at a time, when that is written.
+
+Anything unusual or malformed raises :class:`UnusualError`, or an error of the general reader.
 """
 
 from __future__ import annotations
@@ -37,39 +38,39 @@ UNUSUAL = frozenset(
     "allOf not if dependentRequired dependentSchemas dependencies unevaluatedProperties unevaluatedItems $dynamicRef "
     "$recursiveRef propertyNames minProperties maxProperties contains prefixItems".split()
 )
-"""Keywords that are left to others. A schema in which any member is called so is not even begun."""
+"""Unusual keywords. A schema in which any member has such a name is not tried."""
 _TAKEN = frozenset(
     "type enum const items additionalItems minItems maxItems uniqueItems properties required additionalProperties "
     "patternProperties".split()
 )
-"""Keywords that are read here, besides references, choices, and those that :class:`.Reader` reads (strings, numbers)."""
+"""Keywords that are read here, besides references, choices, and the strings and numbers that :class:`.Reader` reads."""
 REF, _LEFT, ANY_OF, ONE_OF = (1 << i for i in range(9, 13))
-"""Groups of their own (:mod:`.dialect`)."""
+"""Further groups of keywords, beside those of :mod:`.dialect`."""
 _DEFINITIONS = ("definitions", "$defs")
 _MOST_FOLLOWED, _MOST_UNIONS = 4, 16
-"""References that lead to each other, and choices inside each other."""
+"""Longest chain of references, and most choices inside each other."""
 ONLY_STR = frozenset((str,))
 _LISTED = frozenset((str, int, bool, type(None)))
-"""Types of values that are listed; a float may be valid as an integer."""
+"""Types of listed values that are handled here; a float may be valid as an integer."""
 
 Node = tuple[dict, str, int]
-"""A schema, where it stands, and the groups of its keywords."""
+"""A schema, its pointer, and the groups of its keywords."""
 
 
 class UnusualError(Exception):
-    """Something is met that is left to others."""
+    """The schema has something that is left to the general modules."""
 
 
 @fixed_cache(16, entry_bytes=4_000)
 def _codes(dialect: Dialect) -> dict[str, int]:
-    """The groups of the keywords; those apart that are not written here, or not below the root."""
+    """The group of each keyword; keywords that are not handled here, or only at the root, are in ``_LEFT``."""
     left = {name: _LEFT for name, group in dialect.groups.items() if group not in (STRING, NUMBER) and name not in _TAKEN}
     return dialect.groups | left | {"$ref": REF, "anyOf": ANY_OF, "oneOf": ONE_OF}
 
 
 @fixed_cache(4, entry_bytes=4_000)
 def _leaf_reader(limits: Limits) -> Reader:
-    """Reads strings and numbers; nothing of what it has read stays in it."""
+    """A general reader, for strings and numbers. It keeps nothing of what it reads."""
     return Reader(True, USUAL, limits)
 
 
@@ -88,18 +89,18 @@ class UsualReader:
         self._met: set[int] = set()
 
     def root(self) -> Node:
-        """What the document says, or refers to."""
+        """The root schema, or the one to which it refers."""
         root, pointer = self.document, ""
         groups = self.groups(root)
         id_keyword = self.resource.dialect.id_keyword
         if id_keyword in root and not (groups & REF and self.resource.dialect.ref_alone):
             if type(root[id_keyword]) is not str:
                 raise UnusualError
-            joined("", root[id_keyword], "")  # raises for what is no URI
+            joined("", root[id_keyword], "")  # raises if it is not a URI
         return self.followed(root["$ref"]) if groups & REF else (root, pointer, groups)
 
     def groups(self, schema: dict) -> int:
-        """The groups of the keywords of a schema. Raises where some are left to others."""
+        """The groups of a schema's keywords. Raises if some are left to the general modules."""
         codes, groups = self.codes, 0
         for keyword in schema:
             if keyword in codes:
@@ -115,7 +116,7 @@ class UsualReader:
         return groups
 
     def types(self, schema: dict, groups: int) -> int:
-        """The bits of the types. Raises where keywords are about others."""
+        """Bits of the types. Raises where keywords restrict other types only."""
         types = ALL_TYPES
         if groups & TYPE:
             kind = schema["type"]
@@ -133,7 +134,7 @@ class UsualReader:
         return types
 
     def followed(self, reference: Any) -> tuple[dict, str, int]:
-        """What a reference leads to that is none itself, where that stands, and its groups."""
+        """The first schema on a chain of references that is not a reference itself, with its pointer and groups."""
         self.refers = True
         for _ in range(_MOST_FOLLOWED):
             schema, pointer = self.found(reference)
@@ -141,10 +142,10 @@ class UsualReader:
             if not groups & REF:
                 return schema, pointer, groups
             reference = schema["$ref"]
-        raise UnusualError  # maybe a loop
+        raise UnusualError  # perhaps a loop
 
     def found(self, reference: Any) -> tuple[dict, str]:
-        """The root, or what stands in definitions, and where: nothing but references leads there."""
+        """The target of a reference to the root or into definitions, and its pointer."""
         if reference == "#":
             return self.document, ""
         if type(reference) is not str or not reference.startswith("#/") or "~" in reference or "%" in reference:
@@ -167,7 +168,7 @@ class UsualReader:
         return value, reference[1:]
 
     def branches(self, schema: dict, pointer: str, groups: int) -> list[Node]:
-        """The schemas of a choice, choices inside it written out."""
+        """The branches of a choice, with nested choices flattened."""
         out: list[Node] = []
         unions = 0
         stack: list[Node] = [(schema, pointer, groups)]
@@ -188,13 +189,13 @@ class UsualReader:
                 for branch, _, of_branch in branches:
                     types = ALL_TYPES if of_branch & (ANY_OF | ONE_OF) else self.types(branch, of_branch)
                     if types & together:
-                        raise UnusualError  # maybe of two at once
+                        raise UnusualError  # an instance may be valid under two branches
                     together |= types
             stack += reversed(branches)
         return out
 
     def branch(self, schema: Any, pointer: str) -> Node:
-        """A schema of a choice, or what it refers to."""
+        """A branch of a choice, or the schema to which it refers."""
         groups = self.groups(schema) if type(schema) is dict else 0
         if groups & REF:
             schema, pointer, groups = self.followed(schema["$ref"])
@@ -205,23 +206,23 @@ class UsualReader:
         return schema, pointer, groups
 
     def meet(self, schema: dict) -> None:
-        """Note a schema that must not stand in two places: it would have two pointers."""
+        """Note a schema, which must not occur at two places: it would have two pointers."""
         if id(schema) in self._met:
             raise UnusualError
         self._met.add(id(schema))
 
     def one_pattern(self, patterns: dict[str, Any], names: Iterable[str]) -> str:
-        """The one pattern of names that there is, in none of the declared ones."""
+        """The only pattern, which must match none of the declared names."""
         if len(patterns) > 1:
             raise UnusualError
         [pattern] = patterns
-        pattern_text(pattern)  # raises where it is none
+        pattern_text(pattern)  # raises if it does not parse
         if any(finds(pattern, name) for name in names):
             raise UnusualError
         return pattern
 
     def read(self, schema: dict, pointer: str, groups: int, types: int) -> Subschema:
-        """What is said of strings and numbers."""
+        """Read the keywords for strings and numbers."""
         sub = Subschema(schema, pointer, self.resource, types=types)
         if groups & STRING:
             _leaf_reader(self.limits)._read_string(sub, schema)
@@ -233,7 +234,7 @@ class UsualReader:
         return sub
 
     def listed(self, schema: dict, groups: int, types: int, scalars: Scalars) -> None:
-        """Add the values that are listed."""
+        """Add the listed values."""
         if groups & ~(TYPE | VALUES):
             raise UnusualError
         values = schema["enum"] if "enum" in schema else [schema["const"]]

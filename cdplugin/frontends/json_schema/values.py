@@ -1,7 +1,7 @@
-"""Fixed values: how ``enum`` and ``const`` members are spelt, and whether a value is valid under a subschema.
+"""Fixed values: the spellings of ``enum`` and ``const`` values, and whether a value is valid under a subschema.
 
-``Evaluator.holds`` follows the validation vocabulary for what the grammar enforces, so that an enumeration beside other
-keywords is filtered exactly. Nothing is recursive on the depth of a value or schema (:func:`cdplugin.walks.driven`).
+:meth:`Evaluator.holds` follows the validation vocabulary for what the grammar enforces, so that an enumeration beside other
+keywords is filtered exactly. Nothing recurses on the depth of a value or schema (:func:`cdplugin.walks.driven`).
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ WORDS = MappingProxyType({None: b"null", True: b"true", False: b"false"})
 
 
 def typed(value: Any, integral_floats: bool) -> tuple[Any, ...]:
-    """The instances that are equal to a value, itself first: where the spelling of a number is its type, with each whole number
-    as an integer and as a float. Of arrays and objects that have more than 64 such instances, or 4,096 parts in these, only the
-    value.
+    """The instances that equal a value, the value first. In Draft 4 the spelling of a number is its type, so each whole number
+    comes as an integer and as a float. An array or object with more than 64 such instances, or 4,096 parts in them, is returned
+    alone.
     """
     if integral_floats or value is None or isinstance(value, (bool, str)):
         return (value,)
@@ -80,7 +80,7 @@ def _parts_of(value: Any) -> Iterator[Any]:
 
 
 def n_parts(value: Any) -> int:
-    """How many values there are in a value, itself and what is inside the others."""
+    """The number of values inside a value, itself included."""
     return sum(1 for _ in _parts_of(value))
 
 
@@ -89,7 +89,7 @@ def _numbers_in(value: Any) -> Iterator[int | float]:
 
 
 def is_typed(value: Any) -> bool:
-    """Whether a value equals others in which a number has another type."""
+    """Whether a value equals another one in which a number has another type."""
     return any(len(_ways(number)) > 1 for number in _numbers_in(value))
 
 
@@ -109,13 +109,13 @@ def _with_numbers(value: Any, numbers: Iterator[int | float]) -> Any:
 
 
 def integer_expr(value: int, integral_floats: bool) -> Expr:
-    """An integer as ``numbers`` spells it."""
+    """An integer in the spellings of ``numbers``."""
     return number_between(INTEGER_BIT, (value, False), (value, False), integral_floats)
 
 
 def number_expr(values: Iterable[int | float], integral_floats: bool) -> Expr:
-    """Numbers in their spellings. Without ``integral_floats`` only those of the type that a value itself has: ``1.0``, say, if
-    it is a float. The compilation is charged for the nodes, once for the same numbers.
+    """Numbers in all their spellings. Without ``integral_floats`` only spellings of the type of each value (``1.0`` only if it
+    is a float). The compilation is charged for the nodes, once for the same numbers.
     """
     listed = tuple(values)
     if integral_floats:
@@ -127,7 +127,7 @@ def number_expr(values: Iterable[int | float], integral_floats: bool) -> Expr:
     if here is None:
         return found
     question = (number_expr, listed) if integral_floats else (number_expr, *map(repr, listed))  # 1 equals 1.0
-    # a node for each form, as an arena counts them: what follows the digits is shared
+    # one node for each form, as an arena counts them: what follows the digits is shared
     return here.take(found, ((question, 1 + (len(found.args) if found.op == ALT_OP else 1)),))
 
 
@@ -148,7 +148,7 @@ def _scalar(value: Any, integral_floats: bool, as_spelt: bool) -> Expr:
 
 
 class Scalars:
-    """The scalars of a place as they are found: expressions, fixed texts, and fixed numbers by ``integral_floats``."""
+    """Collects the scalars of a place: expressions, fixed texts, and fixed numbers by ``integral_floats``."""
 
     __slots__ = ("numbers", "parts", "texts")
 
@@ -158,7 +158,7 @@ class Scalars:
         self.numbers: dict[bool, list[int | float]] = {}
 
     def union(self, known: dict[frozenset[Expr], Expr]) -> Expr | None:
-        """All of them, None if there are none. ``known``: unions that were made before; grows."""
+        """All of them as one expression, or None. ``known``: unions made before; it grows."""
         for integral_floats, listed in self.numbers.items():
             self.parts[number_expr(listed, integral_floats)] = None
         if self.texts:
@@ -172,7 +172,7 @@ class Scalars:
 
 
 def has_orders(value: list | dict) -> bool:
-    """Whether a fixed value holds an object of several members, which may come in any order."""
+    """Whether a fixed value holds an object of several members, whose order may vary."""
     stack: list[Any] = [value]
     while stack:
         item = stack.pop()
@@ -186,8 +186,8 @@ def has_orders(value: list | dict) -> bool:
 
 
 def compound_expr(value: list | dict, layout: Layout, integral_floats: bool = True, *, as_spelt: bool = False) -> Expr:
-    """A fixed array or object as one lexeme, with the layout's whitespace inside. The compilation is charged for its parts.
-    ``as_spelt``: where integers and floats are different numbers, each is of the type that it has.
+    """A fixed array or object as one lexeme, with the layout's white space inside. The compilation is charged for its parts.
+    ``as_spelt``: integers and floats are different numbers, so each keeps its type.
     """
     parts: list[Expr] = []
     stack: list[Any] = [value]  # values, or (expression,) to emit as it is
@@ -218,7 +218,7 @@ def compound_expr(value: list | dict, layout: Layout, integral_floats: bool = Tr
 
 
 def canonical(value: Any) -> str:
-    """A text that two values share exactly when they are equal (Core, section 4.2.2): 1 and 1.0 are, true and 1 are not."""
+    """A text that two values share exactly if they are equal (Core, section 4.2.2): 1 and 1.0 are, true and 1 are not."""
     if isinstance(value, str):
         return repr(value) + ","
     out: list[str] = []
@@ -263,7 +263,7 @@ Verdict = Generator[tuple[Subschema, Any], bool, bool]
 
 
 class Evaluator:
-    """Validates fixed values against read subschemas. ``refuse(sub, keyword, why)`` is called for what cannot be judged."""
+    """Validates fixed values against subschemas. It calls ``refuse(sub, keyword, why)`` for what it cannot judge."""
 
     def __init__(self, reader: Reader, refuse: Callable[[Subschema, str, str], None]) -> None:
         self._reader = reader
@@ -271,11 +271,11 @@ class Evaluator:
         self._sets: dict[int, tuple[Sequence[Any], frozenset[str]]] = {}
 
     def holds(self, sub: Subschema, value: Any, *, itself: bool = False) -> bool:
-        """Whether ``value`` is valid under ``sub``; ``itself``: leave out its ``allOf``, ``$ref``, ``anyOf`` and the like."""
+        """Whether ``value`` is valid under ``sub``. ``itself``: ignore ``allOf``, ``$ref``, ``anyOf`` and other applicators."""
         return driven(self._judge, sub, value, itself)
 
     def _judge(self, sub: Subschema, value: Any, itself: bool = False) -> Verdict:
-        """:meth:`holds`, as a generator: it asks about ``(subschema, value)`` and is sent the answers."""
+        """:meth:`holds` as a generator for :func:`driven`: it yields ``(subschema, value)`` and is sent the answer."""
         bit = type_bit(value, sub.resource.dialect.integral_floats)
         if not bit & sub.types:
             return False
@@ -301,7 +301,7 @@ class Evaluator:
         return itself or (yield from _applicators_hold(sub, value))
 
     def _string_holds(self, sub: Subschema, value: str) -> bool:
-        """Lengths, patterns and formats, those of ``not`` too."""
+        """Lengths, patterns and formats, including negated ones."""
         low, high, patterns = sub.text or (0, None, ())
         if len(value) < low or (high is not None and len(value) > high) or not all(finds(p, value) for p in patterns):
             return False
@@ -331,7 +331,7 @@ class Evaluator:
         return True
 
     def _evaluated(self, sub: Subschema, value: Any) -> Generator[tuple[Subschema, Any], bool, set[Any]]:
-        """The names or indices that ``sub`` evaluates but for its own ``unevaluated...``."""
+        """The names or indices that ``sub`` evaluates, without its own ``unevaluated*`` keywords."""
         out: set[Any] = set()
         judged: dict[Subschema, bool] = {}
         while True:  # until every branch that matters is judged
@@ -362,16 +362,16 @@ class Evaluator:
         return out
 
     def _is_among(self, values: Sequence[Any], value: Any) -> bool:
-        """Whether ``value`` equals one of the ``values`` that a subschema has."""
+        """Whether ``value`` equals one of the values of a subschema."""
         _, known = self._sets.get(id(values), (None, None))
         if known is None:
             known = frozenset(map(canonical, values))
-            self._sets[id(values)] = (values, known)  # keeps them alive, so that their id stays their own
+            self._sets[id(values)] = (values, known)  # the reference keeps the id unique
         return canonical(value) in known
 
 
 def _number_holds(sub: Subschema, value: float) -> bool:
-    """Bounds and multiples, those of ``not`` too."""
+    """Bounds and multiples, including negated ones."""
     if not all(is_multiple(value, unit) for unit in sub.multiples):
         return False
     if any(is_multiple(value, unit) for unit in sub.no_multiples):
@@ -400,7 +400,7 @@ def _array_holds(array: ArrayPart, value: list[Any]) -> Verdict:
 
 
 def _object_holds(part: ObjectPart, value: dict[str, Any]) -> Verdict:
-    """Required names, number of members, members, names, and members of which there must be one."""
+    """Required names, number of members, values, names, and conditions that some member must meet."""
     if any(name not in value for name in part.required):
         return False
     if len(value) < part.low or (part.high is not None and len(value) > part.high):
@@ -425,7 +425,7 @@ def _object_holds(part: ObjectPart, value: dict[str, Any]) -> Verdict:
 
 
 def _applicators_hold(sub: Subschema, value: Any) -> Verdict:
-    """``allOf``, ``$ref``, ``anyOf``, ``oneOf``, ``not`` and ``if``."""
+    """The in-place applicators: ``allOf``, ``$ref``, ``anyOf``, ``oneOf``, ``not`` and ``if``."""
     for other in sub.before + sub.after:
         if not (yield other, value):
             return False

@@ -1,7 +1,7 @@
-"""Writing rules for the places of a schema: what arrays and objects have in common.
+"""The common base of the writers for arrays and objects: places, levels of indentation, and the worklist.
 
-A *place* is a set of subschemas that one value has to satisfy (:class:`cdplugin.frontends.json_schema.shapes.Place`). Scalars
-are one lexeme; arrays and objects are nonterminals that are written later, from a worklist, so that nothing recurses.
+A *place* is a set of subschemas that apply to one value (:class:`cdplugin.frontends.json_schema.shapes.Place`). Its scalars
+become one lexeme. Arrays and objects become a nonterminal that is written later, from a worklist, so nothing recurses.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cdplugin.limits import Limits
 
 
 class Level:
-    """The structural lexemes of arrays and objects at one depth; without indentation all are at the same."""
+    """The structural lexemes of one depth; without indentation there is a single level."""
 
     def __init__(self, ir: GrammarIR, signs: Signs, layout: Layout, number: int) -> None:
         self.layout = layout
@@ -35,17 +35,17 @@ class Level:
         self.empty_brace = signs.note(ir.lexeme(layout.empty_brace, "}"), CLOSE)
         self.empty_bracket = signs.note(ir.lexeme(layout.empty_bracket, "]"), CLOSE)
         self.keys: dict[str, Symbol] = {}  # of declared names
-        self.scalars: dict[tuple[Expr, bool], Symbol] = {}  # lexemes of values, by whether they are bare
+        self.scalars: dict[tuple[Expr, bool], Symbol] = {}  # lexemes by expression and whether they lack leading white space
 
     def copy(self) -> Level:
-        """A copy, to which keys and scalars may be added."""
+        """A copy to which keys and scalars may be added."""
         other = object.__new__(Level)
         vars(other).update(vars(self), keys=self.keys.copy(), scalars=self.scalars.copy())
         return other
 
 
 class Writing:
-    """What is being written, and the symbols of its places."""
+    """The state of writing, and the symbols of the places."""
 
     def __init__(
         self,
@@ -70,20 +70,20 @@ class Writing:
         self._culprit: dict[str, str] = {}
         self._signs = Signs(ir)
         self._distinct: list[DistinctItems] = []
-        self._quoted: dict[Symbol, Expr] = {}  # lexemes of names that are not declared -> the name in its quotes
-        self._scalars: dict[Symbol, Expr | None] = {}  # values of such names -> those that are scalars
+        self._quoted: dict[Symbol, Expr] = {}  # lexemes of undeclared names -> the name with its quotes
+        self._scalars: dict[Symbol, Expr | None] = {}  # values of such names -> their scalars
         if first is None:
             self._comma = self._signs.note(ir.lexeme(layout.comma, ","), NOTHING)
             self._repeats = Commas(ir, self._comma)
             self._levels = [Level(ir, self._signs, layout, 0)]
         else:
             self._go_on(first)
-        self._here = self._inner = self._levels[0]  # of the array or object that is being written, and of what is in it
+        self._here = self._inner = self._levels[0]  # of the array or object that is being written, and of its content
         self._bare_members = self._layout.indent is not None
         self._listed: dict[Subschema, list[str] | None] = {}
 
     def _go_on(self, first: Writing) -> None:
-        """Take over what ``first`` has written, which goes on itself with nothing: any JSON value."""
+        """Copy what ``first`` has written: any JSON value."""
         self.ir.begin(first.ir)
         self._signs.begin(first._signs)
         self._quoted.update(first._quoted)
@@ -94,8 +94,8 @@ class Writing:
         self._shaper.begin(first._shaper.place(()))
 
     def _symbol(self, place: Place, bare: bool = False) -> Symbol | None:
-        """The symbol of a place inside what is being written (with leading whitespace unless ``bare``); None when it is known
-        that nothing fits there.
+        """The symbol of a place inside the current array or object, with leading white space unless ``bare``; None if it is
+        known that nothing fits there.
         """
         level = self._inner
         key = 2 * level.number + bare
@@ -118,11 +118,11 @@ class Writing:
         return found
 
     def _nonterminal(self, pointer: str, name: str | None = None) -> Symbol:
-        """A nonterminal of the subschema at ``pointer``, after which it is named unless it has a name."""
+        """A nonterminal of the subschema at ``pointer``; the pointer is its name unless it has one."""
         return self.ir.nonterminal(pointer if name is None else name, self.ir.at(pointer))
 
     def _scalar(self, scalar: Expr, bare: bool, level: Level, constants: Sequence[Any]) -> Symbol:
-        """The lexeme of scalars, and of ``constants``, arrays and objects that are listed."""
+        """The lexeme of scalars, and of the listed arrays and objects ``constants``."""
         symbol = level.scalars.get((scalar, bare))
         if symbol is None:
             expression = scalar if bare else level.layout.value(scalar)
