@@ -1,8 +1,8 @@
-"""Backus-Naur grammars over characters: GBNF as llama.cpp defines it, EBNF as xgrammar does.
+"""The BNF front end: grammars over characters, in llama.cpp's GBNF or xgrammar's EBNF.
 
-``scan`` reads characters, ``parse`` makes a tree per rule (``tree``), ``macros`` and ``rule_options`` what xgrammar's notation
-has besides, ``fold`` turns rules that are regular into expressions, ``write`` writes rules over lexemes. ``compile`` has all
-that done, and finds what is undefined or matches nothing.
+``scan`` reads characters; ``parse`` builds a syntax tree (``tree``) for each rule; ``macros`` and ``rule_options`` parse what
+only xgrammar's notation has; ``fold`` turns regular rules into expressions; ``write`` writes rules over lexemes. ``compile``
+drives them, and reports undefined rules and rules that match nothing.
 """
 
 from cdplugin.frontends.bnf.compile import compile_bnf

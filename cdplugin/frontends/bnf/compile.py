@@ -1,4 +1,4 @@
-"""Grammar text to rules over lexemes, checked."""
+"""Compile BNF text into rules over lexemes."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def compile_bnf(
 ) -> GrammarIR:
     """Compile a grammar in ``"gbnf"`` or ``"xgrammar"`` syntax, into ``ir`` if one is given. All lexemes are EXACT.
 
-    ``fold``: regular parts become few, large lexemes; off, each literal and class is a lexeme of its own (the language is the
-    same). Raises ``GrammarError``, ``UnsupportedError`` or ``LimitExceeded``, with line and column.
+    ``fold``: merge regular parts into few, large lexemes. Without it, each literal and class is a lexeme of its own; the
+    language is the same. Raises ``GrammarError``, ``UnsupportedError`` or ``LimitExceeded``, with line and column.
     """
     for name, value in (("grammar", text), ("root", root)):
         if not isinstance(value, str):

@@ -1,9 +1,8 @@
-"""Regular rules as expressions: a lexeme is stepped faster than rules, and its masks are shared.
+"""Fold regular rules into expressions: a lexeme is stepped faster than rules, and its masks are shared.
 
-A rule is regular here if nothing that it mentions leads back to it, or if it only goes on with itself at one end
-(``x ::= "a" x | "b"``, which is ``"a"* "b"`` by Arden's lemma). Rules are folded from the leaves up; those that would become
-too large stay rules. Expressions are a graph (a rule's expression is one object wherever it is used), but the engine writes
-concatenations out, so that the size that counts is that of the tree.
+A rule counts as regular if it is not recursive, or refers to itself only at one end (``x ::= "a" x | "b"``, which is ``"a"*
+"b"`` by Arden's lemma). Rules are folded bottom-up; those that would become too large stay rules. A rule's expression is one
+object wherever it is used, but the engine expands concatenations, so the size that counts is that of the tree.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from cdplugin.walks import fold
 
 
 class Folded(NamedTuple):
-    """The rules that are regular, by name: ``inline`` may become part of what is around them, ``alone`` may not."""
+    """The regular rules, by name. Rules in ``inline`` may become part of a larger lexeme, those in ``alone`` may not."""
 
     inline: dict[str, Regular]
     alone: dict[str, Regular]
 
 
 def fold_rules(grammar: Grammar, mentioned: dict[str, set[str]]) -> Folded:
-    """The rules that are regular and not too large. Each is looked at once.
+    """Find the rules that are regular and not too large; each is visited once.
 
-    Raises ``UnsupportedError`` for a rule that is not regular and has an option that only such a rule can have.
+    Raises ``UnsupportedError`` for a rule that is not regular but has an option that needs it to be.
     """
     folded: dict[str, Regular] = {}
     alone: dict[str, Regular] = {}
@@ -56,7 +55,7 @@ def fold_rules(grammar: Grammar, mentioned: dict[str, set[str]]) -> Folded:
 
 
 def regular(root: Node, folded: dict[str, Regular]) -> Regular | None:
-    """A tree as one expression; ``None`` if some part of it is not regular, or it is too large."""
+    """A tree as one expression; None if a part of it is not regular, or it is too large."""
 
     def value(node: Node, parts: list[Regular | None]) -> Regular | None:
         known = [part for part in parts if part is not None]
@@ -91,7 +90,7 @@ def _only(joined: list[Regular]) -> Regular | None:
 
 
 def _grouped(parts: Iterable[Regular], size: int = 0) -> list[list[Regular]]:
-    """Parts in groups of at most :data:`MOST_NODES` nodes each, in the first one besides ``size``. At least one group."""
+    """Split parts into groups of at most :data:`MOST_NODES` nodes; the first group also holds ``size`` nodes. At least one."""
     groups: list[list[Regular]] = [[]]
     for part in parts:
         size += part.size
@@ -103,12 +102,12 @@ def _grouped(parts: Iterable[Regular], size: int = 0) -> list[list[Regular]]:
 
 
 def join_sequence(parts: Iterable[Regular]) -> list[Regular]:
-    """Parts that follow each other, as few expressions of at most :data:`MOST_NODES` nodes. At least one."""
+    """Concatenate parts into few expressions of at most :data:`MOST_NODES` nodes each; at least one."""
     return [Regular(cat(*(part.expr for part in run)), sum(part.size for part in run)) for run in _grouped(parts)]
 
 
 def join_alternatives(parts: Iterable[tuple[Regular, Node]]) -> list[Regular]:
-    """Alternatives, each with its node, as few expressions of at most :data:`MOST_NODES` nodes; fixed texts as one node."""
+    """Unite alternatives, each with its node, into few expressions of at most :data:`MOST_NODES` nodes; fixed texts first."""
     listed = list(parts)
     texts = [node.args[0].encode() for _, node in listed if node.op == TEXT]
     groups = _grouped((part for part, node in listed if node.op != TEXT), 1)
@@ -118,6 +117,6 @@ def join_alternatives(parts: Iterable[tuple[Regular, Node]]) -> list[Regular]:
 
 
 def _self_recursive(body: Node, name: str, folded: dict[str, Regular]) -> Regular | None:
-    """The least solution of a rule that leads to itself at one end."""
+    """The least solution of a rule that refers to itself at one end."""
     rights = [branch.args if branch.op == SEQ else (branch,) for branch in (body.args if body.op == ALT else (body,))]
     return solution(rights, lambda node: node.op == REF and node.args[0] == name, lambda node: regular(node, folded))

@@ -1,4 +1,4 @@
-"""xgrammar's macros: ``TagDispatch(…)``, ``TokenTagDispatch(…)``, ``Token(…)``, ``ExcludeToken(…)``, ``Regex(…)``,
+"""Parse xgrammar's macros: ``TagDispatch(…)``, ``TokenTagDispatch(…)``, ``Token(…)``, ``ExcludeToken(…)``, ``Regex(…)``,
 ``Substring(…)``.
 """
 
@@ -22,7 +22,7 @@ _REGEX_FLAGS = "isu"
 _LEADING_FLAGS = re.compile(r"\(\?([a-z]+)\)")
 _PYTHON_GROUP = re.compile(r"(\\.|\[(?:\\.|[^\]\\])*\])|\(\?P<", re.DOTALL)
 _RAW_IN_JSON = repeat(UTF8.chars(negate_ranges([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)])))
-"""Text that stands in a JSON string as it is."""
+"""Text that JSON strings hold without escapes."""
 _EARLIER = {"excluded_str": "excludes"}
 _REFUSED = {
     "stop_eos": "the text may always end outside of a tag",
@@ -32,14 +32,14 @@ _DEPTH = 3
 
 
 class _Name(str):
-    """The name of a rule among a macro's arguments; ``at``: where it stands."""
+    """A rule's name among a macro's arguments; ``at``: its position."""
 
     __slots__ = ("at",)
     at: int
 
 
 def parse_macro(name: str, scanner: Scanner, at: int) -> Node | None:
-    """The node of a macro; ``None`` if ``name`` is none. The scanner stands on the parenthesis after it."""
+    """The node of a macro; None if ``name`` is not one. The scanner stands on the parenthesis after it."""
     if name not in _MACROS:
         return None
     values, options = _arguments(scanner)
@@ -60,10 +60,10 @@ def parse_macro(name: str, scanner: Scanner, at: int) -> Node | None:
 
 
 def _regex(values: list[Any], options: dict[str, Any], scanner: Scanner, at: int) -> Node:
-    """``Regex("…", json_string=true, flags="i")``: ECMA-262, ``.`` is any character unless ``flags`` has no ``s``;
-    ``json_string``: no more than what stands in a JSON string without escapes.
+    """``Regex("…", json_string=true, flags="i")`` in ECMA-262; ``.`` matches any character unless ``flags`` lacks ``s``.
 
-    ``i`` folds ASCII letters and ``\\s`` is ASCII white space, as https://github.com/mlc-ai/xgrammar/pull/765 says.
+    ``json_string``: only text that JSON strings hold without escapes. ``i`` folds ASCII letters, and ``\\s`` is ASCII white
+    space, as in https://github.com/mlc-ai/xgrammar/pull/765.
     """
     if len(values) != 1 or not _is_text(values[0]):
         found = ", ".join(map(_show, values)) or "none"
@@ -93,7 +93,7 @@ def _regex(values: list[Any], options: dict[str, Any], scanner: Scanner, at: int
 
 
 def _substring(values: list[Any], options: dict[str, Any], scanner: Scanner, at: int) -> Node:
-    """``Substring("a", "b", "c")``: some consecutive ones of its texts, or none."""
+    """``Substring("a", "b", "c")``: any run of consecutive texts, or none."""
     if options:
         scanner.fail("Substring has no options", at, expected='texts "…" only', found=shown(next(iter(options))))
     for value in values:
@@ -155,7 +155,7 @@ def _text(scanner: Scanner, value: Any, at: int) -> str:
 
 
 def _arguments(scanner: Scanner) -> tuple[list[Any], dict[str, Any]]:
-    """What stands between a macro's parentheses: values, and values with a name."""
+    """The arguments of a macro: positional values, and named ones."""
     values: list[Any] = []
     options: dict[str, Any] = {}
     for value in _listed(scanner, 0):
@@ -170,7 +170,7 @@ def _arguments(scanner: Scanner) -> tuple[list[Any], dict[str, Any]]:
 
 
 def _listed(scanner: Scanner, depth: int) -> Iterator[Any]:
-    """The values between the parenthesis on which the scanner stands and the one that closes it."""
+    """The values between the parenthesis on which the scanner stands and its closing one."""
     scanner.pos += 1
     scanner.skip(newlines=True)
     while scanner.peek() != ")":
@@ -181,7 +181,7 @@ def _listed(scanner: Scanner, depth: int) -> Iterator[Any]:
 
 
 def _value(scanner: Scanner, depth: int) -> Any:
-    """A literal, a number, true or false, a name, or a tuple of such."""
+    """A literal, a number, true or false, a name, or a tuple of these."""
     at, char = scanner.pos, scanner.peek()
     if char == '"':
         return scanner.literal()

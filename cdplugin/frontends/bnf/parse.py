@@ -1,4 +1,4 @@
-"""From the text of a grammar to a tree per rule. The parser keeps its own stack; time is linear in the text."""
+"""Parse BNF text into a syntax tree for each rule. The parser keeps its own stack; time is linear in the text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LONG_REACH = "a rule ends with its line; within parentheses and after | it may 
 
 @dataclass(slots=True)
 class _Group:
-    """An open group, or the body of a rule; ``looks``: a look-ahead of xgrammar's, ``(=…)`` at the end of a rule."""
+    """An open group, or the body of a rule. ``looks``: it is xgrammar's look-ahead, ``(=…)`` at the end of a rule."""
 
     at: int
     looks: bool = False
@@ -87,7 +87,7 @@ class _Parser:
         self.grammar.rules[name] = Rule(name, at, self._body(), options)
 
     def _ends(self, groups: list[_Group]) -> bool:
-        """Whether the body of the rule ends here; skips the line breaks over which it goes on."""
+        """Whether the body of the rule ends here. Skips line breaks after which it continues."""
         scanner = self.scanner
         if scanner.pos >= scanner.end:
             return True
@@ -106,7 +106,7 @@ class _Parser:
             return False
         start = scanner.pos
         scanner.skip(newlines=True)
-        if scanner.peek() == "|":  # llama.cpp asks for the | at the end of the line before; nothing else can be meant
+        if scanner.peek() == "|":  # llama.cpp wants the | at the end of the line before, but this can mean nothing else
             return False
         if scanner.pos < scanner.end and _RULE_AHEAD[GBNF].match(scanner.text, scanner.pos) is None:
             scanner.fail(f"a rule is expected to begin here ({_LONG_REACH})", expected="the name of a rule and ::=")
@@ -114,7 +114,7 @@ class _Parser:
         return True
 
     def _body(self) -> Node:
-        """All that stands between ``::=`` and the next rule."""
+        """Parse the body of a rule: all between ``::=`` and the next rule."""
         scanner = self.scanner
         groups = [_Group(scanner.pos)]
         while not self._ends(groups):
@@ -139,7 +139,7 @@ class _Parser:
                 self._skip(groups)
                 if not inner.looks:
                     groups[-1].items.append(node)
-                elif not self._ends(groups):  # it asserts what follows the rule, and constrains nothing: it is let go
+                elif not self._ends(groups):  # only at the end of a rule: there it restricts nothing and is dropped
                     self._refuse_group(inner.at)
             elif char == "|":
                 self._no_empty(group)
@@ -161,12 +161,12 @@ class _Parser:
         self.scanner.skip(newlines=len(groups) > 1 or not self.gbnf)
 
     def _no_empty(self, group: _Group, allowed: bool = False) -> None:
-        """xgrammar wants an alternative that matches nothing to be written out."""
+        """Fail for an empty alternative, which xgrammar wants to be written as ``""``."""
         if not self.gbnf and not group.items and not allowed:
             self.scanner.fail("empty alternative", expected='an element, or "" for the empty text')
 
     def _refuse_group(self, at: int) -> None:
-        """Groups that look like a regular expression's, and xgrammar's look-ahead."""
+        """Refuse groups in the notation of regular expressions, and xgrammar's look-ahead elsewhere."""
         scanner = self.scanner
         ahead = scanner.text[at : at + 3]
         if ahead[:2] == "(=" or ahead in ("(?=", "(?!", "(?<"):
@@ -210,7 +210,7 @@ class _Parser:
         )
 
     def _token(self, at: int) -> TokenSet:
-        """``<[1000]>``, ``<name>``, and ``!`` before either. The brackets are part of a name."""
+        """``<[1000]>``, ``<name>``, or ``!`` before either. The angle brackets are part of a name."""
         scanner = self.scanner
         negated = scanner.peek() == "!"
         scanner.pos += negated
@@ -255,7 +255,7 @@ class _Parser:
         group.items[-1] = Node(REPEAT, args, child.at)
 
     def _after(self) -> int:
-        """Where the next element may begin: a count that stands there applies to this one."""
+        """Where the next element begins. If a count stands there, it follows this count."""
         scanner = self.scanner
         start = scanner.pos
         scanner.skip(newlines=True)

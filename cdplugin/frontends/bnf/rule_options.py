@@ -1,6 +1,6 @@
-"""What may stand in brackets after the name of a rule in xgrammar's notation: ``name[lazy, max_tokens=3, capture="x"] ::= …``.
+"""Parse the options after a rule's name in xgrammar's notation: ``name[lazy, max_tokens=3, capture="x"] ::= …``.
 
-Source: xgrammar 0.2.8, ``str(grammar)`` of grammars that were made from Lark, and its tests; ``excludes``: its tests of later.
+Source: xgrammar 0.2.8, ``str(grammar)`` of grammars made from Lark, and its tests; for ``excludes``, its later tests.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _REST = cat(byte_mask(ALL_BYTES), complement(EMPTY))
 
 @dataclass
 class RuleOptions:
-    """``hidden``: how many bytes at the end a capture leaves out; ``marker``: the number of the rule that those match, instead;
-    ``at``: where each option was written.
+    """The options of a rule. ``hidden``: how many bytes at its end a capture leaves out; ``marker``: instead, the number of the
+    rule that matches those bytes; ``at``: the position of each option.
     """
 
     lazy: bool = False
@@ -39,17 +39,17 @@ class RuleOptions:
 
     @property
     def needs_regular(self) -> str:
-        """The first option that only a rule without recursion can have, or ``""``."""
+        """The first option that needs the rule to be regular, or ``""``."""
         return next((key for key in ("lazy", "max_chars", "excludes", "max_tokens") if key in self.at), "")
 
     @property
     def stands_alone(self) -> bool:
-        """Whether the rule's text must stay apart from what is around it."""
+        """Whether the rule must not become part of a larger lexeme."""
         return self.max_tokens is not None or self.capture is not None or self.stop_capture is not None
 
     def shaped(self, expression: Expr) -> Expr:
-        """The texts that ``excludes``, ``max_chars`` and ``lazy`` leave: those without some texts, short ones, and those
-        no beginning of which matches."""
+        """Restrict the rule's texts by ``excludes`` (none of some texts inside), ``max_chars``, and ``lazy`` (no proper prefix
+        matches)."""
         if self.excludes:
             expression = both(expression, without(self.excludes))
         if self.max_chars is not None and self.max_chars <= BEYOND_TEXT:
@@ -58,7 +58,7 @@ class RuleOptions:
 
 
 def read_options(scanner: Scanner, rule: str) -> RuleOptions:
-    """The options of ``rule`` in the bracket that the scanner stands on. Raises ``GrammarError`` with line and column."""
+    """The options of ``rule`` in the bracket on which the scanner stands. Raises ``GrammarError`` with line and column."""
     out = RuleOptions()
     opening = scanner.pos
     scanner.pos += 1
@@ -117,7 +117,7 @@ def _value(scanner: Scanner, out: RuleOptions, key: str) -> None:
 
 
 def _texts(scanner: Scanner) -> tuple[str, ...]:
-    """The texts of ``("a", "b")``."""
+    """The texts of a tuple ``("a", "b")``."""
     out: list[str] = []
     opening = scanner.pos
     expected = 'texts ("…", …)'

@@ -1,6 +1,6 @@
-r"""Characters of a grammar's source: white space, names, literals, classes, counts; and errors that say where.
+r"""The scanner of BNF text: white space, names, literals, classes, counts, and errors with their position.
 
-Two syntaxes, which differ in small things:
+The two syntaxes differ in details:
 
 - ``gbnf``: llama.cpp's ``grammars/README.md`` and ``src/llama-grammar.cpp``. Escapes ``\n \r \t \\ \" \[ \] \-``, ``\xHH``,
   ``\uHHHH``, ``\UHHHHHHHH``; literals and classes may hold line breaks.
@@ -38,7 +38,7 @@ _HEX_LENGTHS = {"x": 2, "u": 4, "U": 8}
 
 
 class Scanner:
-    """A position in a source text. ``fail`` and its kin raise, with line, column and a caret."""
+    """A position in a source text. ``fail``, ``refuse`` and ``exceed`` raise, with line, column and a caret."""
 
     def __init__(self, source: Source, syntax: str, limits: Limits) -> None:
         self.source = source
@@ -48,12 +48,12 @@ class Scanner:
         self.limits = limits
         self.pos = 0
         self.broken_literal = -1
-        """Where a literal began that holds a line break: more likely a forgotten quote than meant."""
+        """Start of a literal that holds a line break: probably its closing quote was forgotten."""
 
     # --- errors ---------------------------------------------------------------------------------------------------------
 
     def found(self, at: int | None = None) -> str:
-        """What stands at a place, for a message."""
+        """The character or name at a position, for a message."""
         at = self.pos if at is None else at
         if at >= self.end:
             return "the end of the grammar"
@@ -64,11 +64,11 @@ class Scanner:
         return repr(name.group()[:40]) if name else repr(char)
 
     def fail(self, message: str, at: int | None = None, *, expected: str = "", found: str | None = None) -> NoReturn:
-        """Raise :class:`GrammarError` at a place (default: the current one)."""
+        """Raise :class:`GrammarError` at a position (default: the current one)."""
         raise self.mistake(message, at, expected=expected, found=found)
 
     def mistake(self, message: str, at: int | None = None, *, expected: str = "", found: str | None = None) -> GrammarError:
-        """What :meth:`fail` raises."""
+        """The error that :meth:`fail` raises."""
         at = self.pos if at is None else at
         found = self.found(at) if expected and found is None else found
         if 0 <= self.broken_literal < at:
@@ -76,7 +76,7 @@ class Scanner:
         return self.source.error(message, at, expected=expected, found=found or "")
 
     def refuse(self, what: str, at: int, instead: str) -> NoReturn:
-        """Raise :class:`UnsupportedError` for something that is not supported."""
+        """Raise :class:`UnsupportedError`; ``instead``: what to write."""
         self.source.refuse(f"{what} is not supported: {instead}", at)
 
     def exceed(self, message: str, at: int, limit: str, most: int) -> NoReturn:
@@ -90,13 +90,13 @@ class Scanner:
         return self.text[self.pos : self.pos + n]
 
     def skip(self, newlines: bool) -> None:
-        """White space and comments; line breaks only if ``newlines``."""
+        """Skip white space and comments, and line breaks if ``newlines``."""
         match = (_SPACE if newlines else _SPACE_IN_LINE).match(self.text, self.pos)
         assert match is not None
         self.pos = match.end()
 
     def name(self) -> str | None:
-        """A rule's name, if one stands here."""
+        """Read a rule's name, or return None."""
         match = NAME[self.syntax].match(self.text, self.pos)
         if match is None:
             return None
@@ -104,14 +104,14 @@ class Scanner:
         return match.group()
 
     def decimal(self) -> None:
-        """Skip a temperature: masks do not depend on it."""
+        """Skip a temperature, which does not affect masks."""
         match = _DECIMAL.match(self.text, self.pos)
         if match is None:
             self.fail("bad temperature", expected="a number, not negative")
         self.pos = match.end()
 
     def number(self, what: str, limit: str = "") -> int:
-        """A decimal number; ``limit``: the name of the limit that bounds it."""
+        """Read a decimal number. ``limit``: the name of the limit that bounds it."""
         match = _DIGITS.match(self.text, self.pos)
         if match is None:
             self.fail(f"bad {what}", expected="a number")
@@ -125,7 +125,7 @@ class Scanner:
         return int(digits or "0")
 
     def literal(self) -> str:
-        """The text of a literal; the scanner stands on its opening quote."""
+        """Read a literal and return its text; the scanner stands on its opening quote."""
         start = self.pos
         self.pos += 1
         parts: list[str] = []
@@ -153,7 +153,7 @@ class Scanner:
                 self.pos += 1
 
     def character(self, itself: str) -> int:
-        """One character, or an escape; ``itself``: what a backslash makes literal."""
+        """Read one character or escape. ``itself``: the characters that a backslash makes literal."""
         char = self.peek()
         if char != "\\":
             self.pos += 1
@@ -193,7 +193,7 @@ class Scanner:
         return value
 
     def char_class(self) -> Ranges:
-        """The code points of a class; the scanner stands on its opening bracket."""
+        """Read a class and return its code points; the scanner stands on its opening bracket."""
         start = self.pos
         self.pos += 1
         negated = self.peek() == "^"
@@ -223,7 +223,7 @@ class Scanner:
         return out
 
     def _in_class(self, start: int) -> None:
-        """Refuse what cannot stand in a class."""
+        """Refuse what must not stand in a class."""
         char = self.peek()
         if not char:
             self.fail("unclosed class", start, expected="a closing ]", found="the end of the grammar")

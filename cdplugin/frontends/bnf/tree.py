@@ -1,4 +1,4 @@
-"""What a rule says, as a tree of small immutable nodes. Trees may be deep: whatever walks them keeps its own stack."""
+"""The syntax tree of a rule: small immutable nodes. Trees may be deep, so traversals keep their own stack."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Node:
     """A node of a rule.
 
     ``args``: TEXT ``(str,)``; CHARS ``(ranges,)``; REF ``(rule name,)``; TOKENS ``(TokenSet,)``; DISPATCH ``(Dispatch,)``;
-    EXPR ``(expression, its size)``; SEQ, ALT: tuple of nodes; REPEAT ``(child, low, high or None)``. ``at``: where it begins in
+    EXPR ``(expression, its size)``; SEQ, ALT: tuple of nodes; REPEAT ``(child, low, high or None)``. ``at``: its position in
     the source.
     """
 
@@ -28,7 +28,7 @@ class Node:
 
     @property
     def children(self) -> tuple[Node, ...]:
-        """The nodes directly below."""
+        """The child nodes."""
         if self.op in (SEQ, ALT):
             return self.args
         return self.args[:1] if self.op == REPEAT else ()
@@ -38,8 +38,8 @@ class Node:
 class Dispatch:
     """``TagDispatch`` of xgrammar: free text until a tag, then the tag's rule.
 
-    ``tags``: ``(text, rule name, place)``, or ``(token id, …)`` where ``by_token``; ``excludes``: what the free text must not
-    hold; ``loop``: whether free text follows a tag.
+    ``tags``: ``(text, rule name, position)``, or ``(token id, …)`` if ``by_token``; ``excludes``: texts or tokens that must not
+    occur in the free text; ``loop``: whether free text follows a tag's rule.
     """
 
     tags: tuple[tuple[Any, str, int], ...]
@@ -50,7 +50,7 @@ class Dispatch:
 
 @dataclass
 class Rule:
-    """A rule; ``at``: where its name stands."""
+    """A rule; ``at``: the position of its name."""
 
     name: str
     at: int
@@ -60,14 +60,14 @@ class Rule:
 
 @dataclass
 class Grammar:
-    """The rules of a grammar, by name, and the text that they were read from."""
+    """The rules of a grammar, by name, and its source text."""
 
     source: Source
     rules: dict[str, Rule] = field(default_factory=dict)
 
 
 def references(root: Node) -> Iterator[tuple[str, int]]:
-    """``(rule name, place)`` of every reference to a rule."""
+    """``(rule name, position)`` of each reference to a rule."""
     for node in walk(root, lambda node: node.children):
         if node.op == REF:
             yield node.args[0], node.at
@@ -77,10 +77,10 @@ def references(root: Node) -> Iterator[tuple[str, int]]:
 
 
 def sequence(items: list[Node], at: int) -> Node:
-    """``items`` one after the other."""
+    """The concatenation of ``items``."""
     return items[0] if len(items) == 1 else Node(SEQ, tuple(items), at)
 
 
 def choice(items: list[Node], at: int) -> Node:
-    """One of ``items``."""
+    """The alternation of ``items``."""
     return items[0] if len(items) == 1 else Node(ALT, tuple(items), at)

@@ -1,7 +1,7 @@
-"""From trees to rules over lexemes.
+"""Write the syntax trees of a BNF grammar as rules over lexemes.
 
-What is regular inside a rule that is not becomes lexemes as large as possible: neighbours in a sequence become one, and so do
-the regular alternatives of a choice.
+Regular parts of a rule that is not regular become lexemes that are as large as possible: regular neighbours in a sequence
+become one lexeme, and so do the regular alternatives of a choice.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from cdplugin.limits import Limits, at_most
 from cdplugin.walks import fold, reached
 
 Part = Regular | Symbol
-"""What a node became: an expression, or a nonterminal (or token)."""
+"""What a node becomes: an expression, or a symbol (nonterminal or token)."""
 
 
 class Writer:
-    """Writes rules into ``ir``. ``fold``: whether neighbours become one lexeme (off: each element is one)."""
+    """Writes rules into ``ir``. ``fold``: whether regular neighbours become one lexeme."""
 
     def __init__(self, grammar: Grammar, ir: GrammarIR, folded: Folded, limits: Limits, fold: bool = True) -> None:
         self.grammar = grammar
@@ -40,7 +40,7 @@ class Writer:
         self._places: tuple[str, ...] = ()  # of the rule that is being written
 
     def write(self, root: str, mentioned: dict[str, set[str]]) -> Symbol:
-        """Write all rules that ``root`` needs; returns its symbol. Raises for rules that match nothing."""
+        """Write all rules that ``root`` needs; returns its symbol. Raises ``GrammarError`` for unproductive rules."""
         ir = self.ir
         if root in self.folded:
             start = self._nonterminal(root)
@@ -59,19 +59,19 @@ class Writer:
         return self.symbols[root]
 
     def _nonterminal(self, name: str) -> Symbol:
-        """The nonterminal of a rule, with its place."""
+        """The nonterminal of a rule, with its location."""
         symbol = self.ir.nonterminal(name)
         self.ir.locate(symbol, (self.grammar.source.where(self.grammar.rules[name].at),))
         return symbol
 
     def _helper(self) -> Symbol:
-        """A nonterminal for a part of the rule that is being written."""
+        """A nonterminal for a part of the current rule."""
         symbol = self.ir.nonterminal()
         self.ir.locate(symbol, self._places)
         return symbol
 
     def _named(self, name: str) -> None:
-        """A rule with its options."""
+        """Write a rule with its options."""
         symbol, rule = self.symbols[name], self.grammar.rules[name]
         self._places = self.ir.places[symbol]
         options = rule.options
@@ -86,7 +86,7 @@ class Writer:
             self.ir.stops[symbol] = (hidden, options.stop_capture or "")
 
     def _hidden(self, options: RuleOptions) -> Expr | None:
-        """What ends a rule's text without being part of its capture."""
+        """The text at a rule's end that its capture leaves out, as an expression; None if there is none."""
         if options.marker is None:
             return repeat(byte_mask(ALL_BYTES), options.hidden, options.hidden) if options.hidden else None
         names = list(self.grammar.rules)
@@ -102,7 +102,7 @@ class Writer:
         return found.expr
 
     def _rule(self, left: Symbol, body: Node) -> None:
-        """The rules of ``left``: one per alternative, the regular ones together."""
+        """Write the rules of ``left``: one for each alternative, the regular ones together."""
         done: dict[Node, Part] = {}
 
         def write(node: Node, parts: list[Part]) -> Part:
@@ -119,7 +119,7 @@ class Writer:
         fold(body, lambda node: node.children, write, done)
 
     def _part(self, node: Node, parts: list[Part], done: dict[Node, Part]) -> Part:
-        """What a node becomes, given what the nodes below it became: ``parts``, and all in ``done``."""
+        """What a node becomes, given what its children became: ``parts``; ``done`` has the results of all nodes."""
         op = node.op
         if op == REF:
             return self.folded.get(node.args[0]) or self.symbols[node.args[0]]
@@ -143,7 +143,7 @@ class Writer:
         return symbol
 
     def _star(self, child: Node, done: dict[Node, Part], low: int) -> Part:
-        """``(R | X)*`` with a regular ``R`` as ``R* (X R*)*``, so that a run of ``R`` is one lexeme and not cut anywhere.
+        """``(R | X)*`` with a regular ``R`` as ``R* (X R*)*``, so that a run of ``R`` is one lexeme and unambiguous.
 
         ``(R | X)+`` is ``R+ | R* X (R | X)*``.
         """
@@ -168,7 +168,7 @@ class Writer:
         return some
 
     def _alternatives(self, node: Node, parts: Sequence[Part]) -> list[list[Symbol]]:
-        """The right sides of a choice, the regular alternatives as few lexemes."""
+        """The right sides of a choice, with the regular alternatives as few lexemes."""
         if not self.fold:
             return [self._sequence([part]) for part in parts]
         known = [(part, child) for part, child in zip(parts, node.children, strict=True) if isinstance(part, Regular)]
@@ -176,7 +176,7 @@ class Writer:
         return out + [[part] for part in parts if not isinstance(part, Regular)]
 
     def _sequence(self, parts: Sequence[Part]) -> list[Symbol]:
-        """The right side of a sequence, regular neighbours as one lexeme."""
+        """The right side of a sequence, with regular neighbours as one lexeme."""
         out: list[Symbol] = []
         run: list[Regular] = []
         for part in [*parts, None]:
@@ -201,17 +201,17 @@ class Writer:
             return dispatch_text(self.ir, tags, excludes=dispatch.excludes, loop=dispatch.loop)
         others = [tag for tag, _ in tags] + list(dispatch.excludes)
         places = [self.grammar.source.where(at) for _, _, at in dispatch.tags]
-        last = max(zip(dispatch.tags, places, strict=True), default=((), ""))[1]  # where an id may be beyond the vocabulary
+        last = max(zip(dispatch.tags, places, strict=True), default=((), ""))[1]  # of the largest id, which may be out of range
         free = TokenSet(ranges=tuple((i, i) for i in others), negated=True, where=last, ends=False)
         by_token = [(TokenSet(ranges=((tag, tag),), where=at), follow) for (tag, follow), at in zip(tags, places, strict=True)]
         return dispatch_tokens(self.ir, by_token, free, loop=dispatch.loop)
 
 
 def check_references(grammar: Grammar, root: str) -> dict[str, set[str]]:
-    """The rules within reach of ``root``, it first, each with the rules that it mentions.
+    """The rules reachable from ``root``, it first, each with the rules to which it refers.
 
-    Raises :class:`GrammarError` for a missing root and for undefined rules. Rules that are out of reach may be unused on
-    purpose; only their references are looked at.
+    Raises :class:`GrammarError` for a missing root and for undefined rules, also in rules that are not reachable; those may be
+    unused on purpose.
     """
     rules = grammar.rules
     if not rules:
@@ -242,14 +242,14 @@ def check_references(grammar: Grammar, root: str) -> dict[str, set[str]]:
 
 
 def _similar(grammar: Grammar, name: str, used: set[str] | None = None) -> str:
-    """``: did you mean 'x'?``, rules that nothing uses first."""
+    """A suggestion ``: did you mean 'x'?``; rules that nothing uses come first."""
     unused = "" if used is None else closest(name, (n for n in grammar.rules if n not in used))
     best = unused or closest(name, grammar.rules)
     return f": did you mean {best!r}{', which no rule uses' if unused else ''}?" if best else ""
 
 
 def fail_unproductive(grammar: Grammar, mentioned: dict[str, set[str]], dead: set[str]) -> None:
-    """Raise for the first cycle of rules none of which can end. Each dead rule needs another one, so there is a cycle."""
+    """Raise for a cycle of unproductive rules. Each unproductive rule needs another one, so there is a cycle."""
     name = next(name for name in mentioned if name in dead)
     path: dict[str, None] = {}
     while name not in path:

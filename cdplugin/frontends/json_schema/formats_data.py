@@ -1,17 +1,16 @@
-"""Host names and mail addresses as expressions, and the code points of internationalised labels; A-labels
-of which a regular expression can tell that they are valid.
+"""Host names and mail addresses as expressions, with tables of the code points of internationalised labels.
 
-A label that is not ASCII is valid (RFC 5891, RFC 5893) if its code points are, it is in Normalisation Form C, its joiners stand
-in the right context, its letters run in one direction, and its Punycode is short enough. The tables and patterns here keep to a
-part where all of that can be seen from one code point and the next:
+A non-ASCII label is valid (RFC 5891, RFC 5893) if its code points are, it is in Normalisation Form C, its joiners stand in the
+right context, its letters run in one direction, and its Punycode is short enough. The tables and patterns here cover a part for
+which adjacent code points decide all of that:
 
-- Code points are PVALID (RFC 5892), assigned since Unicode 3.2, at most U+D7FF, unchanged by NFC and in no composition with
-  what stands before them (``NFC_Quick_Check=Yes``). With at most one mark in a row whose combining class is not 0, any text of
-  them is in NFC.
+- Code points are PVALID (RFC 5892), assigned since Unicode 3.2, at most U+D7FF, unchanged by NFC, and compose with nothing
+  before them (``NFC_Quick_Check=Yes``). If at most one mark in a row has a combining class other than 0, any text of them is
+  in NFC.
 - Left-to-right labels hold no code point of the classes R, AL, AN. A right-to-left label holds letters of R and AL, marks,
   and hyphens inside; the labels beside it are ASCII and begin with a letter (RFC 5893, section 2).
-- Of what depends on its neighbours (RFC 5892, appendix A): U+00B7 between two l, U+0375 before a Greek letter, U+05F3 and
-  U+05F4 right after a Hebrew one, U+30FB in a label with Hiragana, Katakana or Han, U+200C and U+200D right after a virama.
+- Contextual rules (RFC 5892, appendix A): U+00B7 between two l, U+0375 before a Greek letter, U+05F3 and U+05F4 right after a
+  Hebrew one, U+30FB in a label with Hiragana, Katakana or Han, U+200C and U+200D right after a virama.
 - Lengths: :data:`LABEL_SIZES`.
 """
 
@@ -49,7 +48,7 @@ _LETTERS = (
     "1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 6-7 8-5 a-7 8-7 8-5 a-7 8-7 8 1 1 1 1 1 1 1j-1 4 "
     "f 9-2 3-1 8-2 1-3 e 40e-2 1k 4-2l 6-1 2-2p 1-2 6-17 3j-n 1o-f g0-6dl 2a-kd5 2q-14c 1rj-at3"
 )
-"""Left-to-right letters, digits and the like (what may begin a label)."""
+"""Left-to-right letters, digits and the like, which may begin a label."""
 _SPACING = (
     "1t6-a ag-2 1q-e l-1 t-2 1r-5 2-1 2-1 l-1 u 1r-4 4-1 2-1 13-1 f-2 1q-7 1-2 1-1 1k-2 1r-4 3-1 2-1 1l 1s-3 3-2 1-2 1k-2 "
     "1q-6 1-2 1-2 1l-1 1q-3 1-1 1-2 1-2 1l-1 1r-4 2-2 1-2 1l-1 2c-4 1 1-6 j-1 1t 2-3 f 4-2 32 2-3 3-1 f-1 3g-1 1u-1 g-2 1-3 "
@@ -60,7 +59,7 @@ _MARKS = (
     "o5 7-1 1 1 2-5 1-6 6-3 2 2-5 1-6 6-8 h-f 8j-3 8a-g 1-g 1-1 4 1 6 46-7 t 35-6 2-5 2-1 1-3 13 u-q g2 3-3 3o 3v 3e g 3v "
     "3v 3v 7 3n 3v 7a-2 d-3 3c-1 e-3 2c-1 r 1 1 1n 8-3 4-2 1-1 1u 3g 1 1mq 5t 6m 5s0-3"
 )
-"""Marks of another combining class, in no composition."""
+"""Marks of other combining classes that do not compose."""
 _VIRAMAS: Ranges = tuple(
     (c, c) for c in (0x94D, 0x9CD, 0xA4D, 0xACD, 0xB4D, 0xBCD, 0xC4D, 0xCCD, 0xD4D, 0xDCA, 0xE3A, 0xF84, 0x1039)
 )
@@ -75,18 +74,19 @@ _RIGHT_TO_LEFT = "1eg-q 5-2 1e-p 6-9 13-1 1-3 4-2q 1 f-1 j-4 h 1-q 2j-15 b"
 
 table = bounded_cache(ranges_of)
 NAME_SIZES = ((63, 63, 63, 19, 19, 19), (14,) * 16)
-"""Longest labels of a name, first to last: 251 or 239 characters. A count of all beside the counts of labels (``&``) would be
-exact (253), but squares the states, so that a name beside another pattern takes too long to decide."""
+"""Longest labels of a name, first to last: 251 or 239 characters. Counting all characters beside those of labels (``&``) would
+be exact (253), but it squares the states, so that a name beside another pattern takes too long to decide.
+"""
 DOMAIN_SIZES = ((63, 61, 19, 19, 19), (14,) * 12)
 """Longest labels after an ``@``: 185 or 179 characters, so that a path has at most 254 octets (RFC 5321, section 4.5.3.1.3)."""
 
 
 @bounded_cache
 def ascii_hostname(alphabet: Alphabet, sizes: tuple[tuple[int, ...], ...], without: str = "") -> Expr:
-    """RFC 1123, section 2.1: labels of letters, digits and inner hyphens, as long as one row of ``sizes`` says.
+    """RFC 1123, section 2.1: labels of letters, digits and inner hyphens, with the lengths of one row of ``sizes``.
 
-    ``without``: ``"xn--"`` for no label that begins so, ``"??--"`` for none with hyphens as third and fourth character, but for
-    those that :func:`a_label` knows, where a label may have 63 octets (more of them take too long to decide, as a count would).
+    ``without``: ``"xn--"`` excludes labels that begin so, ``"??--"`` those with hyphens as third and fourth character; but
+    labels of :func:`a_label` are included where a label may have 63 octets (elsewhere they would take too long to decide).
     """
     dot = alphabet.literal(".")
     labels: dict[int, Expr] = {}
@@ -107,7 +107,7 @@ def _ascii_label(longest: int, without: str) -> str:
     end, inner = "[A-Za-z0-9]", r"[A-Za-z0-9\-]"
 
     def after(n: int) -> str:
-        """What may follow n characters of a label, the last of them no hyphen."""
+        """What may follow n characters of a label, the last of which is not a hyphen."""
         return f"(?:{inner}{{0,{longest - 1 - n}}}{end})?"
 
     fourth = f"(?:{end}{after(3)}|-{end}{after(4)})"  # the third character and what follows
@@ -126,9 +126,9 @@ def hostname(alphabet: Alphabet, international: bool) -> Expr:
 
 
 def international_name(alphabet: Alphabet, dot: Expr, labels: int, composed: bool = True) -> Expr:
-    """Names of up to ``labels`` labels in left-to-right scripts and ASCII, or in right-to-left scripts and ASCII.
+    """Names of up to ``labels`` labels, either in left-to-right scripts and ASCII, or in right-to-left scripts and ASCII.
 
-    Without ``composed`` combining marks that NFC might compose are let in.
+    Without ``composed``, combining marks that NFC might compose are allowed.
     """
     letters, marks = table(_LETTERS), table(_MARKS)
     ascii_lower: Ranges = ((0x30, 0x39), (0x61, 0x7A))
@@ -183,7 +183,7 @@ def email(alphabet: Alphabet, international: bool) -> Expr:
 _PUNYCODE = "abcdefghijklmnopqrstuvwxyz0123456789"
 _BASE = 35
 _LATIN = ((0xE0, 0xF6), (0xF8, 0xFF))
-"""Letters that IDNA2003 and IDNA2008 both have, and no form of normalisation changes."""
+"""Letters that both IDNA2003 and IDNA2008 allow, and no normalisation form changes."""
 _MOST_BASIC = 20
 
 
@@ -194,11 +194,10 @@ def _digits(alphabet: Alphabet, low: int, high: int) -> Expr:
 
 @bounded_cache
 def _insertions(alphabet: Alphabet, n: int) -> Expr:
-    """What RFC 3492 writes for one letter out of ``_LATIN`` anywhere in a label whose other ``n >= 1`` characters are ASCII.
+    """The Punycode of one letter of ``_LATIN`` anywhere in a label whose other ``n >= 1`` characters are ASCII (RFC 3492).
 
-    It is a number, (letter - 128)·(n + 1) + place, from 36 to 35³: three digits, of which the first is the lowest. With the
-    bias of the first number (section 5) they count 1, 35 and 35², and the first two are at least 1 (section 3.3): 36 is
-    ``bba``.
+    It is a number, (letter - 128)·(n + 1) + position, from 36 to 35³: three digits, the lowest first. With the bias of the
+    first number (section 5) they have the weights 1, 35 and 35², and the first two are at least 1 (section 3.3): 36 is ``bba``.
     """
 
     def upper(low: int, high: int) -> list[Expr]:
@@ -225,13 +224,13 @@ def _insertions(alphabet: Alphabet, n: int) -> Expr:
 
 @bounded_cache
 def a_label(alphabet: Alphabet) -> Expr:
-    """A-labels (RFC 5890, section 2.3.2.1) of labels with one letter out of ``_LATIN`` among 1 to ``_MOST_BASIC`` lower-case
-    ASCII letters, digits and single inner hyphens.
+    """A-labels (RFC 5890, section 2.3.2.1) of labels with one letter of ``_LATIN`` among 1 to ``_MOST_BASIC`` lower-case ASCII
+    letters, digits and single inner hyphens.
 
-    Of more letters each number depends on all before it, so a regular expression would have to list the labels.
+    With more letters, each number depends on all before it, so an expression would have to list the labels.
     """
     character, hyphen = alphabet.chars(((0x30, 0x39), (0x61, 0x7A))), alphabet.literal("-")
-    after: list[Expr] = [EMPTY, EMPTY]  # what follows n + 1 and n + 2 basic characters, of which the last is no hyphen
+    after: list[Expr] = [EMPTY, EMPTY]  # what follows n + 1 and n + 2 basic characters that do not end with a hyphen
     for n in range(_MOST_BASIC, 0, -1):
         following = alt(cat(character, after[0]), cat(hyphen, alt(cat(character, after[1]), _insertions(alphabet, n))))
         after = [following, after[0]]

@@ -1,8 +1,8 @@
-"""The keyword map: every keyword of JSON Schema, drafts 4 to 2020-12, who reads it, who enforces it, and what is refused of it.
+"""The keyword map: for every keyword of JSON Schema (Drafts 4 to 2020-12), where it is read and enforced, and what is refused.
 
-Start here to find where a keyword is enforced. ``cdplugin keywords`` prints the map. It is data: nothing here is called when a
-schema is compiled. ``tests/frontends/test_keyword_map.py`` compares it with the code: every keyword that is read stands in it,
-each function exists, and for each keyword and draft a schema is compiled and violated.
+Start here to find where a keyword is enforced; ``cdplugin keywords`` prints the map. It is data: compiling a schema calls
+nothing here. ``tests/frontends/test_keyword_map.py`` compares it with the code: every keyword that is read is listed, each
+function exists, and for each keyword and draft a schema is compiled and violated.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 DRAFTS = ("4", "6", "7", "2019-09", "2020-12", "none")
-"""Drafts by their names, oldest first; "none": a schema without ``$schema`` (2020-12 that also understands older forms)."""
+"""The drafts, oldest first; "none": a schema without ``$schema`` (2020-12 that also understands older forms)."""
 NO_DRAFT = DRAFTS[-1]
 
 ENFORCED, ANNOTATION = "enforced", "annotation"
@@ -21,7 +21,7 @@ ENFORCED, ANNOTATION = "enforced", "annotation"
 class Refusal(NamedTuple):
     """A use of a keyword that raises ``UnsupportedError`` or ``LimitExceeded``.
 
-    ``why`` : what is refused. ``example`` : a schema that shows it, None where only an option or another document does.
+    ``why`` : what is refused. ``example`` : a schema that shows it; None if it takes an option or another document.
     """
 
     why: str
@@ -34,13 +34,13 @@ class Keyword:
 
     Attributes
     ----------
-    name : as a schema has it.
+    name : as in a schema.
     reader : the function that reads it, relative to ``cdplugin.frontends.json_schema``; empty for an annotation.
-    enforcers : the functions that make rules or expressions of it, in the order in which they are called.
+    enforcers : the functions that turn it into rules or expressions, in the order of their calls.
     since, until : the first and the last draft that define it.
-    beyond : drafts that do not define it, where it is enforced all the same.
-    ignored : drafts that define it, where it is an annotation.
-    refusals : what of it is refused.
+    beyond : drafts that do not define it, but where it is enforced.
+    ignored : drafts that define it, but where it is an annotation.
+    refusals : uses of it that are refused.
     note : what else a caller should know.
     """
 
@@ -85,7 +85,7 @@ _NEGATED = "where something below has no exact complement: "
 
 
 def _applicators() -> Iterator[Keyword]:
-    """Keywords that apply subschemas in the same place."""
+    """In-place applicators: keywords that apply subschemas to the same instance location."""
     yield Keyword("allOf", "reader.Reader._read_in_place", ("shapes.Shaper._flatten",))
     siblings: list[Any] = [{"properties": {f"{c}": {}}} for c in "abcdefghijk"]
     overlapping = Refusal(
@@ -136,7 +136,7 @@ def _applicators() -> Iterator[Keyword]:
 
 
 def _references() -> Iterator[Keyword]:
-    """References, identifiers, anchors, and where referenced schemas are kept."""
+    """References, identifiers, anchors, and definitions."""
     old = "http://json-schema.org/draft-03/schema#"
     unknown = Refusal("a meta-schema other than those of drafts 4 to 2020-12", {"$schema": old})
     yield Keyword("$schema", "refs.Documents._declared", ("dialect.dialect_of",), refusals=(unknown,))
@@ -213,7 +213,7 @@ def _scalars() -> Iterator[Keyword]:
 
 
 def _arrays() -> Iterator[Keyword]:
-    """Items, their number, and what is asked of some of them."""
+    """Items, their number, and conditions on some of them."""
     yield Keyword(
         "items",
         "reader.Reader._read_array",
@@ -325,17 +325,17 @@ KEYWORDS: dict[str, Keyword] = {
     for group in (_scalars, _arrays, _objects, _applicators, _references, _annotations)
     for keyword in group()
 }
-"""Every keyword by its name, grouped by what it is about."""
+"""Every keyword by name, grouped by topic."""
 
 
 def of_draft(draft: str) -> dict[Keyword, str]:
-    """The keywords that a draft has, or that are enforced there all the same, with their status."""
+    """The keywords that a draft defines, or that are enforced in it anyway, with their status."""
     found = ((keyword, keyword.status(draft)) for keyword in KEYWORDS.values())
     return {keyword: status for keyword, status in found if status is not None}
 
 
 def as_json(drafts: Iterable[str]) -> list[dict[str, Any]]:
-    """The map as JSON values: one for each keyword of each draft."""
+    """The map as JSON values: one object for each keyword of each draft."""
     return [
         {
             "draft": draft,
