@@ -1,8 +1,8 @@
-"""Embedded grammars with ``max_tokens=``: which of them are one lexeme, or end by themselves.
+"""Embedded grammars with ``max_tokens=``: find those that can be one lexeme, or that end by themselves.
 
-A lexeme with ``max_tokens=n`` ends at the first end of a token, from the n-th on, at which it matches. So does a grammar whose
-rules are regular, as one lexeme that matches the same texts. Where no text of a grammar is the beginning of another (a JSON
-value that is no number), it ends wherever it matches in any case, and the bound asks for nothing more.
+A lexeme with ``max_tokens=n`` ends at the first token boundary, from the n-th token on, at which it matches. A grammar whose
+rules are regular is written as one such lexeme. A grammar none of whose texts is a proper prefix of another (JSON values other
+than numbers) ends wherever it matches anyway, so the bound adds nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Rights = Mapping[Symbol, Sequence[Sequence[Symbol]]]
 
 
 def is_self_delimiting(ir: GrammarIR, rights: Rights, start: Symbol) -> bool:
-    """Whether ``start`` derives JSON values none of which is a number: no such text is the beginning of another."""
+    """Whether ``start`` derives JSON values, but no numbers: then no text is a proper prefix of another."""
     while start not in ir.json_values:
         only = rights.get(start, ())
         if len(only) != 1 or len(only[0]) != 1 or only[0][0] < 0:
@@ -49,10 +49,10 @@ def is_self_delimiting(ir: GrammarIR, rights: Rights, start: Symbol) -> bool:
 
 
 def folded(ir: GrammarIR, rights: Rights, start: Symbol) -> Expr | None:
-    """The texts of ``start`` as one expression; None: its rules are not seen to be regular, or too many.
+    """The texts of ``start`` as one expression; None if its rules are too many or not visibly regular.
 
-    A rule is regular where it leads to itself at one end only (Arden's lemma). Lexemes must be read exactly, or be fixed texts
-    none of which begins another, so that the longest match is the only one.
+    A rule counts as regular if it refers to itself at one end only (Arden's lemma). Lexemes must be EXACT, or be fixed texts
+    none of which is a prefix of another, so that longest match makes no difference.
     """
     mentioned = _reached(ir, rights, start)
     if mentioned is None:
@@ -72,7 +72,7 @@ def folded(ir: GrammarIR, rights: Rights, start: Symbol) -> Expr | None:
 
 
 def _reached(ir: GrammarIR, rights: Rights, start: Symbol) -> dict[Symbol, set[Symbol]] | None:
-    """The nonterminals below ``start``, each with those that it mentions; None where something is no plain rule."""
+    """The nonterminals reachable from ``start``, each with those that it mentions; None if one has no plain rules."""
     out: dict[Symbol, set[Symbol]] = {}
     stack = [start]
     while stack:
@@ -104,7 +104,7 @@ def _lexemes_are_exact(ir: GrammarIR, lexemes: set[Symbol]) -> bool:
 
 
 def _texts(expression: Expr) -> Sequence[bytes] | None:
-    """The texts of literals, bytes, sequences of literals of which each is one text, and alternatives of such."""
+    """The texts of literals, single bytes, concatenations of single literals, and alternations of these; None for others."""
     if expression.op == ALT_OP:
         some = [texts for part in expression.args if (texts := _texts(part)) is not None]
         return [text for texts in some for text in texts] if len(some) == len(expression.args) else None

@@ -1,4 +1,4 @@
-"""Sets of bytes that the texts of an expression begin with, or go on with."""
+"""Sets of bytes with which the texts of an expression begin (FIRST), or may be extended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from cdplugin.walks import fold
 
 
 class Bytes:
-    """Sets of bytes of expressions, 256-bit integers. ``generous``: where a set cannot be read off, rather too many bytes."""
+    """Byte sets of expressions as 256-bit integers. ``generous``: return a superset where the set is not visible, else a
+    subset.
+    """
 
     def __init__(self, generous: bool) -> None:
         self._generous = generous
@@ -18,11 +20,11 @@ class Bytes:
         self._nullable: dict[Expr, bool] = {}
 
     def first(self, root: Expr) -> int:
-        """The bytes that texts of an expression begin with."""
+        """The first bytes of an expression's texts."""
         return fold(root, self._leading, self._node, self._first)
 
     def _leading(self, node: Expr) -> Sequence[Expr]:
-        """The parts that a text may begin in."""
+        """The parts of a node that determine its first bytes."""
         if node.op == expr.CAT_OP:
             for i, part in enumerate(node.args):
                 if not nullable(part, self._nullable):
@@ -52,7 +54,7 @@ class Bytes:
         return mask
 
     def eaten(self, root: Expr) -> int:
-        """Bytes that an expression can go on with after every text that it matches; only such that its end shows."""
+        """Bytes that may extend every text of an expression to a longer one, as far as the expression's end shows."""
         mask, parts = ALL_BYTES, [root]
         while parts:
             node = parts.pop()

@@ -1,4 +1,4 @@
-"""From the text of a grammar to the IR."""
+"""Compile the text of a Lark grammar into the IR."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from cdplugin.ir import GrammarIR, Symbol
 from cdplugin.limits import BEYOND_TEXT, DEFAULT_LIMITS, Limits
 
 Front = Callable[[Limits, GrammarIR], GrammarIR]
-"""What writes another grammar into an IR: ``spec.to_ir``."""
+"""A function that writes another grammar into an IR: ``spec.to_ir``."""
 
 
 def compile_lark(
@@ -39,13 +39,12 @@ def compile_lark(
     relaxes: bool = False,
     start: str = "start",
 ) -> GrammarIR:
-    """The rules of a Lark grammar.
+    """Compile a Lark grammar.
 
-    ``grammars``: what ``@name`` and declared names stand for; ``relaxes``: what is not enforced is noted; ``start``: the rule
-    that the text is derived from (in nested grammars it is ``start``).
+    ``grammars``: the grammars for ``@name`` and declared names; ``relaxes``: record what is not enforced instead of refusing
+    it; ``start``: the start rule (that of nested grammars is ``start``).
 
-    Raises ``GrammarError`` (with line, column and a caret),
-    ``UnsupportedError`` for what is refused by name, ``LimitExceeded``.
+    Raises ``GrammarError`` (with line, column and a caret), ``UnsupportedError``, ``LimitExceeded``.
     """
     is_whole = ir is None
     ir = ir or GrammarIR()
@@ -71,9 +70,9 @@ class _Compiler:
         self.embedded: dict[str, Symbol] = {}
 
     def grammar(self, grammar: Grammar, start: str = "start") -> tuple[Symbol, Writer]:
-        """Write one grammar; returns its start symbol, and what wrote it.
+        """Write one grammar; returns its start symbol and its writer.
 
-        Recursive on nested ``%lark``, whose depth the parser bounds.
+        It recurses into nested ``%lark``, whose depth the parser bounds.
         """
         options = grammar_options(self.source, grammar.options)
         indented = indentation(self.source, grammar.indents)
@@ -92,14 +91,16 @@ class _Compiler:
         return symbol, writer
 
     def embed(self, node: Node, attributes: Attributes | None) -> Symbol:
-        """The start symbol of what is embedded, as the attributes of a rule that is nothing else bound it."""
+        """The start symbol of an embedded grammar. ``attributes``: of the rule that consists of it alone,
+        whose bounds apply.
+        """
         symbol = self._embedded(node)
         if attributes is None or attributes.max_tokens is None:
             return symbol
         return self._bounded(symbol, attributes.max_tokens, self.source.where(attributes.at["max_tokens"]))
 
     def _bounded(self, symbol: Symbol, most: int, where: str) -> Symbol:
-        """A grammar with ``max_tokens=``: one lexeme, or one that ends by itself; others are refused, or noted as relaxed."""
+        """Apply ``max_tokens=`` to a grammar that is one lexeme or ends by itself; refuse or relax others."""
         ir = self.ir
         rights: dict[Symbol, list[tuple[Symbol, ...]]] = {}
         for left, right in ir.rules:
@@ -126,7 +127,7 @@ class _Compiler:
         return out
 
     def _unbounded(self, symbol: Symbol, where: str) -> Symbol:
-        """A grammar whose ``max_tokens=`` is not enforced."""
+        """Refuse or relax ``max_tokens=`` of a grammar."""
         if not self.relaxes:
             raise UnsupportedError(
                 "max_tokens= of this grammar is not supported",
@@ -138,7 +139,7 @@ class _Compiler:
         return symbol
 
     def _embedded(self, node: Node) -> Symbol:
-        """The start symbol of ``%json``, ``%lark``, ``@name`` or a declared name; equal ones are written once."""
+        """The start symbol of ``%json``, ``%lark``, ``@name`` or a declared name. Equal ones are written once."""
         if node.op == tree.LARK:
             return self.grammar(node.args[0])[0]
         key = "%json " + json.dumps(node.args[0]) if node.op == tree.JSON else "@" + node.args[0]
@@ -165,5 +166,5 @@ class _Compiler:
             return self.ir.adopt(self.grammars[node.args[0]](self.limits, inner))
 
     def _within(self, node: Node, what: str) -> AbstractContextManager[None]:
-        """Errors of an embedded grammar say where in this grammar it is embedded."""
+        """A context that adds to errors where in this grammar the inner one is embedded."""
         return relocated(lambda inner: f"{inner}{' of ' if inner else ''}{what} in {self.source.where(node.at)}")

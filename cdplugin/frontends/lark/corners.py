@@ -1,14 +1,13 @@
-"""Checks of parametric rules after they are written: are they few, and what do they begin with?
+"""Check parametric rules after they are written, and unfold them if they have few members.
 
-Of few members each is written out, one plain rule for each parameter that some text leads to (:func:`unfold`): a family's rules
-are made while somebody waits for a mask, member by member, in Python. To make few with the others costs no more than to look
-for what the family may need, and everything after that is kernels' work.
+*Unfolding.* If some text can lead to only a few members, each becomes a plain rule (:func:`unfold`). A family's rules would be
+made in Python, member by member, while somebody waits for a mask; finding the members once costs no more than finding what the
+family may use, and kernels do the rest.
 
-Members may begin with themselves, under another parameter each time: ``x::_ : "a" | x::incr(_)``. Where a rule is predicted, so
-is all that its texts may begin with: its left corners (Rosenkrantz and Lewis, 1970). A parser writes all of them down before it
-reads a byte, so they must be few. They are found here as the parser will find them, from the parameters that the grammar writes
-as numbers. What follows after a text was read is looked at as well, but not to its end: a counter of 64 bits is legal. What is
-not looked at here is left to the budget of the parser.
+*Left corners.* A member may begin with itself under another parameter each time: ``x::_ : "a" | x::incr(_)``. An Earley parser
+predicts all left corners of a rule (Rosenkrantz and Lewis, 1970) before it reads a byte, so they must be few. They are found
+here as the parser will find them, starting from the constant parameters in the grammar. Members that are reached only after
+some text are followed too, but not exhaustively: a counter of 64 bits is legal. The parser's budget covers the rest.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from cdplugin.frontends.lark.write import Parametric, RuleAt, Writer
 from cdplugin.ir import GrammarIR, Symbol
 
 MOST_CORNERS = 2_048
-"""Rules, with their parameters, that may be predicted in one place because of one of them."""
+"""Left corners, as rules with their parameters, of one rule."""
 _MOST_FOLLOWED = 256
-"""Further rules that are looked at because some text leads to them."""
+"""Further members, reached after some text, that are checked."""
 
 
 def check_corners(draft: Draft, family: Parametric, starts: Iterable[RuleAt]) -> None:
-    """Raise ``LimitExceeded`` where more than :data:`MOST_CORNERS` rules with parameters are predicted in one place.
+    """Raise ``LimitExceeded`` if a parametric rule has more than :data:`MOST_CORNERS` left corners.
 
-    ``starts``: those that rules without a parameter mention.
+    ``starts``: the members that rules without a parameter mention.
     """
     pending = deque(starts)
     left = len(pending) + _MOST_FOLLOWED
@@ -43,8 +42,8 @@ def check_corners(draft: Draft, family: Parametric, starts: Iterable[RuleAt]) ->
             continue
         left -= 1
         closure = _closure(family, start, done, pending, is_checked=False)
-        if len(closure) > MOST_CORNERS:  # is that so too if only what can be completed counts?
-            with suppress(LimitExceeded):  # not decided: then it is not small either
+        if len(closure) > MOST_CORNERS:  # perhaps fewer if only productive members count
+            with suppress(LimitExceeded):  # undecided: treat it as large
                 closure = _closure(family, start, done, pending, is_checked=True)
         if len(closure) > MOST_CORNERS:
             _refuse(draft, closure)
@@ -52,15 +51,15 @@ def check_corners(draft: Draft, family: Parametric, starts: Iterable[RuleAt]) ->
 
 
 def have_few_corners(draft: Draft, layout: Layout) -> bool:
-    """Whether rules whose parameters are all widths of blocks surely pass :func:`check_corners`: before a text, a rule leads to
-    others of its own width, and to blocks of any (:mod:`cdplugin.frontends.lark.indent`).
+    """Whether rules whose parameters are all widths of blocks certainly pass :func:`check_corners`: a rule's left corners have
+    its own width, or are blocks of any width (:mod:`cdplugin.frontends.lark.indent`).
     """
     n_rules = sum(rule.takes_parameter for rule in draft.rules)
-    return 2 * (n_rules + layout.n_blocks * len(layout.leads)) <= MOST_CORNERS  # twice: with the first lexeme bare, and without
+    return 2 * (n_rules + layout.n_blocks * len(layout.leads)) <= MOST_CORNERS  # twice: with and without a bare first lexeme
 
 
 def _closure(family: Parametric, start: RuleAt, done: set[RuleAt], following: deque[RuleAt], is_checked: bool) -> list[RuleAt]:
-    """What is predicted with ``start``, but for what is ``done``, until it is too much; what texts lead to: ``following``."""
+    """The left corners of ``start`` that are not ``done``, until they are too many. Members after text go to ``following``."""
     found, queue = {start}, [start]
     for member in queue:  # grows while it is walked
         leading, others = family.corners(member, is_checked)
@@ -87,13 +86,15 @@ def _refuse(draft: Draft, found: list[RuleAt]) -> None:
 
 
 MOST_MEMBERS = 64
-"""Members, all rules with a parameter together, up to which they are written out. 0: never."""
+"""Largest number of members, of all parametric rules together, that are unfolded. 0: never."""
 
 
 def unfold(ir: GrammarIR, writer: Writer, most_rules: int) -> None:
-    """Write the rules of all members of the writer's family, if they are few and ``ir`` knows of no other family; then it knows
-    of none. The texts are the same. Left alone are grammars that capture something: of several derivations, which one is
-    taken depends on the order in which rules were made.
+    """Write plain rules for all members of the writer's family if they are few, and remove the family. The language is the
+    same.
+
+    Not done where ``ir`` has another family, or captures something: which of several derivations is captured depends on the
+    order in which rules were made.
     """
     family: Parametric = writer.family
     if writer.is_indented or ir.captures or ir.stops:

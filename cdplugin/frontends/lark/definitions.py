@@ -1,4 +1,4 @@
-"""The names of a grammar: what each stands for, templates expanded, every use checked."""
+"""Resolve the names of a Lark grammar: definitions, imports, template instances; every use is checked."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _NO_TERMINAL = {
 
 
 class Scope:
-    """The definitions of one grammar (a nested one has its own).
+    """The definitions of one grammar; a nested grammar has its own scope.
 
-    Attributes: ``rules`` and ``terminals`` by name, without templates; ``imported``: the library's name for a terminal;
-    ``declared``: names that :class:`cdplugin.Lark` is given grammars for; ``layout``: the names that ``%indent`` gives a
-    meaning; ``brackets``: terminals, as messages show them -> 1 (opens) or -1 (closes). ``relaxed``: where priorities
-    are noted; without it they are refused. ``start``: the rule that the text is derived from.
+    Attributes: ``rules`` and ``terminals`` by name, without templates; ``imported``: local name -> name in the library;
+    ``declared``: names for which :class:`cdplugin.Lark` gets grammars; ``layout``: the names to which ``%indent`` gives a
+    meaning; ``brackets``: terminals, as messages show them -> 1 (opens) or -1 (closes). ``relaxed``: where priorities are
+    recorded; without it they are refused. ``start``: the start rule.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Scope:
                 self._priority(definition.name, definition.priority_at)
 
     def _priority(self, name: str, at: int) -> None:
-        """A terminal's priority: refused, or noted as relaxed."""
+        """Refuse or relax a terminal's priority."""
         if self._relaxed is not None:
             self._relaxed.append(("priority", self.source.where(at)))
             return
@@ -129,7 +129,7 @@ class Scope:
     # --- templates --------------------------------------------------------------------------------------------------------
 
     def _expand_templates(self) -> None:
-        """Replace each use of a template by the name of an instance, and define the instance."""
+        """Replace each use of a template by the name of its instance, and define the instances."""
         pending = [*self.rules.values(), *self.terminals.values()]
         instances: dict[str, str] = {}
         self.grammar.ignores = [self._without_templates(node, instances, pending) for node in self.grammar.ignores]
@@ -258,7 +258,7 @@ class Scope:
             self._known(name, node.at, self.terminals, self.imported)
 
     def _known(self, name: str, at: int, *known: Iterable[str]) -> None:
-        """Raise unless a name is defined. Definitions that nothing uses are the likeliest misspellings, then ``known``."""
+        """Raise unless a name is defined. Suggest unused definitions first (the likeliest misspellings), then ``known``."""
         if name in self.terminals or name in self.imported or name in self.layout:
             return
         if name in self._templates:
@@ -285,7 +285,7 @@ class Scope:
         return [name for name in (*self.rules, *self.terminals) if name not in used and name in self._lines]
 
     def _check_cycles(self) -> None:
-        """Terminals may not contain themselves. ``order``: each after those in it."""
+        """Raise if a terminal contains itself. Sets ``order``: the terminals, each after those that it contains."""
         uses = {
             name: [n.args[0] for n in walk(d.body) if n.op == tree.NAME and n.args[0] in self.terminals]
             for name, d in self.terminals.items()
@@ -302,7 +302,7 @@ class Scope:
 
 
 def rebuild(root: Node, change: Callable[[Node], Node]) -> Node:
-    """The tree with ``change`` applied to every node, children first; parts that stay the same are shared."""
+    """Apply ``change`` to every node of a tree, children first; unchanged subtrees are shared."""
 
     def changed(node: Node, new: list[Node]) -> Node:
         if all(map(is_, new, children(node))):
@@ -319,7 +319,7 @@ def rebuild(root: Node, change: Callable[[Node], Node]) -> Node:
 
 
 def signature(root: Node) -> str:
-    """A text that is equal for equal trees, wherever they stand."""
+    """A text that equal trees share, wherever they stand."""
     out: list[str] = []
     stack: list[Node | str] = [root]
     while stack:
@@ -377,10 +377,10 @@ C_COMMENT: "/*" (/[^*]/ | "*"+ /[^*\/]/)* "*"+ "/"
 
 @lru_cache(maxsize=1)
 def library() -> dict[str, Definition]:
-    """The terminals by name."""
+    """The terminals of ``common``, by name."""
     source = Source(_TEXT, "common")
     return {definition.name: definition for definition in parse(source, Limits()).definitions}
 
 
 PRIVATE = ("_STRING_INNER",)
-"""Helpers that cannot be imported."""
+"""Helpers of the library that cannot be imported."""

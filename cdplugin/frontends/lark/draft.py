@@ -1,7 +1,7 @@
-"""Rule bodies as productions: groups and repetitions become helper rules.
+"""Turn rule bodies into productions; groups and repetitions become helper rules.
 
-A draft is what is written into a :class:`cdplugin.ir.GrammarIR` afterwards; it still knows which rules have a parameter,
-and it does not yet say where ``%ignore`` applies. Bodies are worked off from a queue: nothing here recurses.
+A draft precedes the :class:`cdplugin.ir.GrammarIR`: it still knows which rules take a parameter, and does not yet say where
+``%ignore`` applies. Bodies are worked off from a queue, so nothing recurses.
 """
 
 from __future__ import annotations
@@ -25,14 +25,13 @@ from cdplugin.ir import LAZY, LONGEST, Symbol, TokenSet
 
 
 class Words(NamedTuple):
-    """``%word /[a-z]/ NUMBER``: strings that end with such a character, and the terminals that are named, never end before
-    another.
+    """``%word /[a-z]/ NUMBER``: a string that ends with such a character, or a named terminal, never ends before one.
 
-    Longest match keeps a keyword and a name apart wherever the rules allow both: ``android`` is a name and not ``and``. Where
-    they allow the keyword alone, as after an operand, nothing goes on with ``a androi``, and ``and`` would end there.
-    Programming languages cut a text into words without asking the parser, so there it must not.
+    Longest match keeps keywords and names apart only where the rules allow both: then ``android`` is a name and not ``and``.
+    Where the rules allow only the keyword, as after an operand, it would end inside ``a androi``. Programming languages split a
+    text into words without asking the parser, so here it must not end there.
 
-    ``fence``: the characters of words; ``first``: the bytes that they begin with, as a bit set; ``names``: terminals.
+    ``fence``: the characters of words; ``first``: their first bytes, as a bit set; ``names``: the named terminals.
     """
 
     fence: Expr
@@ -40,14 +39,14 @@ class Words(NamedTuple):
     names: frozenset[str]
 
     def holds(self, node: tree.Node) -> bool:
-        """Whether a string or the name of a terminal never ends before a character of words."""
+        """Whether a string or a named terminal never ends before a word character."""
         if node.op == tree.NAME:
             return node.args[0] in self.names
         return node.op == tree.TEXT and bool(node.args[0]) and bool(self.first >> node.args[0][-1].encode()[0] & 1)
 
 
 def words_of(scope: Scope, terminals: Terminals, named: Mapping[str, Expr]) -> Words | None:
-    """What the ``%word`` statement of a grammar says, None if there is none. Raises ``GrammarError``."""
+    """The ``%word`` statement of a grammar, None if there is none. Raises ``GrammarError``."""
     if not scope.grammar.words:
         return None
     if len(scope.grammar.words) > 1:
@@ -65,14 +64,14 @@ def words_of(scope: Scope, terminals: Terminals, named: Mapping[str, Expr]) -> W
 
 
 _FEW_TEXTS = 16
-"""More string literals than this, as alternatives of one rule, become one lexeme."""
+"""More string literals than this as alternatives of one rule become one lexeme."""
 
 
 class Part(NamedTuple):
-    """One place of a production. ``kind``: ``"rule"`` (``value`` its number, ``function`` what is passed on, None if it has no
-    parameter), ``"lexeme"`` (a :class:`Lexeme`), ``"token"`` (a :class:`TokenSet`), ``"symbol"`` (of the IR, from another front
-    end); with ``%indent`` (:mod:`cdplugin.frontends.lark.indent`) ``"layout"`` at first
-    (``"newline"``, ``"indent"``, ``"dedent"``), later ``"lead"``: what begins a line in a block of the rule's parameter.
+    """One element of a production. ``kind``: ``"rule"`` (``value``: its number; ``function``: the parameter passed on, None if
+    it takes none), ``"lexeme"`` (a :class:`Lexeme`), ``"token"`` (a :class:`TokenSet`), ``"symbol"`` (of the IR, from another
+    front end); with ``%indent`` (:mod:`cdplugin.frontends.lark.indent`) first ``"layout"`` (``"newline"``, ``"indent"``,
+    ``"dedent"``), later ``"lead"``: what begins a line of a block whose width is the rule's parameter.
     """
 
     kind: str
@@ -81,8 +80,8 @@ class Part(NamedTuple):
 
 
 class Lexeme(NamedTuple):
-    """A lexeme as it will be written, but for its ``%ignore``; ``is_glued``: nothing is ignored before it; ``is_inside``:
-    between brackets, where ends of lines are ignored as well (``%indent``); ``fence``: before what it never ends (``%word``).
+    """A lexeme without its ``%ignore``. ``is_glued``: nothing is ignored before it; ``is_inside``: it stands between brackets,
+    where line ends are ignored too (``%indent``); ``fence``: it never ends before this (``%word``).
     """
 
     expression: Expr
@@ -97,7 +96,7 @@ class Lexeme(NamedTuple):
 
 @dataclass
 class Production:
-    """One alternative of a rule; ``condition``: when it counts."""
+    """One alternative of a rule; ``condition``: for which parameters it applies."""
 
     parts: tuple[Part, ...]
     condition: Condition | None = None
@@ -105,10 +104,10 @@ class Production:
 
 @dataclass
 class Rule:
-    """A rule: named, or a helper of one.
+    """A named rule, or a helper of one.
 
-    ``owner``: the definition that it comes from; ``takes_parameter``; ``capture``: the name under which its text is kept;
-    ``stop``: what ends it, for ``suffix=`` and ``stop=``.
+    ``owner``: the definition it comes from; ``capture``: the name under which its text is captured; ``stop``: what ends it, for
+    ``suffix=`` and ``stop=``.
     """
 
     owner: Definition
@@ -120,9 +119,10 @@ class Rule:
 
 
 class Draft:
-    """All rules of a grammar that ``start`` leads to, by number; ``start`` is number 0.
+    """All rules reachable from ``start``, by number; ``start`` is number 0.
 
-    ``embed(node, attributes of the rule that is nothing else)`` gives the IR's symbol for ``%json``, ``%lark`` and ``@name``.
+    ``embed(node, attributes)`` returns the IR's symbol for ``%json``, ``%lark`` and ``@name``; ``attributes``: of the rule that
+    consists of it alone, or None.
     """
 
     def __init__(
@@ -146,7 +146,7 @@ class Draft:
             self._fill(number, node)
 
     def ignored(self) -> Expr | None:
-        """The expression of all that ``%ignore`` names, or None."""
+        """The expression of everything that ``%ignore`` names, or None."""
         bodies = self.scope.grammar.ignores
         if not bodies:
             return None
@@ -154,10 +154,10 @@ class Draft:
         return self._terminals.alt(*(lower(self.scope.source, body, self._named) for body in bodies))
 
     def deriving(self, allowed: Callable[[Part], bool], without: Collection[tuple[int, int]] = ()) -> list[bool]:
-        """Which rules derive something of ``allowed`` parts if all conditions hold. ``without``: productions, as numbers."""
+        """Which rules derive something from ``allowed`` parts if all conditions hold. ``without``: productions to leave out."""
         found = Productive[int](())
         known = found.known
-        for number in range(len(self.rules) - 1, -1, -1):  # what a rule needs has mostly a higher number
+        for number in range(len(self.rules) - 1, -1, -1):  # a rule mostly needs rules with higher numbers
             for i, production in enumerate(self.rules[number].productions):
                 if number in known:
                     break
@@ -175,7 +175,7 @@ class Draft:
 
     @cached_property
     def may_be_empty(self) -> list[bool]:
-        """Which rules may derive the empty text if every condition holds, and embedded grammars are empty."""
+        """Which rules are nullable if every condition holds and embedded grammars are nullable."""
         return self.deriving(lambda part: part.kind == "symbol" or (part.kind == "lexeme" and part.value.is_nullable))
 
     # --- rules ------------------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class Draft:
         return len(self.rules) - 1
 
     def add_rule(self, rule: Rule) -> int:
-        """The number of a further rule, with productions. Raises ``LimitExceeded``."""
+        """Add a rule with its productions; returns its number. Raises ``LimitExceeded``."""
         number = self._new(rule.owner, rule.takes_parameter)
         for production in rule.productions:
             self._add(number, *production.parts, condition=production.condition)
@@ -193,7 +193,7 @@ class Draft:
         return number
 
     def replace_rules(self, rules: list[Rule]) -> None:
-        """Take other rules instead of those that there are; number 0 is ``start``."""
+        """Replace all rules; number 0 is ``start``."""
         self.rules = rules
         self.__dict__.pop("may_be_empty", None)
 
@@ -205,7 +205,7 @@ class Draft:
         self.rules[number].productions.append(Production(parts, condition))
 
     def _rule(self, name: str) -> int:
-        """The number of a named rule; its body is queued when it is first used."""
+        """The number of a named rule; its body is queued at the first use."""
         number = self._number.get(name)
         if number is None:
             definition = self.scope.rules[name]
@@ -222,7 +222,7 @@ class Draft:
         return number
 
     def _mark_dependent(self, body: Node) -> None:
-        """Note the nodes below which the parameter is used."""
+        """Record the nodes below which the parameter is used."""
         for node in reversed(list(walk(body))):
             own = node.op == tree.WHEN or (node.op == tree.NAME and node.args[1] and needs_parameter(node.args[1]))
             if own or any(id(child) in self._dependent for child in children(node)):
@@ -259,7 +259,7 @@ class Draft:
         alternatives = node.args if node.op == tree.ALT else (node,)
         texts = [a.args[0] for a in alternatives if self._is_plain(a)]
         merged = len(texts) > _FEW_TEXTS
-        if merged:  # one lexeme that matches any of them: the same language, whatever else competes with it
+        if merged:  # one lexeme that matches any of them; the language is the same, whatever else competes
             shown = f'"{texts[0]}" | … {len(texts) - 1} more'
             self._add(number, Part("lexeme", Lexeme(self._terminals.any_text_of(texts), shown, LONGEST, False)))
         for alternative in alternatives:
@@ -273,13 +273,13 @@ class Draft:
             self._add(number, *parts, condition=condition)
 
     def _is_plain(self, node: Node) -> bool:
-        """Whether a node is a text that may be one of many in a lexeme."""
+        """Whether a node is a text that may be merged with others into one lexeme."""
         if node.op != tree.TEXT or not node.args[0] or node.args[1] or _shown(node) in self.scope.brackets:
             return False
         return self._words is None or not self._words.holds(node)
 
     def _part(self, number: int, node: Node) -> Part | None:
-        """What stands for a node; None for the empty string literal."""
+        """The part for a node; None for the empty string literal."""
         op = node.op
         if op == tree.NAME and node.args[0] in self.scope.layout:
             return Part("layout", self.scope.layout[node.args[0]])
@@ -343,12 +343,12 @@ class Draft:
 
 
 def applies(production: Production, parameter: int | None) -> bool:
-    """Whether a production counts for a parameter."""
+    """Whether a production applies for a parameter."""
     return production.condition is None or (parameter is not None and holds(production.condition, parameter))
 
 
 def _shown(node: Node) -> str:
-    """A lexeme's name in messages."""
+    """The name of a lexeme in messages."""
     if node.op == tree.NAME:
         return node.args[0]
     if node.op == tree.TEXT:

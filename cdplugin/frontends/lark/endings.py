@@ -1,18 +1,17 @@
-"""Rules that never end: because they derive nothing, or because of longest match.
+"""Find rules that never end, because they derive nothing or because of longest match.
 
-Both are refused by name before anything is written, so that the message can say which and why.
+Both are refused by name before anything is written, so that the message can say which rule and why.
 
-Longest match reaches no end after ``/[a-z]+/ "x"``: the terminal takes every character that could follow it. A lexeme *eats* a
-byte if, after every text that it matches, it can go on with that byte. One that eats every byte that may
-come next never ends there, since longest match gives it all of them; nor does one that, by ``%word``, never ends before those
-that it does not eat. That is refused
+Under longest match, ``/[a-z]+/ "x"`` never ends: the terminal takes every character that could follow it. A lexeme *eats* a
+byte if it can be extended by that byte after every text that it matches. If a lexeme eats every byte that may come next,
+longest match never ends it there; nor if ``%word`` never ends it before the bytes that it does not eat. That is refused
 
 - where it leaves a rule without any text, and
-- where the lexeme never ends wherever it stands, and begins with a byte that no other lexeme begins with: after that byte,
-nothing else is left.
+- where the lexeme never ends at any of its places, and begins with a byte with which no other lexeme begins: after that byte
+  there would be no way to go on.
 
-Both sides err towards silence: what is eaten is read off the end of the expression and may be more than found, what may follow
-is computed as for predictive parsers (Aho, Sethi, Ullman 1986, 4.4) and may be less. Other such places remain possible.
+Both computations err towards silence: the set of eaten bytes is read off the end of the expression and may be too small; the
+FOLLOW sets (Aho, Sethi, Ullman 1986, 4.4) may be too large. So some such places remain possible.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from cdplugin.ir import LONGEST
 from cdplugin.walks import reached
 
 _OPEN = 1 << 256
-"""Beside a set of bytes: the end of the text, a token, or an embedded grammar may come as well."""
+"""A flag beside a set of bytes: the end of the text, a token, or an embedded grammar may come as well."""
 
 
 class Stuck(NamedTuple):
-    """A lexeme that never ends where it stands: in a production of a rule, before ``follow``."""
+    """A lexeme that never ends at its place in a production; ``follow``: what may come next."""
 
     rule: int
     production: int
@@ -42,12 +41,12 @@ class Stuck(NamedTuple):
 
 
 def check_endings(draft: Draft, ignored: Expr | None) -> None:
-    """Raise ``GrammarError`` for a rule that can never end. Linear in the rules, apart from sets of bytes that grow."""
+    """Raise ``GrammarError`` for a rule that can never end. Linear in the rules, apart from the propagation of byte sets."""
     firsts = Bytes(generous=True)
     stuck = _stuck(draft, firsts, firsts.first(ignored) if ignored is not None else 0)
     if not stuck:
         return
-    # A lexeme that may be empty may be left out, so it blocks nothing.
+    # A nullable lexeme can be left out, so it blocks nothing.
     blocked = {(s.rule, s.production): s for s in stuck if not s.part.value.is_nullable}
     known = draft.deriving(lambda part: True, blocked)
     for number, rule in enumerate(draft.rules):
@@ -71,10 +70,10 @@ def _refuse(draft: Draft, stuck: Stuck) -> NoReturn:
 
 
 def _alone(draft: Draft, stuck: list[Stuck], ignored: int) -> Stuck | None:
-    """A lexeme that never ends wherever it stands, and begins with a byte that nothing else begins with."""
+    """A lexeme that never ends at any of its places, and begins with a byte with which nothing else begins."""
     parts = [part for rule in draft.rules for production in rule.productions for part in production.parts]
     if any(part.kind == "symbol" for part in parts):
-        return None  # what it begins with is not known
+        return None  # its first bytes are not known
     counts = Counter(part.value.expression for part in parts if part.kind == "lexeme")
     counts.subtract(s.part.value.expression for s in stuck)
     generous, surely = Bytes(generous=True), Bytes(generous=False)
@@ -85,12 +84,12 @@ def _alone(draft: Draft, stuck: list[Stuck], ignored: int) -> Stuck | None:
 
 
 def _mentioned(draft: Draft, number: int) -> list[int]:
-    """The rules that a rule mentions."""
+    """The rules to which a rule refers."""
     return [part.value for production in draft.rules[number].productions for part in production.parts if part.kind == "rule"]
 
 
 def _stuck(draft: Draft, firsts: Bytes, ignored: int) -> list[Stuck]:
-    """All lexemes that never end where they stand, in rules that ``start`` leads to (not in ``x`` of ``x{0}``)."""
+    """All lexemes that never end at their place, in rules reachable from ``start`` (so not in ``x`` of ``x{0}``)."""
     greedy = _greedy(draft, ignored)
     if not greedy:
         return []
@@ -102,7 +101,7 @@ def _stuck(draft: Draft, firsts: Bytes, ignored: int) -> list[Stuck]:
         for i, production in enumerate(draft.rules[number].productions):
             rest = follow[number]
             for part in reversed(production.parts):
-                # where nothing at all may follow, what follows matches nothing: that leaves the alternative without a text
+                # If nothing may follow, the rest of the production matches nothing; then that is the error to report.
                 if rest and part.kind == "lexeme" and rest & ~greedy.get(id(part.value), 0) == 0:
                     out.append(Stuck(number, i, part, rest))
                 may, is_empty = _of(part, firsts, first, empty)
@@ -111,7 +110,7 @@ def _stuck(draft: Draft, firsts: Bytes, ignored: int) -> list[Stuck]:
 
 
 def _greedy(draft: Draft, ignored: int) -> dict[int, int]:
-    """By the id of a lexeme that never ends before what is ignored: all bytes before which it never ends. There are few, and
+    """For each lexeme that never ends before ignored text, by its id: all bytes before which it never ends. There are few, and
     in most grammars none.
     """
     surely = Bytes(generous=False)
@@ -127,7 +126,7 @@ def _greedy(draft: Draft, ignored: int) -> dict[int, int]:
 
 
 def _of(part: Part, firsts: Bytes, first: list[int], empty: list[bool]) -> tuple[int, bool]:
-    """What a part may begin with, and whether it may be empty."""
+    """The first bytes of a part, and whether it is nullable."""
     if part.kind == "rule":
         return first[part.value], empty[part.value]
     if part.kind == "lexeme":
@@ -176,7 +175,7 @@ def _follow(draft: Draft, firsts: Bytes, first: list[int], empty: list[bool]) ->
 
 
 def _spread(sets: list[int], larger: list[list[int]]) -> None:
-    """Let every set hold those that it is larger than."""
+    """Propagate sets along edges: each set becomes a superset of those that have it in ``larger``."""
     pending = [i for i, value in enumerate(sets) if value]
     while pending:
         i = pending.pop()
@@ -187,15 +186,15 @@ def _spread(sets: list[int], larger: list[list[int]]) -> None:
 
 
 def _shown(mask: int) -> str:
-    """Some bytes of a set."""
+    """Some bytes of a set, for a message."""
     some = members(mask)
     return ", ".join(repr(chr(b)) if b < 128 else f"byte {b:#x} of UTF-8" for b in some[:6]) + (", …" if len(some) > 6 else "")
 
 
 def check_productive(draft: Draft) -> None:
-    """Raise ``GrammarError`` for the first rule that derives no text, whatever its parameter is. Linear in the rules.
+    """Raise ``GrammarError`` for the first rule that derives no text for any parameter. Linear in the rules.
 
-    Whether a terminal with ``&`` or ``~`` matches anything is decided when the grammar is compiled.
+    Whether a terminal with ``&`` or ``~`` matches anything is decided later, when the grammar is compiled.
     """
     known = draft.deriving(lambda part: part.kind != "lexeme" or part.value.expression.op != EMPTY_OP)
     for number, rule in enumerate(draft.rules):
@@ -219,7 +218,7 @@ def check_productive(draft: Draft) -> None:
 
 
 def _first_blocked(draft: Draft, number: int, known: list[bool]) -> Part | None:
-    """What keeps a rule's last alternative from deriving anything (the last is most often the one meant to end)."""
+    """An unproductive part of a rule's last alternative (which mostly is the one meant to end the recursion)."""
     productions: list[Production] = draft.rules[number].productions
     for part in productions[-1].parts if productions else ():
         if not known[part.value] if part.kind == "rule" else part.kind == "lexeme" and part.value.expression.op == EMPTY_OP:

@@ -1,23 +1,22 @@
-"""``%indent``: lines and blocks by their indentation, as plain rules and parametric ones.
+"""Rewrite the rules of a grammar with ``%indent``: lines and blocks become plain and parametric rules.
 
-``lark.indenter.Indenter`` turns the lexeme at the end of a line into NEWLINE and, by how far the next line is indented, INDENT
-or any number of DEDENTs. Here there is one lexeme as well, a *lead*: the end of a line, blank lines and comments, and the
-``w`` columns before what comes next. Blank lines may be indented in any way, so that by longest match a lead never ends before
-white space: what follows it is a statement in column ``w``. Which leads the rules allow is all that there is to do. So the
-rules are rewritten:
+``lark.indenter.Indenter`` replaces the lexeme at the end of a line by NEWLINE and, depending on the indentation of the next
+line, INDENT or any number of DEDENTs. Here one lexeme, a *lead*, covers all of it: the end of a line, blank lines and
+comments, and the ``w`` columns before the next statement. Blank lines may be indented in any way, so by longest match a lead
+never ends before white space: what follows is a statement in column ``w``. What is left is which leads the rules allow:
 
-- NEWLINE is empty and notes that a lead is *due*; what comes next begins with it. A rule is written once for each pair of
-  flags: whether a lead is due before it and after it.
-- Rules that hold a lead have the width ``w`` of their block as their parameter, and lead with just that width.
-- ``INDENT … DEDENT`` is a rule ``fresh``: a lead of width ``w + 1`` and what is between them, with that as its parameter; or
-  ``fresh`` itself, one column further. After it a lead is due in the block outside: so a line may go back by several blocks, to
-  none but those that are open.
-- Blocks that are indented by tabs alone have the widths above those of spaces, one for each tab; only what is not indented
+- NEWLINE is written as nothing, and makes a lead *due*: the next symbol begins with it. A rule is written once for each pair of
+  flags: whether a lead is due before it, and after it.
+- Rules that hold a lead take the width ``w`` of their block as a parameter, and their leads have just that width.
+- ``INDENT … DEDENT`` is a rule ``fresh``: a lead of width ``w + 1`` and the block with that width as its parameter; or
+  ``fresh`` itself, one column further. After it a lead is due in the outer block. So a line may close several blocks at once,
+  but only blocks that are open.
+- Blocks that are indented by tabs alone have the widths above those of spaces, one for each tab; only the unindented block
   holds blocks of both kinds.
-- Between brackets, rules are written once more, with lexemes before which ends of lines are ignored.
+- Between brackets, rules are written a second time, with lexemes before which line ends are ignored.
 
-A row then holds the blocks that are open as it holds any nested rule, and two places that differ in nothing that the future
-can tell are one row. Rules are made for just those widths that a text leads to.
+A row then holds the open blocks like any nested rules, and two places with the same future are one row. Rules are made only
+for the widths that a text leads to.
 """
 
 from __future__ import annotations
@@ -38,9 +37,9 @@ from cdplugin.walks import reached
 _SPACES = expr.repeat(expr.byte_class(b" \t\f"))
 _LINE_FEED = expr.cat(expr.optional(expr.literal(b"\r")), expr.literal(b"\n"))
 
-_TEXT = 0b0101  # a lexeme: no lead is due after it
+_TEXT = 0b0101  # relations of flags, bit `2 * before + after`; a lexeme: no lead is due after it
 _NEWLINE = 0b0010
-_REGION = 0b1000  # INDENT ... DEDENT: a lead is due before and after it
+_REGION = 0b1000  # INDENT … DEDENT: a lead is due before and after it
 _EMPTY = 0b1001
 
 
@@ -52,9 +51,9 @@ _NEXT: Function = ("incr", (_ALL,))
 class Layout:
     """The lexemes of ``%indent``.
 
-    ``leads``: by width, those of tabs after those of spaces, and one that no block has between them; ``start``: blank lines
-    before the first line; ``end``: what may stand after the last one; ``blank``: a text without any line; ``inside``: what is
-    ignored between brackets; ``n_blocks``: how many rules are a block of any width further in than their parameter.
+    ``leads``: by width, those of tabs after those of spaces, with one in between that no block has; ``start``: blank lines
+    before the first line; ``end``: what may follow the last line; ``blank``: a text without any line; ``inside``: what is
+    ignored between brackets; ``n_blocks``: the number of ``fresh`` rules.
     """
 
     leads: list[Part]
@@ -108,7 +107,7 @@ def _part(expression: Expr, name: str) -> Part:
 
 
 def _widths(options: Indentation) -> list[Expr]:
-    """White space of each width up to the greatest."""
+    """White space of each width up to the largest."""
     if options.tab_len is None:
         spaces = [
             expr.repeat(expr.literal(b" "), width, width) if width else expr.EPSILON for width in range(options.max_width + 1)
@@ -125,21 +124,21 @@ def _widths(options: Indentation) -> list[Expr]:
 
 
 class _Item(NamedTuple):
-    """A part of a production; ``inside``: whether it stands between brackets. Regions are parts of the kind ``"region"``."""
+    """A part of a production; ``inside``: whether it is between brackets. A block is a part of kind ``"region"``."""
 
     part: Part
     inside: bool
 
 
 class _Version(NamedTuple):
-    """A rule as it is written: ``way`` is ``"out"``, ``"in"`` (between brackets), ``"fresh"`` or the two flags."""
+    """A version of a rule; ``way``: ``"out"``, ``"in"`` (between brackets), ``"fresh"``, or the two flags."""
 
     rule: int
     way: str | tuple[int, int]
 
 
 def rewrite_indentation(draft: Draft, options: Indentation, max_rules: int) -> Layout:
-    """Write the rules of a draft anew, without ends of lines and blocks. Raises ``GrammarError`` with the rule's place."""
+    """Rewrite a draft without line ends and blocks. Raises ``GrammarError`` with the rule's position."""
     layout = layout_of(draft, options)
     return replace(layout, n_blocks=_Rewriter(draft, options, layout, max_rules).rewrite())
 
@@ -165,10 +164,10 @@ class _Rewriter:
         self._queue: list[_Version] = []
         self._count = 0
 
-    # --- what is written ----------------------------------------------------------------------------------------------------
+    # --- writing ------------------------------------------------------------------------------------------------------------
 
     def rewrite(self) -> int:
-        """Write the rules; returns how many are blocks of any width."""
+        """Write all rules; returns the number of ``fresh`` rules."""
         start = replace(self._rules[0], productions=[], takes_parameter=False)
         self._new.append(start)
         end = len(self._new)
@@ -213,7 +212,7 @@ class _Rewriter:
                     self._produce(number, parts, production.condition)
 
     def _has_next(self, count: int) -> Condition:
-        """Whether there is a width so many columns, or tabs, further."""
+        """The condition that there is a width ``count`` columns, or tabs, further in."""
         spaces = self._options.max_width
         last = spaces + 1 + self._options.max_tabs
         below: Condition = ("lt", (_ALL, spaces + 1 - count))
@@ -222,7 +221,7 @@ class _Rewriter:
         return "or", (below, ("and", (("gt", (_ALL, spaces)), ("lt", (_ALL, last + 1 - count)))))
 
     def _inline(self, item: _Item, inside: bool) -> Part | None:
-        """A part where no line ends; None for one that ends a line."""
+        """A part inside a line; None for one that ends a line."""
         part, inside = item.part, inside or item.inside
         if part.kind in ("layout", "region"):
             return None
@@ -233,7 +232,7 @@ class _Rewriter:
         return part
 
     def _ways(self, items: Sequence[_Item], before: int, after: int) -> Iterator[list[Part]]:
-        """The right sides of a production, given whether a lead is due before and after it."""
+        """The right sides of a production, given the flags before and after it."""
         to_end = self._to_end(items)
         pending: list[tuple[int, int, list[Part]]] = [(0, before, [])] if to_end[0] >> 2 * before + after & 1 else []
         while pending:
@@ -246,14 +245,14 @@ class _Rewriter:
                     pending.append((at + 1, out, [*parts, *more]))
 
     def _to_end(self, items: Sequence[_Item]) -> list[int]:
-        """The relation between the flags before each item, and at the end, and those after the last one."""
+        """For each position, the relation between the flag there and the flag at the end of the production."""
         out = [_EMPTY]
         for item in reversed(items):
             out.append(_COMPOSED[self._relation_of(item)][out[-1]])
         return out[::-1]
 
     def _steps(self, item: _Item, flag: int) -> Iterator[tuple[int, list[Part]]]:
-        """What an item is written as, given whether a lead is due; with whether one is due after it."""
+        """The ways to write an item, given whether a lead is due; each with the flag after it."""
         part = item.part
         if part.kind == "layout":
             if flag == 0:
@@ -280,7 +279,7 @@ class _Rewriter:
         return part
 
     def _version(self, rule: int, way: str | tuple[int, int]) -> int:
-        """The number of a version of a rule; it is queued when it is first asked for."""
+        """The number of a version of a rule; it is queued at its first use."""
         if way == (0, 0) and not self._holds_lines[rule]:
             way = "out"
         version = _Version(rule, way)
@@ -303,7 +302,7 @@ class _Rewriter:
         self._new[number].productions.append(Production(tuple(parts), condition))
 
     def _settle_parameters(self) -> None:
-        """Take the width from rules that do not depend on it."""
+        """Remove the width parameter from rules that do not depend on it."""
         mine = [number for version, number in self._number.items() if version.way not in ("out", "in")]
         users: dict[int, list[int]] = {}
         depends = {number for version, number in self._number.items() if version.way == "fresh"}
@@ -323,10 +322,10 @@ class _Rewriter:
                     parts = (p._replace(function=None) if p.kind == "rule" and p.value in free else p for p in production.parts)
                     rule.productions[i] = replace(production, parts=tuple(parts))
 
-    # --- what is known ------------------------------------------------------------------------------------------------------
+    # --- analysis -----------------------------------------------------------------------------------------------------------
 
     def _items_of(self, rule: Rule, parts: Sequence[Part]) -> list[_Item]:
-        """The parts of a production, those between brackets marked, and blocks taken out as regions."""
+        """The parts of a production, marked if between brackets; blocks become parts of kind ``"region"``."""
         stack: list[list[_Item]] = [[]]
         depth = 0
         for part in parts:
@@ -353,14 +352,14 @@ class _Rewriter:
         return stack[0]
 
     def _add_region(self, rule: Rule, items: list[_Item]) -> int:
-        """The number of a rule for what is between INDENT and DEDENT."""
+        """Add a rule for the parts between INDENT and DEDENT; returns its number."""
         parts = tuple(item.part for item in items)
         takes = any(part.function is not None and needs_parameter(part.function) for part in parts)
         self._rules.append(Rule(rule.owner, takes, [Production(parts)]))
         return len(self._rules) - 1
 
     def _leading_to_lines(self) -> list[bool]:
-        """Which rules lead to an end of a line, or a block."""
+        """Which rules lead to a line end or a block."""
         users: list[list[int]] = [[] for _ in self._rules]
         lines = []
         for number, item in self._all_items():
@@ -372,11 +371,11 @@ class _Rewriter:
         return [number in leading for number in range(len(self._rules))]
 
     def _all_items(self) -> Iterator[tuple[int, _Item]]:
-        """The parts of all productions, each with its rule."""
+        """The parts of all productions, each with the number of its rule."""
         return ((number, item) for number, productions in enumerate(self._items) for items in productions for item in items)
 
     def _relations(self) -> list[int]:
-        """The pairs of flags that each rule relates: a least fixed point."""
+        """The relation between the flags before and after each rule: a least fixed point."""
         self._relation = [0] * len(self._rules)
         users: list[set[int]] = [set() for _ in self._rules]
         for number, item in self._all_items():
@@ -412,7 +411,7 @@ class _Rewriter:
         self._refuse(self._rules[number], "a rule with a parameter where lines end or begin", "a rule without '::_'")
 
     def _refuse_unending(self) -> NoReturn:
-        """No text takes ``start`` from its beginning to its end: name the first rule of which that is true at all."""
+        """Raise because no text leads from the start's beginning to its end; name the first rule for which that is so."""
         names = {kind: name for name, kind in self._options.names.items()}
         expected = f"{names['newline']}, then {names['indent']}, lines that end with {names['newline']}, then {names['dedent']}"
         for number, rule in enumerate(self._rules):
@@ -424,7 +423,7 @@ class _Rewriter:
 
 
 def _compose(first: int, then: int) -> int:
-    """The relation that is ``first``, then ``then``."""
+    """The composition of two relations."""
     out = 0
     for before in (0, 1):
         for after in (0, 1):
@@ -434,4 +433,4 @@ def _compose(first: int, then: int) -> int:
 
 
 _COMPOSED = [[_compose(first, then) for then in range(16)] for first in range(16)]
-""":func:`_compose` of all pairs of relations."""
+""":func:`_compose` for all pairs of relations."""

@@ -1,6 +1,6 @@
-"""``x-guidance`` of a schema after ``%json``.
+"""Read ``x-guidance``, LLGuidance's options in a schema after ``%json``.
 
-Source: llguidance 1.9, ``docs/json_schema.md``; what that leaves open is as llguidance does it.
+Source: llguidance 1.9, ``docs/json_schema.md``; where that is not specific, the behaviour of llguidance.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _DELETE = [literal(b"007f"), literal(b"007F")]
 
 
 class Guided(NamedTuple):
-    """A schema without ``x-guidance``, what that asks for, and what all of the JSON must match as well (None: anything)."""
+    """A schema without ``x-guidance``, the options that it sets, and an expression that all of the JSON must
+    match (or None).
+    """
 
     schema: Any
     options: Options
@@ -36,7 +38,7 @@ class Guided(NamedTuple):
 
 
 def json_options(source: Source, schema: dict, at: int) -> Guided:
-    """Read ``x-guidance``. Raises ``GrammarError`` with line and column for what is wrong in it."""
+    """Read ``x-guidance``. Raises ``GrammarError`` with line and column."""
     given = schema.get("x-guidance")
     if given is None:
         return Guided(schema, Options())
@@ -56,7 +58,7 @@ def json_options(source: Source, schema: dict, at: int) -> Guided:
 
 
 def _laid_out(source: Source, settings: dict[str, Any], at: int) -> Options:
-    """White space and separators. The default, and compact JSON, are those of the JSON front end."""
+    """White space and separators. The defaults and compact JSON are those of the JSON Schema front end."""
     if {"whitespace_pattern", "item_separator", "key_separator"}.isdisjoint(settings):
         return Options() if settings.get("whitespace_flexible", True) else Options(whitespace="compact")
     space = settings.get("whitespace_pattern", _ANY_SPACE if settings.get("whitespace_flexible", True) else "")
@@ -76,7 +78,9 @@ def _check_pattern(source: Source, key: str, pattern: str, mark: bytes, at: int)
 
 
 def _escapes(source: Source, settings: dict[str, Any], at: int) -> Expr | None:
-    """What a text may hold after backslashes, which JSON has in strings only; None: whatever JSON allows there."""
+    """A restriction on the text after backslashes, which JSON has only in strings; None if all of JSON's
+    escapes are allowed.
+    """
     general = settings.get("json_allow_general_unicode_escapes")
     letters = settings.get("json_allowed_escapes", _ESCAPES + "/")
     for letter in letters:
@@ -90,7 +94,7 @@ def _escapes(source: Source, settings: dict[str, Any], at: int) -> Expr | None:
 
 @bounded_cache
 def _with_escapes(letters: str, general: bool) -> Expr:
-    r"""Text with the escapes of ``letters`` only; ``general``: ``\uXXXX`` may be any character, else a control character."""
+    r"""Text whose escapes are those of ``letters``. ``general``: ``\uXXXX`` may be any character, not only a control one."""
     after = [byte_class(letters.replace("u", "").encode())] if letters.replace("u", "") else []
     if "u" in letters:
         digits = repeat(_HEX, 4, 4) if general else alt(cat(literal(b"00"), byte_class(b"01"), _HEX), *_DELETE)

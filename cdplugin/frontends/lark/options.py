@@ -1,6 +1,6 @@
-"""Options that statements of a grammar set: ``%llguidance {…}``, and ``%indent {…}``.
+"""Read the options of a grammar's statements ``%llguidance {…}`` and ``%indent {…}``.
 
-The keys of ``%indent`` are the attributes of ``lark.indenter.Indenter``; our own are ``comment``, ``max_width``, ``max_tabs``.
+The keys of ``%indent`` are the attributes of ``lark.indenter.Indenter``, and our own ``comment``, ``max_width``, ``max_tabs``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MOST_WIDTH = 256
 _MOST_TAB = 64
 _MOST_TABS = 64
 _PLAIN_NAMES = dict(zip("LPAR RPAR LSQB RSQB LBRACE RBRACE LESSTHAN MORETHAN".split(), "()[]{}<>", strict=True))
-"""How Lark calls strings that have no name."""
+"""Lark's names for strings that have no name of their own."""
 _NAMES = {"NL_type": "newline", "INDENT_type": "indent", "DEDENT_type": "dedent"}
 _DEFAULTS: dict[str, Any] = {
     "NL_type": "_NEWLINE",
@@ -34,14 +34,14 @@ _DEFAULTS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class GrammarOptions:
-    """``skip_once``: what is ignored may stand between two lexemes once; ``initial_skip``: also before the first one."""
+    """``skip_once``: ignored text may stand between two lexemes only once; ``initial_skip``: also before the first lexeme."""
 
     skip_once: bool = False
     initial_skip: bool = False
 
 
 def grammar_options(source: Source, given: list[tuple[Any, int]]) -> GrammarOptions:
-    """The options of all ``%llguidance`` statements; later ones win. What cannot be enforced is refused by name."""
+    """The options of all ``%llguidance`` statements; later ones win. Raises ``UnsupportedError`` for what is not enforced."""
     out = GrammarOptions()
     for value, at in given:
         for key, setting in source.options("what follows %llguidance", at, value, _KNOWN, "%llguidance").items():
@@ -62,12 +62,12 @@ def grammar_options(source: Source, given: list[tuple[Any, int]]) -> GrammarOpti
 
 @dataclass(frozen=True)
 class Indentation:
-    """What ``%indent`` says.
+    """The ``%indent`` statement.
 
     ``names``: terminal -> ``"newline"``, ``"indent"`` or ``"dedent"``; ``brackets``: terminal, as messages show it (``"("``
-    with its quotes, or a name) -> 1 where it opens, -1 where it closes; ``tab_len``: how many spaces a tab counts for, None
-    where it counts for none; ``comment``: the terminal of comments that lines may end with, or None; ``max_width``: columns
-    that a block may be indented by; ``max_tabs``: tabs that it may be indented by instead; ``at``: where the statement is.
+    with its quotes, or a name) -> 1 if it opens, -1 if it closes; ``tab_len``: the spaces that a tab counts for, or None;
+    ``comment``: the terminal of comments with which lines may end, or None; ``max_width``: the columns by which a block may be
+    indented; ``max_tabs``: the tabs by which it may be indented instead; ``at``: the position of the statement.
     """
 
     names: dict[str, str]
@@ -80,7 +80,7 @@ class Indentation:
 
 
 def indentation(source: Source, given: list[tuple[Any, int]]) -> Indentation | None:
-    """What the ``%indent`` statement of a grammar says, None if there is none. Raises ``GrammarError``."""
+    """The ``%indent`` statement of a grammar, None if there is none. Raises ``GrammarError``."""
     if not given:
         return None
     if len(given) > 1:

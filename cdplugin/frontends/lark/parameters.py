@@ -1,7 +1,7 @@
 """Functions and conditions on the 64-bit parameter of parametric rules: ``set_bit(0)``, ``%if lt([0:3], 5)``.
 
-The names and their meaning are LLGuidance's (docs/parametric.md): all numbers are unsigned, ``[x:y]`` are the bits from ``x``
-up to, not including, ``y``, and ``_`` is all of them.
+Names and meanings are LLGuidance's (docs/parametric.md): numbers are unsigned, ``[x:y]`` are the bits from ``x`` to ``y``,
+``y`` excluded, and ``_`` is all bits.
 
 >>> apply(("set_bit", (3,)), 1), apply(("incr", ((0, 2),)), 3), holds(("bit_count_ge", ((0, 64), 2)), 5)
 (9, 3, True)
@@ -18,7 +18,7 @@ MASK = (1 << BITS) - 1
 
 BIT, VALUE, RANGE_ARGUMENT, COUNT, CONDITION = range(5)
 MOST = {BIT: BITS - 1, VALUE: MASK, COUNT: BITS}
-"""The greatest number that an argument of a kind may be."""
+"""The greatest value of each kind of argument."""
 
 FUNCTIONS: dict[str, tuple[int, ...]] = {
     "set_bit": (BIT,),
@@ -28,7 +28,7 @@ FUNCTIONS: dict[str, tuple[int, ...]] = {
     "incr": (RANGE_ARGUMENT,),
     "decr": (RANGE_ARGUMENT,),
 }
-"""What may stand after ``name::`` besides ``_`` and a number, with the kinds of the arguments."""
+"""The functions that may follow ``name::`` (besides ``_`` and a number), with the kinds of their arguments."""
 
 _COMPARISONS = {name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")}
 CONDITIONS: dict[str, tuple[int, ...]] = {
@@ -43,7 +43,7 @@ CONDITIONS: dict[str, tuple[int, ...]] = {
     "or": (CONDITION, CONDITION),
     "not": (CONDITION,),
 }
-"""What may stand after ``%if``."""
+"""The conditions that may follow ``%if``, with the kinds of their arguments."""
 
 Function = tuple[str, tuple[Any, ...]]
 Condition = tuple[str, tuple[Any, ...]]
@@ -52,7 +52,7 @@ SELF: Function = ("_", ())
 
 
 def constant(value: int) -> Function:
-    """The function that gives ``value`` whatever the parameter is."""
+    """The constant function."""
     return ("constant", (value,))
 
 
@@ -87,7 +87,7 @@ def apply(function: Function, parameter: int) -> int:
 
 
 def holds(condition: Condition, parameter: int) -> bool:
-    """Whether a condition is met. The parser bounds how deep conditions nest."""
+    """Whether a condition holds. It recurses; the parser bounds the nesting."""
     name, args = condition
     if name == "and":
         return holds(args[0], parameter) and holds(args[1], parameter)

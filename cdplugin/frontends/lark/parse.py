@@ -1,4 +1,4 @@
-"""Symbols to the tree of a grammar. Groups are kept on an explicit stack: nothing recurses on their depth."""
+"""Parse the symbols of a Lark grammar into a tree. Groups are kept on an explicit stack, so their depth causes no recursion."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _VALUES = "a name, a string, a regular expression, a special token, '(' or '['"
 
 
 def parse(source: Source, limits: Limits) -> Grammar:
-    """The tree of a whole grammar."""
+    """Parse a whole grammar. Raises ``GrammarError``, ``UnsupportedError``, ``LimitExceeded``, with line and column."""
     return _Parser(source, limits).grammar()
 
 
 @dataclass
 class _Frame:
-    """An open group: its bracket, what has been read of it, and the ``~`` that wait for the group as a whole."""
+    """An open group: its bracket, its content so far, and the ``~`` before it that apply to the whole group."""
 
     opening: Symbol | None
     alternatives: list[Node] = field(default_factory=list)
@@ -69,7 +69,7 @@ class _Parser:
         return self.following() if self.now.kind == kind else None
 
     def following(self) -> Symbol:
-        """The symbol that comes, whatever it is."""
+        """Take the next symbol, whatever it is."""
         self.pos += 1
         return self.symbols[self.pos - 1]
 
@@ -83,7 +83,7 @@ class _Parser:
     # --- statements -------------------------------------------------------------------------------------------------------
 
     def grammar(self) -> Grammar:
-        """Definitions and statements up to the end, or to the brace that closes a nested grammar."""
+        """Parse definitions and statements up to the end, or to the brace that closes a nested grammar."""
         grammar = Grammar(self.now.at)
         outer, self.uses_templates = self.uses_templates, False
         while True:
@@ -256,7 +256,7 @@ class _Parser:
     # --- bodies -----------------------------------------------------------------------------------------------------------
 
     def expansions(self) -> Node:
-        """Alternatives up to the end of the line, lines that go on with ``|`` included."""
+        """Parse alternatives to the end of the line, including continuation lines that begin with ``|``."""
         stack = [_Frame(None)]
         symbols = self.symbols
         while True:
@@ -308,14 +308,14 @@ class _Parser:
                 frame.sequence.append(self.postfix(self.value(frame), frame))
 
     def goes_on(self, frame: _Frame) -> bool:
-        """Whether the alternatives go on after this line break: inside brackets, before ``|``, and after ``|`` or ``:``."""
+        """Whether the alternatives continue after this line break: inside brackets, before ``|``, or after ``|`` or ``:``."""
         if frame.opening is not None or self.peek().kind == "|":
             return True
         before = self.symbols[self.pos - 1].kind
         return before in (":", "|", "&", "~") and self.peek().kind in _STARTS and not self.defines(self.pos + 1)
 
     def defines(self, pos: int) -> bool:
-        """Whether a definition begins here: a name, and a colon outside brackets before the line ends."""
+        """Whether a definition begins here: a name, and a colon outside brackets before the end of the line."""
         if self.symbols[pos].kind not in _NAMES:
             return False
         depth = 0
@@ -360,7 +360,7 @@ class _Parser:
         return node
 
     def closed(self, frame: _Frame) -> Node:
-        """The node of a group whose bracket has been read."""
+        """The node of a group whose closing bracket has been read."""
         assert frame.opening is not None
         if frame.name is not None:
             self.pos -= 1
@@ -371,7 +371,7 @@ class _Parser:
         return Node(tree.REPEAT, (node, 0, 1), frame.opening.at) if frame.opening.kind == "[" else node
 
     def postfix(self, node: Node, frame: _Frame) -> Node:
-        """The node with the ``~`` before it and the repetition after it; ``~`` binds tighter."""
+        """Apply the ``~`` before a node and the repetition after it; ``~`` binds tighter."""
         while frame.tildes:
             node = Node(tree.NOT, (node,), frame.tildes.pop())
         symbol = self.symbols[self.pos]
@@ -410,7 +410,7 @@ class _Parser:
         return int(symbol.value)
 
     def value(self, frame: _Frame | None = None) -> Node:
-        """One name, literal, special token or embedded grammar."""
+        """Parse one name, literal, special token or embedded grammar."""
         symbol = self.symbols[self.pos]
         kind, at = symbol.kind, symbol.at
         if kind == "%lark":
@@ -545,7 +545,7 @@ class _Parser:
 
 
 _SIMPLE = frozenset((*_NAMES, "STRING", "REGEX"))
-"""What most parts of a body are."""
+"""The symbols of which most bodies consist."""
 _STARTS = ("RULE", "TERMINAL", "STRING", "REGEX", "TOKENS", "REFERENCE", "%json", "%regex", "%lark", "(", "[", "~")
 
 

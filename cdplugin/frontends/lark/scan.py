@@ -1,4 +1,4 @@
-r"""Grammar text to symbols. JSON after ``%json``, ``%regex``, ``%llguidance`` and ``%indent`` is read as one symbol.
+r"""Split the text of a Lark grammar into symbols. JSON after ``%json``, ``%regex``, ``%llguidance``, ``%indent`` is one symbol.
 
 >>> from cdplugin.frontends.source import Source
 >>> [(s.kind, s.value) for s in scan(Source('start: "a"+ # one or more'), Limits())]
@@ -17,7 +17,9 @@ from cdplugin.limits import Limits, at_most
 
 
 class Symbol(NamedTuple):
-    """``kind``: RULE, TERMINAL, STRING, REGEX, NUMBER, OP, TOKENS, REFERENCE, NEWLINE, END, a keyword, or a mark itself."""
+    """``kind``: RULE, TERMINAL, STRING, REGEX, NUMBER, OP, TOKENS, REFERENCE, NEWLINE, END, a keyword, or a
+    punctuation mark.
+    """
 
     kind: str
     value: Any
@@ -28,7 +30,7 @@ class Symbol(NamedTuple):
 _WITH_JSON = ("%json", "%regex", "%llguidance", "%indent")
 KEYWORDS = ("%ignore", "%import", "%declare", "%override", "%extend", "%lark", "%word", "%if", *_WITH_JSON)
 _ALIASES = {"%grammar_options": "%llguidance"}
-"""What xgrammar calls a statement."""
+"""xgrammar's names of statements."""
 _SYMBOLS = re.compile(
     r"""(?:[ \t\f\ufeff]+|\\[ \t]*\r?\n|(?:\#|//)[^\n]*)*  # blanks, a line that goes on, a comment
     (?:(?P<NAME>[!?]*_*[A-Za-z][A-Za-z0-9_\-]*)
@@ -55,7 +57,7 @@ _DECODER = json.JSONDecoder()
 
 
 def scan(source: Source, limits: Limits) -> list[Symbol]:
-    """All symbols, an END last. Raises ``GrammarError`` for what is none, with its place."""
+    """All symbols; the last is END. Raises ``GrammarError`` with the position of text that is not a symbol."""
     text, match_at = source.text, _SYMBOLS.match
     out: list[Symbol] = []
     names: dict[str, tuple[str, str]] = {}
@@ -115,7 +117,7 @@ def _name(source: Source, text: str, at: int) -> tuple[str, str]:
 
 
 def unescape(source: Source, text: str, at: int) -> str:
-    """The text that a string literal stands for; ``at`` is where ``text`` begins."""
+    """The value of a string literal; ``at``: the position of ``text``."""
     if "\\" not in text:
         return text
     out: list[str] = []
@@ -144,8 +146,8 @@ def unescape(source: Source, text: str, at: int) -> str:
 
 
 def _regex(source: Source, text: str, at: int) -> tuple[str, str]:
-    """The pattern and the flags. Over several lines too, as with flag x: where no flags follow, a slash is missing on the first
-    of them.
+    """The pattern and the flags. A pattern may span several lines (flag x); but if its last line has no valid flags, probably a
+    closing slash is missing on the first line.
     """
     last = text.rindex("/")
     pattern, flags = text[1:last], text[last + 1 :]
@@ -171,7 +173,7 @@ def _keyword(source: Source, text: str, at: int, limits: Limits) -> Symbol:
 
 
 def _json(source: Source, keyword: str, at: int, limits: Limits) -> tuple[Any, int]:
-    """A JSON value that begins at ``at`` or after white space."""
+    """A JSON value that begins at ``at`` or after white space there, and its end."""
     text = source.text
     while at < len(text) and text[at] in " \t\r\n":
         at += 1
@@ -190,7 +192,9 @@ def _json(source: Source, keyword: str, at: int, limits: Limits) -> tuple[Any, i
 
 
 def token_set(source: Source, text: str, at: int) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...], bool]:
-    """``(names, ranges, negated)`` of a symbol in angle brackets: ``<|eot_id|>``, ``<[3,10-20]>``, ``<[^7]>``, ``<[*]>``."""
+    """Parse a symbol in angle brackets into ``(names, ranges, negated)``: ``<|eot_id|>``, ``<[3,10-20]>``, ``<[^7]>``,
+    ``<[*]>``.
+    """
     if not (text.startswith("<[") and text.endswith("]>")):
         return (text,), (), False
     inner = text[2:-2]
@@ -214,7 +218,7 @@ def token_set(source: Source, text: str, at: int) -> tuple[tuple[str, ...], tupl
 
 
 def fail_notation(source: Source, at: int, sign: str) -> NoReturn:
-    """Raise for a grammar with ``sign`` after the names of its rules."""
+    """Raise for a grammar that has ``sign`` after the names of its rules."""
     expected = "name: … (name ::= … is written with cdplugin.Gbnf or cdplugin.Ebnf)"
     source.fail("a rule of another notation", at, expected=expected, found=repr(sign))
 
@@ -227,7 +231,7 @@ _BEGUN = {
     "@": ("not a reference to a grammar", "@name"),
     ";": ("rules end with their line", "no ';'"),
 }
-"""By its first character, what may be meant by what is no symbol, and what was expected."""
+"""For text that is not a symbol, by its first character: what was probably meant, and what was expected."""
 _OTHER = ("not part of a grammar", "a name, a string, a regular expression, a special token or punctuation")
 
 
@@ -240,6 +244,6 @@ def _no_symbol(source: Source, at: int) -> NoReturn:
 
 
 def _rest(source: Source, at: int) -> str:
-    """The line from a position on, shortened."""
+    """The rest of a line, shortened."""
     line = source.text[at:].split("\n", 1)[0] if len(source.text) - at < 200 else source.text[at : at + 80].split("\n", 1)[0]
     return repr(line[:24])

@@ -1,8 +1,9 @@
-"""Least fixed points over a graph that is made while it is walked: which nodes hold.
+"""Decide a least fixed point over a graph that is generated while it is searched: which nodes hold.
 
-A node holds if, of one of its sides, all nodes hold (a side without nodes holds at once). Rules with a parameter have far too
-many members to look at all; the walk goes depth-first and stops as soon as its question is answered. Where that is not soon, it
-may have gone off: the nodes that are nearest are looked at before it goes on.
+A node holds if all nodes of one of its sides hold (an empty side holds at once). For a grammar: a member of a parametric rule
+is productive if all symbols of one right side are. There are far too many members to visit all, so the search goes depth-first
+and stops as soon as its question is answered. If that takes long, it may have gone astray; then the nearest nodes are visited
+breadth-first before it goes on.
 """
 
 from __future__ import annotations
@@ -12,25 +13,25 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from cdplugin.frontends.productive import Productive
 
 _FEW = 64
-"""Nodes whose sides are made one at a time. From then on all sides of a node are looked at before the walk goes below one of
-them: below that it might go on for ever, where another one holds."""
+"""Up to so many nodes, sides are visited one at a time. After that, all sides of a node are examined before the search descends
+into one of them: below it the search might never end, while another side holds at once."""
 _FARTHER, _AROUND = 16, 8
-"""How much longer a walk is each time that it stops to look around, and how many times as many nodes it then looks at."""
+"""How many times longer the search gets between two breadth-first rounds, and how many times as many nodes a round visits."""
 
 
 Sides = Callable[[Hashable], Iterable[Sequence[Hashable]]]
-"""The sides of a node, as sequences of nodes."""
+"""Returns the sides of a node, as sequences of nodes."""
 
 
 class OutOfFuel(Exception):  # noqa: N818 - turned into LimitExceeded by the caller, who knows the rule's name
-    """More nodes than the caller wants to pay for."""
+    """The search took more nodes than the caller allows."""
 
 
 class Search:
-    """Decides nodes one at a time; what was found out is kept.
+    """Decides nodes one at a time, and remembers the results.
 
-    Time is linear in the nodes and sides that are looked at, at most ``fuel`` nodes for one question. ``left``: nodes that may
-    still be looked at for all questions; None: any number.
+    Time is linear in the nodes and sides visited, at most ``fuel`` nodes for one question. ``left``: the nodes that may still
+    be visited for all questions; None: no bound.
     """
 
     def __init__(self, fuel: int, left: int | None = None) -> None:
@@ -40,14 +41,14 @@ class Search:
         self._fails: set[Hashable] = set()
 
     def forget_failures(self) -> None:
-        """More may hold from now on than before."""
+        """Forget negative results, because more nodes may hold now."""
         self._fails.clear()
 
     def holds(self, root: Hashable, sides_of: Sides) -> bool:
-        """Whether ``root`` holds. Raises :class:`OutOfFuel`. ``sides_of``: the same for each question.
+        """Whether ``root`` holds. Raises :class:`OutOfFuel`. ``sides_of`` must be the same for each question.
 
-        It is not an attribute: the writer of a grammar, who asks, would be part of a cycle, and its trees wait for the garbage
-        collector.
+        It is an argument, not an attribute: the writer of the grammar, who asks, would else be part of a reference cycle, and
+        its trees would wait for the garbage collector.
         """
         if root in self._holds:
             return True
@@ -67,7 +68,7 @@ class Search:
                 continue
             if sides is None:
                 sides = self._begin(node, sides_of, len(seen))
-            for side in sides:  # one at a time: what is found below it may make the others needless
+            for side in sides:  # one at a time: what is found below it may make the others unnecessary
                 parts = dict.fromkeys(part for part in side if part not in self._holds)
                 if not parts:
                     found.add(node)
@@ -86,18 +87,18 @@ class Search:
         return False
 
     def _begin(self, node: Hashable, sides_of: Sides, n_seen: int) -> Iterator[Sequence[Hashable]]:
-        """The sides of a node that is looked at for the first time. Raises :class:`OutOfFuel`."""
+        """The sides of a node that is visited for the first time. Raises :class:`OutOfFuel`."""
         if n_seen > self._fuel or self.left == 0:
             raise OutOfFuel
         if self.left is not None:
             self.left -= 1
-        if n_seen > _FEW:  # sides that hold at once come first
+        if n_seen > _FEW:  # first the sides that hold at once
             return iter(sorted(sides_of(node), key=self._holds.issuperset, reverse=True))
         return iter(sides_of(node))
 
     def _look_around(self, root: Hashable, sides_of: Sides, found: Productive[Hashable], most: int) -> None:
-        """Note in ``found`` what the ``most`` nodes nearest to ``root`` say, breadth first: a counter that may go up and down
-        holds because it goes down, and a walk that goes up first comes to no end.
+        """Add the sides of the ``most`` nodes nearest to ``root`` to ``found``, breadth-first. For instance, a counter that may
+        go up and down holds because it goes down; a search that goes up first finds no end.
         """
         nodes = [root]
         seen = {root}

@@ -1,9 +1,9 @@
-"""``stop=T`` where what follows begins with ``T``: the text is there once.
+"""``stop=T`` where what follows begins with ``T``: make sure that the text of ``T`` occurs only once.
 
-LLGuidance hides the text of ``T`` from the model, and writes it again where the grammar forces it next, as in ``ap "\"]"``
-with ``ap[stop="\""]: /a+/``. Here a text is never taken back. So the rule takes ``T``, as with ``suffix=``, and
-what follows is cut by it if all its texts begin with it; else ``T`` stands before what follows, as it does in the tokens that
-LLGuidance is given.
+LLGuidance takes the text of ``T`` back from the output, and writes it again where the grammar forces it next, as in ``ap
+"\"]"`` with ``ap[stop="\""]: /a+/``. Here no text is ever taken back. Instead the rule includes ``T``, as with ``suffix=``. If
+all texts of what follows begin with ``T``, that prefix is cut off there. Otherwise ``T`` stands before what follows, as it
+does in the tokens that LLGuidance gets.
 """
 
 from __future__ import annotations
@@ -17,23 +17,25 @@ from cdplugin.ir import LAZY
 from cdplugin.walks import reached
 
 _MOST_DEPTH = 64
-"""Rules inside each other that are looked through for what begins, or ends, with the text."""
+"""Nesting of rules that is searched for what begins, or ends, with the text."""
 
 
 def share_stops(draft: Draft) -> None:
-    """Cut what follows rules with ``stop=`` by what ends them. Raises ``GrammarError`` where that would be captured."""
+    """Cut the stop text off whatever follows rules with ``stop=``. Raises ``GrammarError`` where that text
+    would be captured.
+    """
     if not any(rule.stop is not None and not rule.owner.attributes.is_suffix for rule in draft.rules):
         return
     sharer = _Sharer(draft)
     number = 0
-    while number < len(draft.rules):  # rules are added on the way
+    while number < len(draft.rules):  # cutting adds rules
         sharer.share(number)
         number += 1
     _forget_unused(draft)
 
 
 def _forget_unused(draft: Draft) -> None:
-    """Number the rules that ``start`` still leads to anew."""
+    """Drop the rules that are no longer reachable from ``start``, and renumber the others."""
     rules = draft.rules
     order = reached([0], lambda n: (part.value for one in rules[n].productions for part in one.parts if part.kind == "rule"))
     number_of = {number: place for place, number in enumerate(order)}
@@ -46,7 +48,7 @@ def _forget_unused(draft: Draft) -> None:
 
 
 class _Sharer:
-    """``_written``: the productions of each rule before anything in them was cut by what stands before it."""
+    """``_written``: the productions of each rule before anything in them was cut."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
@@ -68,12 +70,12 @@ class _Sharer:
         self._draft.rules[number].productions = productions
 
     def _ending(self, part: Part, depth: int) -> bytes | None:
-        """The text of ``stop=`` that all texts of a part end with; None if there is none."""
+        """The text of ``stop=`` with which all texts of a part end; None if there is none."""
         if part.kind != "rule" or depth > _MOST_DEPTH:
             return None
         number = part.value
         if number not in self._endings:
-            self._endings[number] = None  # of a rule that ends in itself
+            self._endings[number] = None  # the result for a rule that ends with itself
             rule = self._draft.rules[number]
             if rule.stop is not None:
                 is_stop = not rule.owner.attributes.is_suffix and not rule.is_helper
@@ -84,20 +86,20 @@ class _Sharer:
         return self._endings[number]
 
     def _after(self, part: Part, text: bytes, depth: int) -> list[Part] | None:
-        """What is left of a part, all of whose texts begin with ``text``, after it; None for any other."""
+        """What is left of a part after ``text``, if all its texts begin with that; else None."""
         if part.kind == "lexeme":
             return _cut_lexeme(part, text)
         if part.kind != "rule" or part.function is not None or depth > _MOST_DEPTH:
             return None
         key = (part.value, text)
         if key not in self._cut:
-            self._cut[key] = None  # of a rule that begins with itself
+            self._cut[key] = None  # the result for a rule that begins with itself
             self._cut[key] = self._cut_rule(part.value, text, depth)
         number = self._cut[key]
         return None if number is None else [Part("rule", number)]
 
     def _cut_rule(self, number: int, text: bytes, depth: int) -> int | None:
-        """The number of a rule for what is left of another one."""
+        """Add a rule for what is left of another one; returns its number, None if it cannot be cut."""
         rule = self._draft.rules[number]
         productions = []
         for production in self._written[number]:
@@ -116,7 +118,7 @@ class _Sharer:
 
 
 def _only_text(expression: Expr) -> bytes | None:
-    """The one text of a literal."""
+    """The text of a single literal, else None."""
     is_literal = expression.op == expr.LITERALS_OP and len(expression.args) == 1
     return expression.args[0] if is_literal else None
 
@@ -133,7 +135,7 @@ def _cut_lexeme(part: Part, text: bytes) -> list[Part] | None:
 
 
 def _cut_expression(expression: Expr, text: bytes) -> Expr | None:
-    """``expression`` after ``text``, if all its texts begin with that as far as can be read off; else None."""
+    """``expression`` after ``text``, if all its texts visibly begin with that; else None."""
     rest: list[Expr] = [expression]
     while text:
         if not rest:

@@ -1,8 +1,8 @@
-"""``%regex``: any run of consecutive chunks of a text, by its suffix automaton.
+"""``%regex``: any run of consecutive chunks of a text, by the text's suffix automaton.
 
-The automaton (Blumer et al., Theoretical Computer Science 40, 1985; built online as in Crochemore and Hancart, 1997) has at
-most 2n states and 3n transitions for n chunks. A state becomes one expression node that its predecessors share, so the
-expression is linear in the text as well.
+The automaton (Blumer et al., Theoretical Computer Science 40, 1985; online construction as in Crochemore and Hancart, 1997) has
+at most 2n states and 3n transitions for n chunks. Each state becomes one expression node that its predecessors share, so the
+expression is linear in the text, too.
 
 >>> substring_expr(["a", "b"])
 alt(epsilon, cat("a", alt(epsilon, "b")), "b")
@@ -21,7 +21,7 @@ _KEYS = ("substring_chunks", "substring_words", "substring_chars")
 
 
 def chunks_of(source: Source, value: Any, at: int) -> tuple[str, ...]:
-    """The chunks that the object after ``%regex`` asks for."""
+    """The chunks for the object after ``%regex``. Raises ``GrammarError``."""
     if not isinstance(value, dict):
         source.fail("what follows %regex", at, expected="an object with one of " + ", ".join(_KEYS), found=type(value).__name__)
     for key in value:
@@ -47,7 +47,7 @@ def chunks_of(source: Source, value: Any, at: int) -> tuple[str, ...]:
 
 
 def words(text: str) -> list[str]:
-    """Maximal runs of letters, digits and ``_``; of white space; of anything else."""
+    """Split a text into maximal runs of letters, digits and ``_``; of white space; of anything else."""
     out: list[str] = []
     previous = -1
     for char in text:
@@ -61,7 +61,7 @@ def words(text: str) -> list[str]:
 
 
 def suffix_automaton(chunks: Sequence[str]) -> tuple[list[dict[str, int]], list[int]]:
-    """``(transitions of each state, states in an order in which targets come first)``; state 0 is the start."""
+    """The transitions of each state, and the states in an order with targets first; state 0 is the start."""
     following: list[dict[str, int]] = [{}]
     link, length = [-1], [0]
     last = 0
@@ -92,7 +92,7 @@ def suffix_automaton(chunks: Sequence[str]) -> tuple[list[dict[str, int]], list[
 
 
 def substring_expr(chunks: Sequence[str]) -> Expr:
-    """Any concatenation of consecutive chunks, the empty one included. Linear in the text."""
+    """Any concatenation of consecutive chunks, including the empty one. Linear in the text."""
     following, order = suffix_automaton(chunks)
     state: dict[int, Expr] = {}
     for number in order:
@@ -101,7 +101,7 @@ def substring_expr(chunks: Sequence[str]) -> Expr:
 
 
 def _branches(options: list[tuple[bytes, Expr]]) -> list[Expr]:
-    """Alternatives ``text then expression``, those that begin alike with their common beginning written once."""
+    """Alternatives ``text then expression``; common prefixes are written once."""
     if len({text[0] for text, _ in options}) == len(options):
         return [cat(literal(text), rest) for text, rest in options]
     children, places = trie(text for text, _ in options)

@@ -1,4 +1,4 @@
-"""Terminals as byte expressions.
+"""Build the byte expressions of terminals.
 
 Equal terminals, and equal literals, become the same :class:`Expr` object, because lexemes are compared by identity. ``~`` is
 relative to valid UTF-8: ``~A`` is every text that ``A`` does not match.
@@ -25,11 +25,11 @@ from cdplugin.regex.unicode import fold_case
 from cdplugin.walks import fold
 
 _MOST_NODES = 500_000
-"""Nodes of a terminal, written out: a terminal that names another twice has all of it twice."""
+"""Nodes of a terminal as a tree: a terminal that refers to another one twice counts it twice."""
 
 
 class Terminals:
-    """Lowers terminals of one grammar; nested grammars share it, so that equal terminals are one expression in all of them."""
+    """Lowers terminals to expressions. Nested grammars share one instance, so equal terminals are one object in all of them."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -39,14 +39,14 @@ class Terminals:
         self._sizes: dict[Expr, int] = {}
 
     def of_scope(self, scope: Scope) -> dict[str, Expr]:
-        """The expression of every terminal of a grammar, imported ones included."""
+        """The expressions of all terminals of a grammar, imported ones included."""
         named = {alias: common()[name] for alias, name in scope.imported.items()}
         for name in scope.order:
             named[name] = self.lower(scope.source, scope.terminals[name].body, named)
         return named
 
     def lower(self, source: Source, root: Node, named: dict[str, Expr]) -> Expr:
-        """The expression of a body, given those of the names in it. Raises ``LimitExceeded`` for one too large, written out."""
+        """The expression of a body; ``named``: those of the names in it. Raises ``LimitExceeded`` if the tree is too large."""
         if root.op in (tree.TEXT, tree.NAME):
             return self._node(source, root, [], named)
         size = sum(self._size(node, named) for node in walk(root))
@@ -58,7 +58,7 @@ class Terminals:
         return made
 
     def _size(self, node: Node, named: dict[str, Expr]) -> int:
-        """How many nodes of an expression a node itself stands for, about."""
+        """About the number of expression nodes that a node itself becomes."""
         if node.op == tree.NAME:
             return self._sizes.get(named[node.args[0]], 1)
         return len(node.args[0]) if node.op == tree.REGEX else 1
@@ -101,11 +101,11 @@ class Terminals:
         return nullable(part, self._nullable)
 
     def cat(self, *parts: Expr) -> Expr:
-        """A concatenation, shared if it was made before."""
+        """Concatenation; the same object for the same parts."""
         return self._shared((expr.CAT_OP, *map(id, parts)), expr.cat, *parts)
 
     def short(self, source: Source, part: Expr, most: int, at: int) -> Expr:
-        """The texts of ``part`` of at most ``most`` characters; no bound above ``BEYOND_TEXT``. Raises ``LimitExceeded``."""
+        """The texts of ``part`` with at most ``most`` characters; above ``BEYOND_TEXT`` no bound. Raises ``LimitExceeded``."""
         if most > max(BEYOND_TEXT, self.limits.max_repeat):
             return part
         if most > self.limits.max_repeat:
@@ -114,24 +114,24 @@ class Terminals:
         return self._shared((expr.AND_OP, id(part), id(free)), expr.both, part, free)
 
     def alt(self, *parts: Expr) -> Expr:
-        """Alternatives, shared if they were made before."""
+        """Alternation; the same object for the same parts."""
         return self._shared((expr.ALT_OP, *map(id, parts)), expr.alt, *parts)
 
     def any_text_of(self, texts: Sequence[str]) -> Expr:
-        """Any one of some texts, shared if it was made before."""
+        """Any one of some texts; the same object for the same texts."""
         spelt = tuple(text.encode() for text in texts)
         return self._shared(("literals", spelt), expr.literals, spelt)
 
     def _shared(self, key: tuple, make, *args) -> Expr:  # type: ignore[no-untyped-def]
-        """``make(*args)``, once per key."""
+        """``make(*args)``, called once for each key."""
         made = self._made.get(key)
         if made is None:
             made = self._made[key] = make(*args)
-            self._alive.append(args)  # keys hold ids of these
+            self._alive.append(args)  # keeps the objects alive whose ids are in keys
         return made
 
     def _text(self, part: Expr) -> Expr:
-        """A bare complement, cut to valid UTF-8."""
+        """A bare complement, restricted to valid UTF-8."""
         if part.op != expr.NOT_OP:
             return part
         return self._shared((expr.AND_OP, id(ANY_TEXT), id(part)), expr.both, ANY_TEXT, part)
@@ -153,15 +153,15 @@ class Terminals:
 
 @counted
 def _regex_expr(pattern: str, flags: str, limits: Limits) -> Expr:
-    """The texts that a regular expression matches; all grammars have the same object, as long as it is kept."""
+    """The texts that a regular expression matches. All grammars share the object while it is cached."""
     parsed = parse_regex(pattern, "rust", flags, limits)
-    parsed.refuse_looks()  # what stands beside a terminal is not its own
+    parsed.refuse_looks()  # a terminal does not know the text beside it
     return parsed.match_expr(UTF8)
 
 
 @fixed_cache(128, entry_bytes=1800)
 def _caseless_char(char: str) -> Expr:
-    """An ASCII character in either case, and what else folds to it (CaseFolding.txt)."""
+    """An ASCII character in either case, and other characters that fold to it (CaseFolding.txt)."""
     return UTF8.chars(fold_case(((ord(char), ord(char)),)))
 
 
@@ -172,7 +172,7 @@ def common() -> dict[str, Expr]:
     named: dict[str, Expr] = {}
     source = Source("", "common")
     pending: list[Definition] = list(library().values())
-    while pending:  # a definition may come before those that it names
+    while pending:  # a definition may precede those to which it refers
         definition = pending.pop(0)
         try:
             named[definition.name] = terminals.lower(source, definition.body, named)
@@ -182,7 +182,7 @@ def common() -> dict[str, Expr]:
 
 
 def without_empty(part: Expr) -> Expr:
-    """What ``part`` matches, but for the empty text."""
+    """``part`` without the empty text."""
     if not nullable(part):
         return part
     if part.op == expr.REPEAT_OP and not nullable(part.args[0]):

@@ -1,6 +1,4 @@
-"""What the parser makes of a Lark grammar: definitions whose bodies are trees of a few kinds of node, each with its
-position.
-"""
+"""The syntax tree of a Lark grammar: definitions whose bodies are trees of a few kinds of node, each with its position."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ KINDS = {
     REFERENCE: "a @grammar",
     WHEN: "%if",
 }
-"""How messages call the kinds of node."""
+"""The names of node kinds in messages."""
 
 
 @dataclass(eq=False, slots=True)
@@ -49,11 +47,11 @@ class Node:
 
 _LISTS = frozenset((SEQ, ALT, AND))
 COMPOSITE = _LISTS | {NOT, REPEAT, WHEN, NAME}
-"""The kinds of node that may have nodes below them."""
+"""The kinds of node that may have children."""
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes right below."""
+    """The child nodes."""
     op = node.op
     if op in _LISTS:
         return node.args
@@ -63,13 +61,13 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def walk(root: Node) -> Iterator[Node]:
-    """All nodes, parents first, in the order of the text."""
+    """All nodes in preorder, in the order of the text."""
     return walks.walk(root, children)
 
 
 @dataclass
 class Attributes:
-    """What stands in the brackets after a rule's name; ``at`` is where each was written."""
+    """The attributes in brackets after a rule's name; ``at``: the position of each."""
 
     lazy: bool = False
     glued: bool = False
@@ -84,14 +82,14 @@ class Attributes:
 
     @property
     def stops_at_end(self) -> bool:
-        """``stop=""``: the end token ends the rule."""
+        """Whether it has ``stop=""``: the end token ends the rule."""
         return self.stop is not None and self.stop.op == TEXT and not self.stop.args[0] and not self.is_suffix
 
 
 @dataclass
 class Definition:
-    """A rule or a terminal. ``parameters``: of a template, with their positions; ``parametric``: written ``name::_``;
-    ``uses_templates``: some name in its body has arguments.
+    """A rule or a terminal. ``parameters``: of a template, with their positions; ``parametric``: it is written ``name::_``;
+    ``uses_templates``: a name in its body has arguments.
     """
 
     name: str
@@ -117,7 +115,7 @@ class Import:
 
 @dataclass
 class Grammar:
-    """A grammar as written: definitions and statements in their order. ``uses_templates``: some name has arguments."""
+    """A grammar as written: definitions and statements in order. ``uses_templates``: a name in it has arguments."""
 
     at: int
     uses_templates: bool = False

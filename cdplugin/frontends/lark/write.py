@@ -1,8 +1,8 @@
-"""A draft written into the IR: plain rules as they are, rules with a parameter as a family; and where ``%ignore`` applies.
+"""Write a draft into the IR: plain rules directly, parametric rules as a family; and place ``%ignore``.
 
-What ``%ignore`` names may stand before every lexeme but the first one of a grammar (LLGuidance does the same). The first
-lexeme is found with rules: beside a rule ``a`` there is, where it is needed, ``first(a)``: the non-empty texts of ``a`` with
-the first lexeme bare. ``first`` of ``x y z`` is ``first(x) y z``, and if ``x`` may be empty also ``first(y) z``, and so on.
+Ignored text may precede every lexeme except the first one of a text (as in LLGuidance). The first lexeme is expressed by rules:
+beside a rule ``a`` there is, where needed, ``first(a)``: the non-empty texts of ``a`` with a bare first lexeme. ``first`` of
+``x y z`` is ``first(x) y z``, and if ``x`` is nullable also ``first(y) z``, and so on.
 """
 
 from __future__ import annotations
@@ -24,18 +24,15 @@ from cdplugin.ir import LONGEST, Captured, Family, GrammarIR, Productive, Symbol
 
 _FUEL = 100_000
 _MOST_FUEL = 400_000
-"""Rules, with their parameters, that are looked at to decide one question about one, and all questions until a grammar is
-compiled.
-"""
+"""Members that are visited to decide one question about a member, and to decide all questions until the grammar is compiled."""
 _MEMBER_WORK, _SIDE_WORK, _PART_WORK, _CONDITION_WORK = 450, 300, 150, 50
-"""Units of work (``Limits.max_step_work``) of looking at a rule under some parameter, at each of its alternatives, at each part
-of one and of its condition."""
+"""Units of work (``Limits.max_step_work``) to visit a member, each of its alternatives, and each part and condition of one."""
 _MOST_WORK = 100_000_000
-"""Units that the questions about one rule may take; twice as many are for all questions until a grammar is compiled."""
+"""Units that the questions about one rule may take; all questions until the grammar is compiled may take twice as many."""
 
 
 class RuleAt(NamedTuple):
-    """A rule for one parameter (None: it takes none); ``first``: its non-empty texts, with the first lexeme bare."""
+    """A member: a rule and its parameter (None: it takes none). ``first``: its non-empty texts, with a bare first lexeme."""
 
     rule: int
     parameter: int | None
@@ -49,15 +46,15 @@ class Writer:
         self._draft = draft
         self._ir = ir
         self._options = options
-        self.work = 0  # units of work that right sides have taken
+        self.work = 0  # units of work spent on right sides
         self.is_settled = False  # whether the grammar is compiled
-        self._most = sys.maxsize  # what work may come to before the question that is open has no answer
+        self._most = sys.maxsize  # the value of `work` at which the current question fails
         self._costs: dict[int, list[tuple[Production, int]]] = {}
         ignored = draft.ignored()
         self.skip: Symbol | None = None
         if ignored is not None:
             text = without_empty(ignored)
-            # an object of its own: a lexeme of the rules that is spelt like what is ignored is another lexeme
+            # its own object: a lexeme of the rules that is spelled like ignored text must be another lexeme
             self.skip = ir.lexeme(Expr(text.op, text.args), "%ignore", lexing=LONGEST)
         self._layout = layout
         self._inside = None if layout is None else ir.lexeme(layout.inside, "%ignore", lexing=LONGEST)
@@ -69,16 +66,16 @@ class Writer:
         self._prepared: set[tuple[int, bool]] = set()
         self._once: dict[tuple[Symbol, Symbol], Symbol] = {}
         self._tokens: dict[tuple, TokenSet] = {}
-        self._terminals: dict[tuple[int, bool], Symbol] = {}  # by the id of a part's value, which the draft or the layout keeps
+        self._terminals: dict[tuple[int, bool], Symbol] = {}  # by the id of a part's value, which draft or layout keep alive
         self._nullable: dict[Expr, bool] = {}
 
     @cached_property
     def family(self) -> Parametric:
-        """The rules with a parameter; grammars without any never ask."""
+        """The parametric rules; created only if the grammar has any."""
         return Parametric(self)
 
     def write(self) -> Symbol:
-        """Write everything that ``start`` needs; returns the start symbol."""
+        """Write all that ``start`` needs; returns the start symbol."""
         whole = RuleAt(0, None, False)
         if self.skip is None and self._inside is None:
             start = self.symbol(whole)
@@ -104,16 +101,16 @@ class Writer:
         return start
 
     def _ignored_ahead(self) -> Symbol:
-        """What is ignored before the first lexeme of all, where the engine skips nothing: a lexeme, after which it skips. If
-        the text may begin with what nothing is skipped before, it is all that is ignored there, in one.
+        """A lexeme for ignored text before the first lexeme of all, where the engine skips nothing; after it, it does. If the
+        text may begin with something before which nothing is skipped, the lexeme covers all ignored text there.
         """
         assert self.skip is not None
         skipped = self._ir.lexemes[~self.skip]
-        once = Expr(skipped.op, skipped.args)  # a copy: no rule may name the lexeme that is skipped
+        once = Expr(skipped.op, skipped.args)  # a copy: no rule may name the skip lexeme itself
         return self._ir.lexeme(repeat(skipped, 1) if self._may_begin_bare() else once, "%ignore", lexing=LONGEST)
 
     def _may_begin_bare(self) -> bool:
-        """Whether what has not the grammar's skip before it may be the first of a text. Conditions are taken for true."""
+        """Whether a text may begin with something before which nothing is skipped. Conditions are taken to be true."""
         pending = [0]
         met = {0}
         for number in pending:
@@ -139,13 +136,13 @@ class Writer:
 
     @property
     def is_indented(self) -> bool:
-        """Whether blocks are indented: their widths are parameters, and there are many."""
+        """Whether the grammar has ``%indent``: then block widths are parameters, of which there are many."""
         return self._layout is not None
 
     # --- symbols ----------------------------------------------------------------------------------------------------------
 
     def symbol(self, member: RuleAt) -> Symbol:
-        """The nonterminal of a member; what it needs is queued."""
+        """The nonterminal of a member; its rules are queued."""
         rule = self._draft.rules[member.rule]
         key = (member.rule, member.first)
         if member.parameter is not None:
@@ -170,17 +167,17 @@ class Writer:
         return symbol
 
     def captured(self, number: int) -> Captured:
-        """What of a rule's text is captured."""
+        """How a rule's text is captured."""
         rule = self._draft.rules[number]
         stop = None if rule.stop is None else (rule.stop, rule.owner.attributes.stop_capture or "")
         return Captured(rule.capture, stop)
 
     def part(self, member: RuleAt) -> grammar.Part:
-        """:meth:`symbol` for rules that are made late: members with a parameter are not noted in the IR."""
+        """:meth:`symbol` for rules that are made late: members with a parameter are not stored in the IR."""
         return self.symbol(member) if member.parameter is None else self._ir.member(self.family, member)
 
     def _prepare(self, number: int, first: bool) -> None:
-        """Make the symbols that some member of a rule with a parameter may need, members of the same family apart."""
+        """Make the symbols that members of a parametric rule may need, except members of the family."""
         for production in self._draft.rules[number].productions:
             for part in production.parts:
                 for bare in (False, True) if first else (False,):
@@ -197,7 +194,7 @@ class Writer:
                         self._pending.append((part.value, bare))
 
     def terminal(self, part: Part, bare: bool) -> Symbol:
-        """The symbol of a lexeme, a token set or an embedded grammar; ``bare``: nothing ignored before it."""
+        """The symbol of a lexeme, a token set or an embedded grammar; ``bare``: nothing is ignored before it."""
         key = (id(part.value), bare)
         symbol = self._terminals.get(key)
         if symbol is None:
@@ -230,7 +227,7 @@ class Writer:
         return symbol
 
     def _lead(self, width: int, bare: bool) -> Symbol:
-        """What begins a line in a block of a width."""
+        """The lead of a line in a block of a width."""
         assert self._layout is not None
         return self.terminal(self._layout.leads[width], bare)
 
@@ -250,7 +247,7 @@ class Writer:
             yield from self._sides_of(production, member.parameter, member.first)
 
     def _sides_of(self, production: Production, parameter: int | None, first: bool) -> Iterator[list[Symbol | RuleAt]]:
-        """:meth:`sides` of one production."""
+        """:meth:`sides` for one production."""
         parts = production.parts
         if not first:
             yield [self._part(part, parameter, False) for part in parts]
@@ -261,7 +258,7 @@ class Writer:
                 break
 
     def _applying(self, member: RuleAt) -> Iterator[Production]:
-        """The productions of a member's rule that count for its parameter. Raises :class:`OutOfFuel` inside :meth:`decide`."""
+        """The productions that apply for a member's parameter. Raises :class:`OutOfFuel` inside :meth:`decide`."""
         costs = self._costs.get(member.rule)
         if costs is None:
             productions = self._draft.rules[member.rule].productions
@@ -287,15 +284,15 @@ class Writer:
     # --- the empty text ---------------------------------------------------------------------------------------------------
 
     def may_be_empty(self, member: RuleAt) -> bool:
-        """Whether a rule derives no lexeme at all. (A lexeme that matches the empty text is a lexeme.)"""
+        """Whether a member derives the empty sequence of lexemes. (A lexeme that matches the empty text is a lexeme.)"""
         return self.decide(self._empty, self._empty_sides, member._replace(first=False))
 
     def decide(
         self, search: Search, sides: Sides, member: RuleAt, part: Symbol | RuleAt | None = None, begun: int | None = None
     ) -> bool:
-        """An answer of ``search`` about a member, or a part of it; ``LimitExceeded`` with the rule's name.
+        """Ask ``search`` about a member, or a part of it. Raises ``LimitExceeded`` with the rule's name.
 
-        ``begun``: what ``work`` was before the first of several questions that belong together.
+        ``begun``: the value of ``work`` before the first of several related questions.
         """
         before = self._most
         most = (self.work if begun is None else begun) + _MOST_WORK
@@ -311,7 +308,7 @@ class Writer:
             self._most = before
 
     def could_be_empty(self, part: Symbol | RuleAt) -> bool:
-        """False only if a part surely derives no empty text: conditions are taken for true."""
+        """False only if a part is certainly not nullable: conditions are taken to be true."""
         if isinstance(part, RuleAt):
             return self._maybe_empty[part.rule]
         if part < 0:
@@ -327,7 +324,7 @@ class Writer:
 
 
 def _work_of(production: Production) -> int:
-    """Units of work of looking at an alternative under some parameter."""
+    """Units of work to visit an alternative with a parameter."""
     work, conditions = _SIDE_WORK + _PART_WORK * len(production.parts), [production.condition]
     for condition in conditions:  # grows
         if condition is not None:
@@ -343,7 +340,7 @@ def _members_of(side: Sequence[Symbol | RuleAt]) -> list[RuleAt]:
 
 
 class Parametric(Family[RuleAt]):
-    """Rules with a parameter; a value is a :class:`RuleAt`. Conditions filter what a member derives."""
+    """The family of parametric rules; the parameter is a :class:`RuleAt`. Conditions filter a member's productions."""
 
     name = "rule with a parameter"
 
@@ -365,7 +362,7 @@ class Parametric(Family[RuleAt]):
         return self._writer.captured(value.rule)
 
     def add_use(self, symbol: Symbol) -> None:
-        """Note a symbol that some member may mention."""
+        """Record a symbol that some member may use."""
         self._uses[symbol] = None
 
     def uses(self) -> Iterable[Symbol]:
@@ -377,7 +374,7 @@ class Parametric(Family[RuleAt]):
         return self._writer.decide(self._satisfiable, self._satisfiable_sides, value)
 
     def expand(self, value: RuleAt, productive: Productive) -> Iterable[Sequence[grammar.Part]]:
-        if not self._writer.is_settled:  # rules are made when it is settled what is productive
+        if not self._writer.is_settled:  # rules are made after it is settled which symbols are productive
             self._writer.is_settled = True
             self._productive = productive
             self._satisfiable.forget_failures()
@@ -389,7 +386,7 @@ class Parametric(Family[RuleAt]):
                 yield [self._writer.part(part) if isinstance(part, RuleAt) else part for part in side]
 
     def _can_end(self, search: Search, member: RuleAt, begun: int) -> bool:
-        """Whether a member derives a text, as ``search`` knows; ``begun``: of :meth:`Writer.decide`."""
+        """Whether a member is productive, according to ``search``; ``begun``: see :meth:`Writer.decide`."""
         return self._writer.decide(search, self._satisfiable_sides, member, begun=begun)
 
     def _satisfiable_sides(self, member: Hashable) -> Iterable[Sequence[Hashable]]:
@@ -399,7 +396,7 @@ class Parametric(Family[RuleAt]):
                 yield _members_of(side)
 
     def _others(self, side: Sequence[Symbol | RuleAt]) -> Iterable[Symbol]:
-        """The symbols of a right side but for members with a parameter."""
+        """The symbols of a right side other than members with a parameter."""
         for part in side:
             if not isinstance(part, RuleAt):
                 yield part
@@ -407,7 +404,7 @@ class Parametric(Family[RuleAt]):
                 yield self._writer.symbol(part)
 
     def corners(self, member: RuleAt, is_checked: bool) -> tuple[list[RuleAt], list[RuleAt]]:
-        """The members that texts of ``member`` may begin with, and the others in it; ``is_checked``: those that can end."""
+        """The left corners of a member, and the other members in its rules. ``is_checked``: only in productive right sides."""
         leading: list[RuleAt] = []
         following: list[RuleAt] = []
         begun = self._writer.work
