@@ -1,5 +1,5 @@
-"""Tags around constrained text: structural tags, tool calls, text that is free until a trigger.
+"""The front end of tags around constrained text: structural tags, tool calls, free text up to a trigger.
 
-``tools`` makes a structural tag of a list of tools, ``read`` checks one, ``write`` writes its rules, with parameters in XML by
-``xml`` and ``xml_values``; ``after`` is free text until a trigger.
+``tools`` turns a list of tools into a structural tag, ``read`` checks a structural tag, ``write`` writes its rules (parameters
+in XML by ``xml`` and ``xml_values``); ``after`` compiles free text up to a trigger, and a grammar after it.
 """

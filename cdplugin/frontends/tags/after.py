@@ -1,4 +1,4 @@
-"""Deferred activation: nothing is constrained until a trigger, a text or a special token, has appeared."""
+"""Deferred activation: nothing is constrained until a trigger, a text or a special token, appears."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ THEN = ("end", "free", "repeat")
 
 @dataclass(frozen=True)
 class Trigger:
-    """When a grammar sets in, and what comes before and after. The arguments of :class:`cdplugin.After`."""
+    """The arguments of :class:`cdplugin.After`: what triggers a grammar, and what comes before and after it."""
 
     triggers: tuple[str | int, ...]
     begin: str = ""
@@ -29,11 +29,11 @@ class Trigger:
 
     @property
     def texts(self) -> list[str]:
-        """The triggers that are texts."""
+        """The triggers that are texts, not token ids."""
         return [trigger for trigger in self.triggers if isinstance(trigger, str)]
 
     def check(self, limits: Limits) -> None:
-        """Raise :class:`GrammarError` for what cannot be meant."""
+        """Raise :class:`GrammarError` for invalid arguments."""
         if not self.triggers:
             raise GrammarError("bad trigger", expected="a text or a token id", found="none")
         for token in (*self.triggers, *self.special_tokens):
@@ -56,7 +56,7 @@ class Trigger:
 def compile_after(
     trigger: Trigger, write_body: Callable[[GrammarIR], object], limits: Limits, ir: GrammarIR | None = None
 ) -> GrammarIR:
-    """Free text, a trigger, and what ``write_body`` writes into the (nested) IR that it is given."""
+    """Free text, a trigger, and the grammar that ``write_body`` writes into the nested IR it gets."""
     trigger.check(limits)
     ir = ir or GrammarIR()
     inner = ir.nested()
@@ -65,7 +65,7 @@ def compile_after(
     special = None
     if trigger.special_tokens:
         special = ir.token(token_set(trigger.special_tokens), "special token")
-    # the trigger must come once: what is repeated may end before it comes again
+    # With `required`, only the first round must have the trigger; a repeated one may end without it.
     again = ir.nonterminal("free until the next trigger") if trigger.then == "repeat" and trigger.required else start
     rest = [again] if trigger.then == "repeat" else [_anything(ir, special)] if trigger.then == "free" else []
     body = ir.adopt(inner)
@@ -92,7 +92,7 @@ def compile_after(
 
 
 def _ways(trigger: Trigger, ir: GrammarIR, free: Callable[[list[str]], list[Symbol]]) -> list[list[Symbol]]:
-    """The ways to a trigger and past it. ``free(tails)``: free text that does not end with ``tails``."""
+    """The ways to write free text with a trigger at its end. ``free(tails)``: free text that does not end with ``tails``."""
     stops = trigger.texts
     words = list(dict.fromkeys(stops))
     ways: list[list[Symbol]] = []
@@ -100,7 +100,7 @@ def _ways(trigger: Trigger, ir: GrammarIR, free: Callable[[list[str]], list[Symb
         if isinstance(one, int):
             ways.append([*free([]), ir.token(token_set([one]), "trigger")])
             continue
-        if trigger.max_tokens is None:  # no tokens to count: one lexeme
+        if trigger.max_tokens is None:  # tokens need not be counted: one lexeme for text and trigger
             ways.append([ir.lexeme(until(one, stops, trigger.max_chars), f"text up to {one!r}")])
         else:
             tails = ends_before(one, words)
@@ -112,7 +112,7 @@ def _ways(trigger: Trigger, ir: GrammarIR, free: Callable[[list[str]], list[Symb
 
 
 def _anything(ir: GrammarIR, special: Symbol | None) -> Symbol:
-    """Text without end, and the special tokens that may stand in it."""
+    """Text without end, in which the special tokens may occur."""
     out = ir.nonterminal("free text")
     text = ir.lexeme(without([]), "free text")
     ir.rule(out, [text])

@@ -1,7 +1,7 @@
-"""Structural tags as xgrammar and vLLM write them: which formats there are, and whether one is well formed.
+"""Read structural tags of xgrammar and vLLM, and check that they are well formed.
 
 Sources: xgrammar 0.2.8, ``structural_tag.py`` and ``docs/structural_tag/structural_tag.md``. Fields that are not listed here
-are refused, so that nothing is dropped in silence.
+are refused, so nothing is dropped silently.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from cdplugin.limits import BEYOND_TEXT, Limits, check_length
 
 _REQUIRED = object()
 MOST_DEPTH = 64
-"""Formats inside each other."""
+"""Nesting depth of formats."""
 _MOST_COUNT = 2**31 - 1
 _MOST_VALUES = 1_000_000
 
 
 class Format:
-    """A format that is well formed. ``kind``: its type; ``at``: JSON Pointer; fields are attributes, with their defaults.
+    """A well-formed format. ``kind``: its type; ``at``: its JSON Pointer; its fields, or their defaults, are attributes.
 
-    ``kind`` is ``"spec"`` for a spec of cdplugin that stands where a format may.
+    ``kind`` is ``"spec"`` for a cdplugin spec in the place of a format.
     """
 
     def __init__(self, kind: str, at: str, fields: dict[str, Any]) -> None:
@@ -48,12 +48,12 @@ def _show(value: Any) -> str:
 
 
 def dumped(value: Any) -> Any:
-    """A pydantic model as data; anything else as it is."""
+    """The data of a pydantic model; anything else unchanged."""
     return value.model_dump(by_alias=True) if hasattr(value, "model_dump") and not isinstance(value, type) else value
 
 
 def _check_fields(value: dict[Any, Any], known: Iterable[str], at: str, message: str, expected: str) -> None:
-    """Refuse fields that are not known, so that nothing is dropped in silence."""
+    """Refuse unknown fields."""
     for name in value:
         if name not in known:
             key = name if isinstance(name, str) else shown(name)
@@ -61,7 +61,7 @@ def _check_fields(value: dict[Any, Any], known: Iterable[str], at: str, message:
 
 
 def read_tag(tag: Any, limits: Limits) -> Format:
-    """The format of a structural tag of either shape, ``"format"`` or ``"structures"``: a dict, JSON text, a pydantic model."""
+    """The format of a structural tag, given as a dict, JSON text or pydantic model, with ``"format"`` or ``"structures"``."""
     tag = dumped(tag)
     if isinstance(tag, str):
         check_length("the structural tag", len(tag), limits)
@@ -86,7 +86,7 @@ def read_tag(tag: Any, limits: Limits) -> Format:
 
 
 def _written_size(root: Any) -> int:
-    """How many values a tag has when it is written out: parts that are one object are written as often as they occur."""
+    """The number of values of a tag as a tree: a shared part counts at each occurrence."""
     sizes: dict[int, int] = {}
     pending: list[tuple[Any, bool]] = [(root, False)]
     while pending:
@@ -95,14 +95,14 @@ def _written_size(root: Any) -> int:
         if is_done:
             sizes[id(value)] = 1 + sum(sizes.get(id(child), 1) for child in children)
         elif children and id(value) not in sizes:
-            sizes[id(value)] = 1  # a value inside itself is found by its depth
+            sizes[id(value)] = 1  # a value inside itself is refused later, for its depth
             pending.append((value, True))
             pending += [(child, False) for child in children]
     return sizes.get(id(root), 1)
 
 
 def _from_structures(tag: dict[str, Any]) -> dict[str, Any]:
-    """The older shape as the newer one."""
+    """Convert the older form of a tag to the newer one."""
     known = ("type", "structures", "triggers")
     _check_fields(tag, known, "", "unknown field of a structural tag", "structures and triggers")
     structures = tag.get("structures")
@@ -119,7 +119,7 @@ def _from_structures(tag: dict[str, Any]) -> dict[str, Any]:
 
 
 def read_format(value: Any, at: str, depth: int, default: str = "") -> Format:
-    """Check a format and all inside it; ``default``: its type where none is given. Depth is bounded by :data:`MOST_DEPTH`."""
+    """Check a format and all inside it. ``default``: its type if it names none. Nesting is bounded by :data:`MOST_DEPTH`."""
     if depth > MOST_DEPTH:
         raise LimitExceeded("formats are nested too deeply", location=at, expected=f"at most {MOST_DEPTH}")
     if hasattr(value, "to_ir"):
@@ -144,11 +144,11 @@ def read_format(value: Any, at: str, depth: int, default: str = "") -> Format:
 
 
 Reader = Callable[[Any, str, int], Any]
-"""Reads the value of a field, which stands at a JSON Pointer in a format so many deep."""
+"""Reads a field's value. Arguments: the value, its JSON Pointer, the nesting depth of the format."""
 
 
 def _listed(read: Reader, needed: str = "") -> Reader:
-    """Reads a list, of at least one where ``needed`` says what."""
+    """A reader of lists. ``needed``: what the list must have at least one of, for messages; else it may be empty."""
 
     def read_list(value: Any, at: str, depth: int) -> tuple[Any, ...]:
         if not isinstance(value, (list, tuple)):
@@ -174,7 +174,7 @@ def _count(value: Any, at: str, depth: int, least: int = 0) -> int:
 
 
 def _most(value: Any, at: str, depth: int, least: int = 0) -> int | None:
-    """An upper bound; one that no text reaches is none, and -1 where that may stand."""
+    """An upper bound. None for one that no text reaches, and for -1 where ``least`` allows it."""
     count = _count(value, at, depth, least)
     return count if 0 <= count <= BEYOND_TEXT else None
 
@@ -200,7 +200,7 @@ def _syntax(value: Any, at: str, depth: int) -> str:
 
 
 def is_token(value: Any) -> TypeGuard[int | str]:
-    """Whether ``value`` may be the id of a token, or its text."""
+    """Whether ``value`` may be a token's id or text."""
     return value != "" if isinstance(value, str) else isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
@@ -218,7 +218,7 @@ def _tag(value: Any, at: str, depth: int) -> Format:
 
 
 def _delimiter(value: Any, at: str, depth: int) -> str | Format:
-    """A tag's begin or end: a text or a token."""
+    """The begin or end of a tag: a text or a token."""
     if isinstance(value, str):
         return _text(value, at, depth)
     found = read_format(value, at, depth + 1, "token")
@@ -234,7 +234,7 @@ def _ends(value: Any, at: str, depth: int) -> tuple[str | Format, ...]:
 
 
 def _rule(read: Reader) -> Reader:
-    """Reads a pair: what ``read`` reads, and a format."""
+    """A reader of pairs: a value for ``read``, and a format."""
 
     def read_rule(value: Any, at: str, depth: int) -> tuple[Any, Format]:
         if not isinstance(value, (list, tuple)) or len(value) != 2:
@@ -291,4 +291,4 @@ FIELDS: dict[str, dict[str, tuple[Reader, Any]]] = {
     "dispatch": {"rules": (_listed(_rule(_some_text)), _REQUIRED), "loop": (_bool, True), "excludes": (_texts, ())},
     "token_dispatch": {"rules": (_listed(_rule(_token)), _REQUIRED), "loop": (_bool, True), "exclude_tokens": (_tokens, ())},
 }
-"""By type of format, its fields: how each is read, and its default."""
+"""For each type of format, its fields: the reader and the default of each."""

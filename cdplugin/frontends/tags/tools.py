@@ -1,4 +1,4 @@
-"""Tool calls: an OpenAI-style list of tools and a chat template's way to write calls become a structural tag.
+"""Tool calls: turn an OpenAI-style list of tools and a chat template's call syntax into a structural tag.
 
 Sources: OpenAI's Chat Completions API (``tools``, ``tool_choice``, ``parallel_tool_calls``) and the chat templates that
 :data:`TOOL_FORMATS` names.
@@ -25,12 +25,12 @@ _HOLE = "{name}"
 
 @dataclass(frozen=True)
 class ToolFormat:
-    """How a model writes tool calls: ``opening call separator call … closing``, a call being ``begin arguments end``.
+    """How a model writes tool calls: ``opening call separator call … closing``, where a call is ``begin arguments end``.
 
-    ``begin`` holds ``{name}`` where the tool's name stands. ``trigger``: after which text (a prefix of ``opening``, or else of
-    ``begin``) free text becomes a call; empty: the calls are the whole answer, or else the answer is text that does not begin
-    like a call. ``style``: how arguments are written, ``"json"`` or a style of the structural tag's ``json_schema``.
-    ``single``: ``opening`` and ``closing`` are left out where only one call is allowed.
+    ``begin`` holds ``{name}`` in the place of the tool's name. ``trigger``: the text (a prefix of ``opening``, or else of
+    ``begin``) after which free text becomes a call; if empty, the answer is either just calls, or text that does not begin like
+    a call. ``style``: the syntax of arguments, ``"json"`` or a style of the structural tag's ``json_schema``. ``single``:
+    whether ``opening`` and ``closing`` are left out if only one call is allowed.
     """
 
     begin: str
@@ -58,7 +58,7 @@ TOOL_FORMATS: dict[str, ToolFormat] = {
 ``json`` (a list of calls, or one object where only one call is allowed), ``qwen_xml`` (Qwen 3 Coder)."""
 
 _SCHEMA_ELSEWHERE = ("input_schema", "inputSchema", "schema", "arguments", "params")
-"""Where the APIs of others, and mistakes, have a tool's schema."""
+"""Keys under which other APIs, or mistakes, put a tool's schema."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Tool:
 
 
 def read_tools(tools: Any) -> list[Tool]:
-    """The functions of an OpenAI-style list. Raises :class:`GrammarError` for a list that is malformed."""
+    """The functions of an OpenAI-style list of tools. Raises :class:`GrammarError` for a malformed list."""
     if isinstance(tools, (str, bytes, Mapping)) or not isinstance(tools, Sequence):
         fail("", "bad tools", expected="a list of tools", found=type(tools).__name__)
     out: list[Tool] = []
@@ -92,14 +92,16 @@ def read_tools(tools: Any) -> list[Tool]:
             fail(f"{at}/name", "two tools have the same name", found=shown(name))
         parameters = function.get("parameters")
         elsewhere = next((key for key in _SCHEMA_ELSEWHERE if parameters is None and key in function), None)
-        if elsewhere is not None:  # with no schema any arguments would be allowed
+        if elsewhere is not None:  # without a schema any arguments would be allowed
             fail(f"{at}/{elsewhere}", "bad tool", expected="the schema of its arguments as 'parameters'", found=repr(elsewhere))
         out.append(Tool(name, {"type": "object"} if parameters is None else parameters, f"{at}/parameters"))
     return out
 
 
 def choose(tools: list[Tool], choice: Any) -> tuple[list[Tool], str]:
-    """The tools that may be called, and ``"none"``, ``"auto"`` or ``"required"``, or ``"named"`` for one call of one tool."""
+    """The tools that may be called, and a mode: ``"none"``, ``"auto"``, ``"required"``, or ``"named"`` for one call of one
+    tool.
+    """
     if choice is None or (isinstance(choice, str) and choice in ("none", "auto", "required")):
         return tools, choice or "auto"
     names: list[Any] = [choice]
@@ -123,7 +125,7 @@ def choose(tools: list[Tool], choice: Any) -> tuple[list[Tool], str]:
 
 
 def _name_of(tool: Any) -> Any:
-    """The name of a tool that ``allowed_tools`` lists."""
+    """The name of a tool in an ``allowed_tools`` list."""
     inner = tool.get("function", tool) if isinstance(tool, Mapping) else tool
     return inner.get("name") if isinstance(inner, Mapping) else inner
 
@@ -131,7 +133,9 @@ def _name_of(tool: Any) -> Any:
 def compile_tools(
     tools: list[Tool], mode: str, form: ToolFormat, parallel: bool, on_broken: str, limits: Limits, ir: GrammarIR | None = None
 ) -> tuple[GrammarIR, dict[str, GrammarError]]:
-    """The calls that ``mode`` allows, and what is wrong with which tool. ``on_broken``: as in :class:`cdplugin.Tools`."""
+    """Compile the calls that ``mode`` allows; also returns the error of each broken tool. ``on_broken``: see
+    :class:`cdplugin.Tools`.
+    """
     ir = ir or GrammarIR()
     writer = TagWriter(ir, limits)
     bodies: list[tuple[str, Format]] = []
@@ -152,7 +156,7 @@ def compile_tools(
 
 
 def _body(writer: TagWriter, parameters: Any, at: str, style: str) -> Format:
-    """The arguments of a tool, written."""
+    """Write the arguments of a tool; a format of the symbols written."""
     content = read_format({"type": "json_schema", "json_schema": parameters, "style": style}, "", 0)
     content.at = at.removesuffix("/parameters")
     with relocated(lambda where: where.replace(content.at + "/json_schema", at, 1)):

@@ -1,7 +1,7 @@
-"""Structural tags to rules over lexemes.
+"""Write structural tags as rules over lexemes.
 
-Free text ends at the first trigger, however tokens cut it (:mod:`cdplugin.frontends.free_text`). Inside a tag, free text also
-ends at the tag's end: the strings (or the token) that end the nearest tag around it are excluded from it.
+Free text ends at the first trigger, however it is tokenized (:mod:`cdplugin.frontends.free_text`). Inside a tag it also ends at
+the tag's end: free text excludes the strings (or the token) that end the innermost tag around it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Ends = tuple["str | Format", ...]
 
 
 def compile_tag(tag: Any, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
-    """Compile a structural tag, into ``ir`` if one is given. Raises ``GrammarError`` and its kin with a JSON Pointer."""
+    """Compile a structural tag, into ``ir`` if one is given. Raises ``GrammarError`` and subclasses, with a JSON Pointer."""
     ir = ir or GrammarIR()
     with relocated(_as_written):
         symbols = TagWriter(ir, limits).write(read_tag(tag, limits), ())
@@ -45,7 +45,7 @@ def compile_tag(tag: Any, limits: Limits, ir: GrammarIR | None = None) -> Gramma
 
 
 def _as_written(where: str) -> str:
-    """A location as it is in a tag of the older shape, which is read as the newer one; any other begins with ``/format``."""
+    """A location as in the older form of a tag, which is read as the newer one; other locations are unchanged."""
     found = _OLDER.match(where)
     if found is None:
         return where
@@ -53,7 +53,7 @@ def _as_written(where: str) -> str:
 
 
 class TagWriter:
-    """Writes formats into ``ir``; what a format is written as is a sequence of symbols. Recursion is bounded by the reader."""
+    """Writes formats into ``ir``, each as a sequence of symbols. It recurses; the reader bounds the depth."""
 
     def __init__(self, ir: GrammarIR, limits: Limits) -> None:
         self.ir = ir
@@ -62,7 +62,7 @@ class TagWriter:
         self._schemas: dict[tuple[bytes | None, Options, tuple[str, ...]], Symbol] = {}
 
     def write(self, fmt: Format, ends: Ends) -> list[Symbol]:
-        """``ends``: what ends the nearest tag around ``fmt``."""
+        """Write a format. ``ends``: what ends the innermost tag around it."""
         return getattr(self, "_" + fmt.kind)(fmt, ends)
 
     # --- texts ----------------------------------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ class TagWriter:
         return [self._embed(fmt.at, lambda inner: fmt.spec.to_ir(self.limits, inner), fmt.depth)]
 
     def _symbols(self, fmt: Format, _: Ends) -> list[Symbol]:
-        """What was written before."""
+        """Symbols that are written already."""
         return list(fmt.symbols)
 
     def _lexeme(self, fmt: Format, _: Ends) -> list[Symbol]:
@@ -125,7 +125,7 @@ class TagWriter:
         return Parameters(self.ir, reader, style, write_schema, at, layout).write()
 
     def schema(self, schema: Any, at: str, options: Options | None = None, excludes: Sequence[str] = ()) -> Symbol:
-        """JSON that is valid under ``schema``, without ``excludes`` in its strings; equal schemas are written once."""
+        """JSON that is valid under ``schema``, without ``excludes`` in its strings. Equal schemas are written once."""
         options = options or Options()
         content = content_key(schema)
         key = (content, options, tuple(excludes))
@@ -141,7 +141,9 @@ class TagWriter:
         return found
 
     def _without(self, excludes: Sequence[str], at: str) -> Expr:
-        """Lexemes of JSON that hold none of ``excludes``. Only texts that cannot stand but within one string are told apart."""
+        """A restriction of JSON's lexemes: none holds any of ``excludes``. Only texts that occur only inside
+        one string work.
+        """
         for text in excludes:
             if '"' in text or not set(text) - _OUTSIDE_STRINGS:
                 raise UnsupportedError(
@@ -153,7 +155,7 @@ class TagWriter:
         return without(excludes)
 
     def _embed(self, at: str, write: Callable[[GrammarIR], object], depth: int = 0) -> Symbol:
-        """The start symbol of what ``write`` writes into a nested IR, ``depth`` formats deep."""
+        """The start symbol of what ``write`` writes into a nested IR; ``depth``: how many formats deep."""
         with self._inside(at):
             inner = self.ir.nested(depth)
             write(inner)
@@ -161,7 +163,7 @@ class TagWriter:
 
     @staticmethod
     def _inside(at: str) -> AbstractContextManager[None]:
-        """Where what is done inside is refused, say in which format that is."""
+        """A context that adds the format's location to errors."""
         return relocated(lambda inner: at + inner if inner.startswith("/") or not inner else f"{at}, {inner}")
 
     # --- composition ----------------------------------------------------------------------------------------------------
@@ -194,7 +196,7 @@ class TagWriter:
         return spell(self.ir, delimiter) if isinstance(delimiter, str) else self._token(delimiter, ())
 
     def _rest_of(self, tag: Format) -> list[Symbol]:
-        """A tag after its begin: the content and the end. Free text and its end are one lexeme."""
+        """A tag without its begin: content and end. Free text and the end become one lexeme."""
         content, ends = tag.content, tag.end
         texts = [end for end in ends if isinstance(end, str)]
         if content.kind == "any_text" and content.max_tokens is None and len(texts) == len(ends) and all(texts):
@@ -216,7 +218,7 @@ class TagWriter:
         return out if fmt.at_least_one else [either(self.ir, [out, ()])]
 
     def _triggered_tags(self, fmt: Format, ends: Ends) -> list[Symbol]:
-        """Each tag belongs to the trigger that its begin starts with."""
+        """Dispatch on triggers; each tag belongs to the one trigger with which its begin starts."""
         excludes = _stops(fmt, ends)
         by_trigger: dict[str, list[list[Symbol]]] = {trigger: [] for trigger in fmt.triggers}
         whole: list[list[Symbol]] = []
@@ -252,7 +254,7 @@ class TagWriter:
         return [dispatch_text(self.ir, tags_of, excludes=excludes, loop=loop, by_token=by_token)]
 
     def _dispatch(self, fmt: Format, ends: Ends) -> list[Symbol]:
-        """Its ``excludes`` alone end the free text, as in xgrammar: the end of the tag around may occur in it."""
+        """Only its own ``excludes`` end the free text, as in xgrammar: the end of the tag around it may occur in it."""
         tags = [(pattern, self.write(content, ends)) for pattern, content in fmt.rules]
         by_token = [
             [*spell_with_token(self.ir, pattern), *follow] for pattern, follow in tags if _token_within(pattern, len(pattern))
@@ -265,7 +267,7 @@ class TagWriter:
         return token_set(tokens, negated=negated, where=at, ends=False, ordinary=True)
 
     def _others(self, tokens: Iterable[int | str], ends: Ends, at: str) -> TokenSet:
-        """All tokens but some, and but the token that ends the tag around."""
+        """All tokens except some, and except the token that ends the tag around."""
         return self._set([*tokens, *(end.token for end in ends if isinstance(end, Format))], at, negated=True)
 
     def _token(self, fmt: Format, _: Ends) -> list[Symbol]:
@@ -301,12 +303,12 @@ class TagWriter:
 
 
 def _stops(fmt: Format, ends: Ends) -> list[str]:
-    """What the free text of a format must not hold."""
+    """The texts that the free text of a format must not hold."""
     return [*fmt.excludes, *(end for end in ends if isinstance(end, str) and end)]
 
 
 def _token_within(text: str, length: int) -> bool:
-    """Whether a special token may begin within the first characters of ``text``."""
+    """Whether a special token begins within the first ``length`` characters of ``text``."""
     at = 0
     for piece, is_token in pieces(text):
         if is_token:

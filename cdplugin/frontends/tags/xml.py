@@ -1,10 +1,10 @@
 """Arguments of a tool call as XML-like parameters: ``<parameter=city>Paris</parameter><parameter=days>3</parameter>``.
 
-The top level of the schema must be an object. Its properties come in the order in which they are declared, or in any with
-``any_order``, each at most once, the required ones always. Strings stand as they are, up to the closing tag; all other values
-are JSON, but for styles that write objects and lists as elements too. As in xgrammar, which these styles are taken from, there
-are no further parameters unless ``additionalProperties`` (or a schema without properties) asks for them; several further ones
-may share a name. What cannot be enforced is refused by name.
+The schema's top level must be an object. Its properties come in the order of declaration, or in any with ``any_order``, each at
+most once, and required ones always. Strings stand unquoted, up to the closing tag; other values are JSON, except in styles that
+write objects and lists as elements, too. The styles are xgrammar's, and so are these rules: there are no further parameters
+unless ``additionalProperties``, or a schema without properties, asks for them; several further ones may share a name. What
+cannot be enforced is refused by name.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ NO_KINDS: MappingProxyType[str, str] = MappingProxyType({})
 
 
 class Style(NamedTuple):
-    """What stands around a value; a line break in it is any white space.
+    """The texts around a value; a line break in them stands for any white space.
 
-    ``kinds``: what ``{kind}`` is for each type of JSON; with ``integer``, integers of parameters that are not declared may be
-    called so too. ``item``: what opens an element of a list, where lists and objects are
-    written in the style too; without it they are JSON. ``until``: what a string must not hold, if that is less than the whole
-    closing. ``spaced``: whether there may be white space around what is no string. ``escape``: of names.
+    ``kinds``: the text for ``{kind}``, by JSON type; if it has ``integer``, undeclared parameters that are integers may use
+    that, too. ``item``: the opening of a list element, in styles that write lists and objects as elements; else they are JSON.
+    ``until``: what a string must not hold, if less than the whole closing. ``spaced``: whether white space may surround values
+    other than strings. ``escape``: the escaping of names.
     """
 
     opening: str
@@ -84,7 +84,7 @@ STYLES = {
 
 
 def fill(template: str, name: str | Expr, kind: str, space: Expr) -> list[str | Expr]:
-    """A template of :class:`Style` with its holes filled: texts and expressions."""
+    """A template of :class:`Style` with its holes filled, as a list of texts and expressions."""
     out: list[str | Expr] = []
     for i, part in enumerate(template.replace(KIND, kind).split(NAME)):
         if i:
@@ -97,8 +97,8 @@ def fill(template: str, name: str | Expr, kind: str, space: Expr) -> list[str | 
 
 
 def ways_to_write(ir: GrammarIR, parts: Iterable[Any], name: str) -> list[list[Symbol]]:
-    """A sequence of texts and expressions: as one lexeme, and, where a text looks like a special token, with that token."""
-    cut: list[tuple[Expr, str]] = []  # each with its text, if that looks like a special token
+    """The ways to write a sequence of texts and expressions: as one lexeme, and if a text holds a special token, with that."""
+    cut: list[tuple[Expr, str]] = []  # each with its text, if that has the form of a special token
     for is_text, run in groupby(parts, lambda part: isinstance(part, str)):
         if is_text:
             cut += [(literal(utf8(piece)), piece if is_token else "") for piece, is_token in pieces("".join(run))]
@@ -127,7 +127,7 @@ _MOST_PATTERNS = 4
 
 @dataclass(frozen=True)
 class Layout:
-    """``any_order``; ``space``: at most so many characters in a row; ``excludes``: what strings and names must not hold."""
+    """``any_order``; ``space``: most white space characters in a row; ``excludes``: what strings and names must not hold."""
 
     any_order: bool = False
     space: int = _MOST_SPACE
@@ -137,8 +137,8 @@ class Layout:
 class Parameters:
     """Writes a list of parameters. ``write_schema(schema, at)`` writes JSON.
 
-    ``reader``: has read the schema (:func:`cdplugin.frontends.json_schema.check_schema`). Objects and lists inside each other
-    wait in a queue, so that nothing recurs.
+    ``reader``: a reader that has read the schema (:func:`cdplugin.frontends.json_schema.check_schema`). Nested objects and
+    lists wait in a queue, so nothing recurses.
     """
 
     def __init__(self, ir: GrammarIR, reader: Reader, style: str, write_schema: SchemaWriter, at: str, layout: Layout) -> None:
@@ -150,14 +150,14 @@ class Parameters:
         self.layout = layout
         self.space = repeat(byte_class(b" \n\r\t"), 0, layout.space)
         self.values = Values(reader, without([self.style.until or self.style.closing, *layout.excludes]))
-        if reader.has_references and not reader.documents.is_one:  # which schema a reference stands in is not followed
+        if reader.has_references and not reader.documents.is_one:  # references are resolved against the root only
             raise unsupported("$id inside a schema of parameters that has references is", at, "$id")
-        self._bodies: dict[tuple[int, str], tuple[Symbol, Any]] = {}  # keeps the schema alive, so that its id stays its own
+        self._bodies: dict[tuple[int, str], tuple[Symbol, Any]] = {}  # the reference to the schema keeps its id unique
         self._waiting: list[tuple[Symbol, str, Any, str]] = []
         self._repeats = SymbolRepeats(ir)
 
     def write(self) -> Symbol:
-        """The symbol of the list. Raises ``GrammarError`` with a JSON Pointer below ``at``."""
+        """Write the list; returns its symbol. Raises ``GrammarError`` with a JSON Pointer below ``at``."""
         schema = self.values.resolve(self.values.root, self.at)
         if schema is True:
             schema = {}
@@ -173,7 +173,7 @@ class Parameters:
         return out
 
     def _body(self, kind: str, schema: Any, at: str) -> Symbol:
-        """What stands in an object or list that is written in this style."""
+        """The content of an object or list that is written in this style."""
         found = self._bodies.get((id(schema), kind))
         if found is None:
             found = self._bodies[id(schema), kind] = (self.ir.nonterminal(f"{kind} of parameters"), schema)
@@ -213,7 +213,7 @@ class Parameters:
     def _declared(
         self, properties: dict[str, Any], required: Sequence[str], patterns: list[tuple[Pattern, str, Any]], at: str
     ) -> tuple[list[Symbol], set[int]]:
-        """The declared parameters, a symbol for each that may be written, and the places of those that must come."""
+        """A symbol for each declared parameter that may be written, and the indices of the required ones."""
         parts: list[Symbol] = []
         needed: set[int] = set()
         for name, value in properties.items():
@@ -248,7 +248,7 @@ class Parameters:
     def _further(
         self, schema: Any, properties: dict[str, Any], patterns: list[tuple[Pattern, str, Any]], at: str
     ) -> list[Symbol]:
-        """Parameters that are not declared: one symbol for each set of patterns that their names may match."""
+        """Undeclared parameters: one symbol for each set of patterns that their names may match."""
         further = schema.get("additionalProperties", not properties and not patterns)
         out: list[Symbol] = []
         for matched in product((True, False), repeat=len(patterns)):
@@ -266,16 +266,16 @@ class Parameters:
         return out
 
     def _undeclared(self, schema: Any, properties: dict[str, Any], further: Any, at: str, names: list[Expr]) -> list[Symbol]:
-        """Parameters that are not declared, whose names match ``names`` as they stand: at most one symbol."""
+        """Undeclared parameters whose names, as written, match all of ``names``: at most one symbol."""
         if further is False:
             return []
         if self.style.item and not self.style.kinds:
             if "additionalProperties" not in schema:
-                return []  # as xgrammar has it
+                return []  # as in xgrammar
             message = "additionalProperties with elements that bear their names is not supported"
             raise UnsupportedError(message, location=at, keyword="additionalProperties")
         name: Expr = _NAME
-        if self.style.escape is not str and names:  # patterns are about names without escapes
+        if self.style.escape is not str and names:  # patterns apply to unescaped names
             name = repeat(_PLAIN, 1)
         elif self.style.escape is not str:  # any text, escaped
             name = repeat(alt(_PLAIN, *(literal(utf8(self.style.escape(one))) for one in '&<>"')), 1)
@@ -300,13 +300,13 @@ class Parameters:
         self.ir.rule(symbol, [self._repeats.many(item, low, high), last])
 
     def _element(self, opening: str, name: str | Expr, schema: Any, at: str, *, is_declared: bool = True) -> list[list[Symbol]]:
-        """The ways to write one value with what opens and closes it."""
+        """The ways to write one value with its opening and closing."""
         style, ir = self.style, self.ir
         text, others, is_any = self.values.kinds(schema, at)
         if is_any and not style.kinds:
             if style.item:
                 raise open_type(at)
-            others = {}  # a string may be whatever they are
+            others = {}  # a string may have any of their texts
         closing = fill(style.closing, name, "", self.space)
         out: list[list[Symbol]] = []
         if text is not None:
@@ -338,7 +338,7 @@ class Parameters:
 
 
 class _AnyOrder(Family[frozenset[int]]):
-    """Parameters in any order; a value is the set of those that were there."""
+    """Parameters in any order; the family's parameter is the set of those written."""
 
     name = "parameters in any order"
 
@@ -356,15 +356,15 @@ class _AnyOrder(Family[frozenset[int]]):
         return [*self._parts, *self._further, self._last]
 
     def nullable(self, value: frozenset[int]) -> bool:
-        """Whether no more need come."""
+        """Whether no required parameter is missing."""
         return self._required <= value
 
     def satisfiable(self, value: frozenset[int], productive: Productive) -> bool:
-        """Whether all that must come can."""
+        """Whether all missing required parameters are productive."""
         return productive(self._last) and all(productive(self._parts[i]) for i in self._required - value)
 
     def expand(self, value: frozenset[int], productive: Productive) -> Iterable[Sequence[Part]]:
-        """One more, or the end."""
+        """One more parameter, or the end."""
         out: list[Sequence[Part]] = [
             [part, self._ir.member(self, value | {i})]
             for i, part in enumerate(self._parts)
@@ -376,5 +376,5 @@ class _AnyOrder(Family[frozenset[int]]):
         return out
 
     def remaining(self, value: frozenset[int]) -> int:
-        """How many must come."""
+        """How many required parameters are missing."""
         return len(self._required - value)

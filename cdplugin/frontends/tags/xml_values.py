@@ -1,4 +1,4 @@
-"""What the value of an XML parameter may be: the strings, which stand as they are, and by type what else."""
+"""The values of XML parameters: strings, which stand unquoted, and schemas of the others by type."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TOGETHER = (
     frozenset(["prefixItems", "items"]),
     frozenset(["contains", "minContains", "maxContains"]),
 )
-"""Keywords that depend on each other in one schema."""
+"""Keywords of one schema that depend on each other."""
 _LISTED = frozenset(["enum", "const"])
 _SAYS_TYPE = frozenset(["type", "enum", "const", "anyOf", "oneOf", "allOf"])
 _MOST_REFERENCES = 32
@@ -43,11 +43,11 @@ _OF_KIND = MappingProxyType({kind: {"type": kind} for kind in OTHER_KINDS})
 
 
 _Within = tuple[Any, ...]
-"""Schemas with ``anyOf``, ``oneOf`` or ``allOf``, each a branch of the one before it."""
+"""Nested schemas with ``anyOf``, ``oneOf`` or ``allOf``, each a branch of the one before it."""
 
 
 class Kinds(NamedTuple):
-    """``text``: the strings, or None; ``others``: by type, schemas one of which must hold; ``is_any``: nothing is asked."""
+    """``text``: the strings, or None; ``others``: by type, alternative schemas; ``is_any``: nothing is restricted."""
 
     text: Expr | None
     others: dict[str, list[Any]]
@@ -55,8 +55,8 @@ class Kinds(NamedTuple):
 
 
 class Values:
-    """Reads schemas that are parts of one that ``reader`` has read; ``free``: the strings that can stand as they are. The same
-    part, asked for again, gives the same objects, so that their ids can be keys.
+    """Reads parts of the schema that ``reader`` has read. ``free``: the strings that can stand unquoted. Equal questions get
+    the same objects, so that their ids can be keys.
     """
 
     def __init__(self, reader: Reader, free: Expr) -> None:
@@ -72,7 +72,7 @@ class Values:
         self._narrowed: dict[tuple[int, str], tuple[Any, dict[str, Any]]] = {}  # keeps the schemas alive, for their ids
 
     def kinds(self, given: Any, at: str, within: _Within = ()) -> Kinds:
-        """What ``given`` allows. Raises ``UnsupportedError`` for what bare strings cannot keep to."""
+        """The values that ``given`` allows. Raises ``UnsupportedError`` for what cannot be enforced on unquoted strings."""
         schema = self.resolve(given, at)
         if schema is True or not schema.keys() - ANNOTATIONS:
             return Kinds(self._free, {kind: [of_kind] for kind, of_kind in _OF_KIND.items()}, True)
@@ -97,8 +97,8 @@ class Values:
         return Kinds(self._strings(schema, at, bool(others)) if "string" in listed else None, others)
 
     def ways(self, schema: dict[str, Any], at: str) -> list[tuple[dict[str, Any], str]]:
-        """Schemas of the objects that ``schema`` allows, each with where it stands: the branches of ``anyOf`` with what stands
-        beside them, and listed objects. Raises ``UnsupportedError`` where they would have to be looked into.
+        """Alternative schemas for the objects that ``schema`` allows, each with its location: the branches of ``anyOf``, merged
+        with the keywords beside it, and listed objects. Raises ``UnsupportedError`` where subschemas would have to be merged.
         """
         out: list[tuple[dict[str, Any], str]] = []
         waiting: list[tuple[dict[str, Any], str, _Within]] = [(schema, at, (schema,))]
@@ -130,11 +130,11 @@ class Values:
         return out
 
     def all_of(self, schemas: list[Any]) -> dict[str, Any]:
-        """A schema that asks for all of ``schemas``."""
+        """A schema that requires all of ``schemas``."""
         return self._joined.setdefault(tuple(map(id, schemas)), (schemas, {"allOf": list(schemas)}))[1]
 
     def _all(self, schema: dict[str, Any], at: str, within: _Within) -> Kinds:
-        """What ``allOf`` and the keywords beside it allow together."""
+        """The values that ``allOf`` and the keywords beside it allow together."""
         known = self._all_known.get(id(schema))
         if known is not None:
             return known[1]
@@ -154,14 +154,14 @@ class Values:
         return out
 
     def _count(self, branches: list[Any], within: _Within, what: str, at: str, keyword: str) -> None:
-        """Count branches of the last schema of ``within``. Raises ``LimitExceeded``."""
+        """Count the branches of the last schema of ``within``. Raises ``LimitExceeded``."""
         self._branches += len(branches)
         if len(within) > _MOST_UNIONS or self._branches > _MOST_BRANCHES:
             most = f"at most {_MOST_UNIONS} inside each other, and {_MOST_BRANCHES} branches"
             raise LimitExceeded(what, location=f"{at}/{keyword}", keyword=keyword, expected=most)
 
     def _typed(self, given: Any, at: str) -> Any:
-        """A branch of ``allOf``; one that says no type allows them all."""
+        """A branch of ``allOf``. One that restricts no types allows all of them."""
         schema = self.resolve(given, at)
         if schema is True or schema.keys() & _SAYS_TYPE or not schema.keys() - ANNOTATIONS:
             return schema
@@ -212,12 +212,12 @@ class Values:
         return Kinds(alt(*texts) if texts else None, others, is_any)
 
     def with_definitions(self, schema: Any) -> Any:
-        """``schema`` with what ``#/$defs`` and ``#/definitions`` of the whole hold."""
+        """``schema`` with the ``$defs`` and ``definitions`` of the root, for references."""
         whole = self.root if isinstance(self.root, dict) else {}
         return {**{name: whole[name] for name in ("$defs", "definitions") if name in whole}, **schema}
 
     def resolve(self, schema: Any, at: str) -> Any:
-        """``schema`` without ``$ref`` at its top."""
+        """``schema`` with ``$ref`` followed."""
         for _ in range(_MOST_REFERENCES):
             if not isinstance(schema, (dict, bool)):
                 raise GrammarError("bad schema", location=at, expected="an object, true or false", found=type(schema).__name__)
@@ -233,10 +233,10 @@ class Values:
         raise ref_loop(f"{at}/$ref")
 
     def _without_all_of(self, schema: dict[str, Any], at: str) -> Any:
-        """``schema`` with the keywords of ``allOf`` beside its own, if that says the same; else as it is."""
+        """``schema`` with the keywords of its ``allOf`` merged into its own, if that is equivalent; else unchanged."""
         known = self._merged.get(id(schema))
         if known is None:
-            self._merged[id(schema)] = (schema, schema)  # of one that leads back to itself
+            self._merged[id(schema)] = (schema, schema)  # the result for a schema that leads back to itself
             out: Any = schema
             if len(self._inside) < _MOST_REFERENCES:
                 self._inside.append(schema)
@@ -250,20 +250,20 @@ class Values:
 
 
 def _inside(within: _Within, schema: Any, at: str) -> _Within:
-    """``within`` and ``schema``. Raises ``GrammarError`` where it is inside itself."""
+    """``within`` with ``schema`` added. Raises ``GrammarError`` if it is inside itself."""
     if any(one is schema for one in within):
         raise ref_loop(at)
     return (*within, schema)
 
 
 def _constant(value: dict[str, Any]) -> dict[str, Any]:
-    """The schema of one object."""
+    """The schema that only this object satisfies."""
     members = {name: {"const": member} for name, member in value.items()}
     return {"type": "object", "properties": members, "required": list(value), "additionalProperties": False}
 
 
 def _merge(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """One schema that asks for all of ``parts``; None where it would have to look into them."""
+    """One schema that requires all of ``parts``; None where subschemas would have to be merged."""
     out: dict[str, Any] = {}
     for part in parts:
         for keyword, value in part.items():
@@ -287,23 +287,23 @@ def _merge(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def unsupported(what: str, at: str, keyword: str, where: str = "") -> GrammarError:
-    """The error for a use of a keyword of the schema at ``at`` that is not enforced."""
+    """The error for a use of a keyword that is not enforced, in the schema at ``at``."""
     return UnsupportedError(f"{what} not supported{where}", location=f"{at}/{keyword}", keyword=keyword)
 
 
 def open_type(at: str) -> GrammarError:
-    """The error for a parameter of which the schema does not say what type it has."""
+    """The error for a parameter whose type the schema leaves open."""
     message, expected = "a parameter whose type the schema leaves open is not supported", "type, enum, const, anyOf or oneOf"
     return UnsupportedError(message, location=at, expected=expected)
 
 
 def unsatisfiable(at: str) -> GrammarError:
-    """The error for a parameter that may have no value."""
+    """The error for a parameter that has no valid value."""
     return GrammarError("nothing satisfies the schema of a parameter", location=at)
 
 
 def only(schema: dict[str, Any], known: frozenset[str], at: str) -> None:
-    """Refuse keywords that are not enforced."""
+    """Raise ``UnsupportedError`` for keywords other than ``known`` ones and annotations."""
     for keyword in schema:
         if keyword not in known and keyword not in ANNOTATIONS:
             raise unsupported(f"{keyword} is", at, keyword, " here")
