@@ -291,6 +291,25 @@ def test_refusals_name_keyword_and_pointer() -> None:
 
 
 @pytest.mark.parametrize(
+    ("schema", "keyword", "location"),
+    [
+        ({"properties": {"a~/": 5}}, "properties", "/properties/a~0~1"),
+        ({"prefixItems": [{}, 5]}, "prefixItems", "/prefixItems/1"),
+        (
+            {"not": {"allOf": [True, {"patternProperties": {"a/b": "x"}}]}},
+            "patternProperties",
+            "/not/allOf/1/patternProperties/a~1b",
+        ),
+        ({"patternProperties": {"/(": {}}}, "patternProperties", "/patternProperties/~1("),
+    ],
+)
+def test_what_is_no_schema_is_located(schema: Any, keyword: str, location: str) -> None:
+    with pytest.raises(GrammarError) as caught:
+        compile_schema(schema)
+    assert (caught.value.keyword, caught.value.location) == (keyword, location)
+
+
+@pytest.mark.parametrize(
     ("patterns", "expected", "location"),
     [
         ([f"^a{i}$" for i in range(65)], "at most 64, found 65", "^a64$"),

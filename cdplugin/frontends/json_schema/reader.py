@@ -145,11 +145,12 @@ class Reader:
             self._read_in_place(sub, schema)
 
     def wrong(self, sub: Subschema, keyword: str, expected: str, found: Any) -> GrammarError:
-        """The error for a keyword with a value of the wrong form."""
+        """The error for a value of the wrong form: that of a keyword, or what a JSON Pointer that begins with one leads to."""
+        name = keyword.split("/")[0]
         return GrammarError(
-            f"keyword {keyword!r}",
-            location=f"{sub.pointer}/{escape_token(keyword)}",
-            keyword=keyword,
+            f"keyword {name!r}",
+            location=f"{sub.pointer}/{keyword}",
+            keyword=name,
             expected=expected,
             found=describe(found),
         )
@@ -259,7 +260,7 @@ class Reader:
             strings.pattern_text(pattern)
         except GrammarError as error:
             message = f"{error.message} ({error.location})" if error.location else error.message
-            raise error.amended(message=message, location=f"{sub.pointer}/{keyword}", keyword=keyword) from None
+            raise error.amended(message=message, location=f"{sub.pointer}/{keyword}", keyword=keyword.split("/")[0]) from None
 
     def _read_array(self, sub: Subschema, schema: dict) -> None:
         part = sub.array = ArrayPart()
