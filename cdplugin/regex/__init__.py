@@ -1,6 +1,6 @@
-"""Regular expressions in three dialects, read into byte expressions (:mod:`cdplugin.expr`).
+"""Regular expressions in three dialects, parsed and lowered to byte expressions (:mod:`cdplugin.expr`).
 
-``scanner``, ``classes`` and ``syntax`` read a pattern into a ``tree``; ``unicode`` has sets of code points by name.
-``references``, ``lookahead`` and ``lookbehind`` write out what no expression has. ``pattern`` has all that done, in an
-``alphabet``: raw text or the inside of a JSON string.
+``scanner``, ``classes`` and ``syntax`` parse a pattern into a ``tree``; ``unicode`` has sets of code points by name.
+``references``, ``lookahead`` and ``lookbehind`` rewrite what byte expressions lack. ``pattern`` drives them all, and spells the
+result in an ``alphabet``: raw text, or the inside of a JSON string.
 """

@@ -1,8 +1,8 @@
-r"""How text becomes bytes: raw UTF-8, or the inside of a JSON string.
+r"""Alphabets: how text becomes bytes, as raw UTF-8 or as the inside of a JSON string.
 
 An :class:`Alphabet` spells code points. ``UTF8`` has one spelling for each. ``JSON_STRING`` has every spelling that RFC 8259
-section 7 allows between the quotes: raw (all from U+0020 but ``"`` and ``\``), the short escapes, ``\uXXXX`` with hex digits of
-either case, a pair of surrogates above U+FFFF; never a lone surrogate. ``JSON_CANONICAL`` has one: what
+section 7 allows between the quotes: raw (from U+0020 on, except ``"`` and ``\``), the short escapes, ``\uXXXX`` with hex digits
+of either case, a surrogate pair above U+FFFF; never a lone surrogate. ``JSON_CANONICAL`` has one spelling: what
 ``json.dumps(ensure_ascii=False)`` writes.
 
 >>> JSON_CANONICAL.chars(((10, 10),))
@@ -10,7 +10,7 @@ cat([\x5c], [n])
 >>> JSON_STRING.literal('"').args
 (b'\\"',)
 
-Expressions are cached by their ranges, so that equal classes are the same object.
+Expressions are cached by their ranges, so equal classes are the same object.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _CANONICAL = str.maketrans({c: _ESCAPES.get(c, f"\\u{c:04x}") for c in [*range(0
 
 
 class Alphabet:
-    """A spelling of code points as bytes. Instances are shared constants; compare by identity.
+    """A spelling of code points as bytes. Instances are shared constants; compare them by identity.
 
     ``chars(ranges)``: one code point in ``ranges`` (inclusive pairs; surrogates are cut out), in every spelling.
-    ``spell(text)``: the bytes of ``text`` in its canonical spelling.
+    ``spell(text)``: the bytes of ``text`` in its canonical spelling. ``one_spelling``: whether each code point has just one.
     """
 
     def __init__(self, name: str, chars: Callable[[Ranges], Expr], spell: Callable[[str], bytes], one_spelling: bool) -> None:
@@ -64,7 +64,7 @@ class Alphabet:
 
     @fixed_cache(4096, entry_bytes=1800)
     def _char(self, char: str) -> Expr:
-        """One character, in every spelling."""
+        """One character in every spelling."""
         with apart():
             return self.chars(((ord(char), ord(char)),))
 
@@ -95,7 +95,7 @@ def _json_chars(ranges: Ranges) -> Expr:
 
 
 def _spellings(code_point: int) -> list[bytes]:
-    """Every spelling of one code point below U+10000: raw, short, four hexadecimal digits of either case."""
+    """Every spelling of one code point below U+10000: raw, short escape, four hexadecimal digits of either case."""
     cases = ({digit.lower(), digit.upper()} for digit in f"{code_point:04x}")
     out = [("\\u" + "".join(digits)).encode() for digits in product(*cases)]
     if code_point in _SHORT:
@@ -127,8 +127,8 @@ def _holds(ranges: Ranges, code_point: int) -> bool:
 def _utf16(ranges: Ranges) -> Expr:
     r"""What follows ``\u`` for the code points of ``ranges``: four digits, or ``D83D\uDE00`` and the like."""
     plain = intersection(ranges, ((0, 0xFFFF),))
-    highs_of: dict[Ranges, list[tuple[int, int]]] = {}  # low surrogates -> the high surrogates they may follow
-    lows_at: dict[int, list[tuple[int, int]]] = {}  # high surrogates with some, but not all low ones
+    highs_of: dict[Ranges, list[tuple[int, int]]] = {}  # set of low surrogates -> the high surrogates before them
+    lows_at: dict[int, list[tuple[int, int]]] = {}  # high surrogates that only some low ones may follow
     for low, high in intersection(ranges, ((0x10000, expr.MAX_CODE_POINT),)):
         low, high = low - 0x10000, high - 0x10000
         first, last = low >> 10, high >> 10
@@ -165,7 +165,7 @@ def _shift(ranges: Ranges | list[tuple[int, int]], base: int) -> Ranges:
 
 
 def _hex(digits: int, ranges: Ranges, known: dict[tuple[int, Ranges], Expr]) -> Expr:
-    """A number in ``ranges`` in ``digits`` hexadecimal digits of either case: the minimal deterministic automaton, as a tree.
+    """A number in ``ranges`` with ``digits`` hexadecimal digits of either case: the minimal deterministic automaton as a DAG.
 
     Leading digits with the same set of remainders share one branch; equal remainders are one object (``known``).
     """
@@ -191,8 +191,8 @@ def _hex(digits: int, ranges: Ranges, known: dict[tuple[int, Ranges], Expr]) -> 
 
 
 UTF8 = Alphabet("UTF8", _utf8_chars, str.encode, True)
-"""Plain text."""
+"""Raw text."""
 JSON_STRING = Alphabet("JSON_STRING", _json_chars, _json_bytes, False)
-"""Between the quotes of a JSON string, every legal spelling."""
+"""The inside of a JSON string, in every legal spelling."""
 JSON_CANONICAL = Alphabet("JSON_CANONICAL", _canonical_chars, _json_bytes, True)
-"""Between the quotes of a JSON string, raw or the canonical escape only."""
+"""The inside of a JSON string, in the canonical spelling only."""

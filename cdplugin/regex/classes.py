@@ -1,7 +1,7 @@
-"""Bracketed classes of regular expressions: flat ones (ECMA-262, Python) and Rust's nested ones with set operations.
+"""Parse bracketed classes: flat ones (ECMA-262, Python), and Rust's nested ones with set operations.
 
-ECMA-262 22.2.1 ClassRanges with Annex B (``[\\w-.]`` holds a hyphen); Rust regex syntax, "Character classes": ``&&``, ``--``
-and ``~~`` have one precedence, lower than union, and associate to the left; complement applies last.
+ECMA-262 22.2.1 ClassRanges with Annex B (``[\\w-.]`` includes the hyphen). Rust regex syntax, "Character classes": ``&&``,
+``--`` and ``~~`` have the same precedence, lower than union, and associate to the left; complement applies last.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _OPERATORS = ("&&", "--", "~~")
 
 
 def parse_class(scanner: Scanner) -> Ranges:
-    """Read a class; the position is on its ``[``. The result is folded if the ``i`` flag is in force."""
+    """Read a class; the position is at its ``[``. The result is case-folded if the ``i`` flag is set."""
     return _rust_class(scanner) if scanner.dialect == "rust" else _flat_class(scanner)
 
 
 def _atom(scanner: Scanner) -> int | Ranges:
-    """One character, or a set from an escape."""
+    """One character, or the set of an escape."""
     char = scanner.source[scanner.pos]
     if char != "\\":
         scanner.pos += 1
@@ -34,7 +34,7 @@ def _atom(scanner: Scanner) -> int | Ranges:
 
 
 def _range(scanner: Scanner, low: int | Ranges, high: int | Ranges, start: int) -> list[tuple[int, int]]:
-    """``low-high``, both already read."""
+    """The range ``low-high``, whose ends have been read."""
     if isinstance(low, int) and isinstance(high, int):
         if low > high:
             shown = scanner.source[start : scanner.pos]
@@ -43,7 +43,7 @@ def _range(scanner: Scanner, low: int | Ranges, high: int | Ranges, start: int) 
     if scanner.dialect != "ecma":
         shown = scanner.source[start : scanner.pos]
         scanner.fail("class escape as the end of a range", start, expected="a character", found=shown)
-    return [*_pairs(low), (45, 45), *_pairs(high)]  # Annex B.1.2: the hyphen stands for itself
+    return [*_pairs(low), (45, 45), *_pairs(high)]  # Annex B.1.2: the hyphen is literal
 
 
 def _pairs(atom: int | Ranges) -> list[tuple[int, int]]:
@@ -74,7 +74,7 @@ def _flat_class(scanner: Scanner) -> Ranges:
 
 @dataclass
 class _Open:
-    """A bracket of a Rust class that is not closed yet."""
+    """An open bracket of a Rust class."""
 
     start: int
     negated: bool
@@ -96,7 +96,7 @@ class _Open:
 
 
 def _open(scanner: Scanner) -> _Open:
-    """Read ``[`` or ``[^`` and the literal ``-`` and ``]`` that may follow it."""
+    """Read ``[`` or ``[^``, and a literal ``-`` and ``]`` right after it."""
     opened = _Open(scanner.pos, False)
     scanner.pos += 1
     opened.negated = scanner.take("^")
@@ -149,7 +149,7 @@ def _rust_item(scanner: Scanner, top: _Open) -> None:
 
 
 def _posix(scanner: Scanner, top: _Open) -> bool:
-    """``[:name:]`` or ``[:^name:]``, if that is what stands here."""
+    """Read ``[:name:]`` or ``[:^name:]``; False if there is none."""
     if not scanner.source.startswith("[:", scanner.pos):
         return False
     close = scanner.source.find(":]", scanner.pos + 2, scanner.pos + 20)

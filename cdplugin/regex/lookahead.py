@@ -1,14 +1,13 @@
-r"""Look-aheads and word boundaries in regular expressions, as intersections with what follows.
+r"""Look-aheads and word boundaries: lower them to intersections with the language of the following text.
 
-``(?=X)`` says that the rest of the text begins with ``X``. So a tree with look-aheads is read from right to left, carrying the
-language of the *rest of the text* (:class:`Rest`), once for positions at the start of the text and once for the others: ``x``
-turns the rest R into ``x R``, ``(?=X)`` into ``R & X any``, ``(?!X)`` into ``R & ~(X any)``, an alternation unites what its
-alternatives give. ``\b`` says how the rest begins, by the character before it: where there is one, the others are two kinds of
-positions, after a word character and not. ``x R`` then parts the words of ``x`` by their last character.
+``(?=X)`` asserts that the rest of the text begins with ``X``. So a tree with look-aheads is processed from right to left,
+carrying the language of the *rest of the text* (:class:`Rest`): ``x`` turns the rest R into ``x R``, ``(?=X)`` into
+``R & X any``, ``(?!X)`` into ``R & ~(X any)``, and an alternation unites the results of its alternatives. A rest has several
+components, by the position at which it begins: the start of the text, or a later position; with ``\b``, later positions after
+a word character and after another one are distinguished. Then ``x R`` splits the words of ``x`` by their last character.
 
-A repetition around a look-ahead is unrolled when it is bounded and short. Unbounded ones are done in two cases: before
-arbitrary text, where only the copies asked for matter, and the idiom ``(?:(?!X).)*`` before the end of the text; the others are
-refused.
+A repetition around a look-ahead is unrolled if it is bounded and short. Unbounded ones are handled in two cases: before
+arbitrary text, where only the required copies matter, and the idiom ``(?:(?!X).)*`` at the end of the text. Others are refused.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _MOST_STEPS = 20_000
 
 
 class Rest(NamedTuple):
-    """The language of the rest of the text from its start, after a character, after one of a word (or ``word is later``)."""
+    """The language of the rest of the text at its start, after any character, after a word character (or ``word is later``)."""
 
     first: Expr
     later: Expr
@@ -42,7 +41,7 @@ _Steps = Generator[tuple[Node, Rest], Rest, Rest]
 
 
 class LookAhead:
-    """Turns one tree with look-aheads into an expression over ``alphabet``."""
+    """Lowers one tree with look-aheads to an expression over ``alphabet``."""
 
     def __init__(self, source: str, alphabet: Alphabet, limits: Limits) -> None:
         self.source = source
@@ -50,11 +49,11 @@ class LookAhead:
         self.limits = limits
         self.any = Rest(alphabet.any_text, alphabet.any_text, alphabet.any_text)
         self._word: Ranges = ()
-        self._in_word = self._other = EMPTY  # one character of a word, and one of none
+        self._in_word = self._other = EMPTY  # one word character, and one other character
         self._nullable: dict[Expr, bool] = {}
 
     def whole(self, tree: Node, search: bool) -> Expr:
-        """The texts that ``tree`` matches from end to end, or that hold a match."""
+        """The texts that ``tree`` matches from end to end, or, with ``search``, that contain a match."""
         self._word = self._word_characters(tree)
         self._in_word = self.alphabet.chars(self._word)
         self._other = self.alphabet.chars(difference(((0, MAX_CODE_POINT),), self._word))
@@ -78,7 +77,7 @@ class LookAhead:
         return alt(first, cat(self.alphabet.any_char, text, later))
 
     def _word_characters(self, root: Node) -> Ranges:
-        """What word boundaries take for a part of a word. Raises ``UnsupportedError`` where they do not agree."""
+        """The word characters of the tree's word boundaries. Raises ``UnsupportedError`` if these differ."""
         words = [node for node in walk(root, children_of) if node.op == WORD]
         for node in reversed(words):
             if node.args[0] != words[-1].args[0]:
@@ -86,7 +85,7 @@ class LookAhead:
         return words[0].args[0] if words else ()
 
     def _before(self, node: Node, rest: Rest) -> _Steps:
-        """The rest of the text from before ``node``, given the rest after it."""
+        """The rest of the text before ``node``, given the rest after it."""
         if not node.looks and (node.op != CAT or rest.word is rest.later):
             return self._plain(node, rest)
         if node.op == WORD:
@@ -103,14 +102,14 @@ class LookAhead:
         return (yield from (self._sequence if node.op == CAT else self._repetition)(node, rest))
 
     def _sequence(self, node: Node, rest: Rest) -> _Steps:
-        """From the last part to the first; parts without look-aheads that stand together at once."""
+        """Process a sequence from its last part to the first; adjacent parts without look-aheads are taken together."""
         items = list(node.args)
         while items:
             plain = []
             while items and not items[-1].looks:
                 plain.append(items.pop())
                 if rest.word is not rest.later:
-                    break  # the last character tells
+                    break  # the last character decides, so take one part at a time
             if plain:
                 rest = yield sequence(plain[::-1]), rest
             if items:
@@ -118,11 +117,11 @@ class LookAhead:
         return rest
 
     def _repetition(self, node: Node, rest: Rest) -> _Steps:
-        """Copy by copy, from the last to the first."""
+        """Process a repetition copy by copy, from the last to the first."""
         assert node.op == REPEAT
         child, low, high = node.args
         if rest == self.any:
-            high = low  # any text stands in for the further copies
+            high = low  # before any text, optional copies add nothing
         elif high is None:
             return (yield from self._tempered(child, low, rest))
         if high > _MOST_COPIES:
@@ -135,14 +134,14 @@ class LookAhead:
         return rest
 
     def _boundary(self, is_denied: bool) -> Rest:
-        r"""How the rest begins at ``\b``, or where that is denied, at ``\B``."""
+        r"""The rest of the text at ``\b``, or, if denied, at ``\B``."""
         begins = cat(self._in_word, self.any.first)
         ends = alt(EPSILON, cat(self._other, self.any.first))
         other, word = (ends, begins) if is_denied else (begins, ends)
         return Rest(other, other, word)
 
     def _restricted(self, rest: Rest, ahead: Rest, negated: bool) -> Rest:
-        """``rest`` where it is also what ``ahead`` says, or is not."""
+        """``rest`` intersected with ``ahead``, or with its complement."""
         later = self._restrict(rest.later, ahead.later, negated)
         same = rest.later is rest.word and ahead.later is ahead.word
         word = later if same else self._restrict(rest.word, ahead.word, negated)
@@ -156,7 +155,7 @@ class LookAhead:
         return EMPTY if rest is EMPTY else both(rest, complement(ahead) if negated else ahead)
 
     def _tempered(self, child: Node, low: int, rest: Rest) -> _Steps:
-        """``(?:(?!X)c)*`` at the end of the text: characters in ``c``, no suffix (but the empty one) beginning with X."""
+        """``(?:(?!X)c)*`` at the end of the text: characters in ``c`` such that no non-empty suffix begins with ``X``."""
         looks, chars = (list(child.args[:-1]), child.args[-1]) if child.op == CAT else ([], child)
         if chars.op != CHARS or any(look.op != LOOK for look in looks) or rest != Rest(EPSILON, EPSILON, EPSILON):
             what = "word boundary" if self._word else "look-ahead"
@@ -194,10 +193,10 @@ class LookAhead:
         return Rest(first, later, later)
 
     def _parted(self, node: Node, words: Split, rest: Rest) -> Rest:
-        """:meth:`_plain` where what follows depends on the last character."""
+        """:meth:`_plain` where the rest depends on the last character."""
 
         def before(go_on: Expr, end: Expr, here: Expr) -> Expr:
-            """Words after which the text may go on, and words that end it, from a position whose own rest is ``here``."""
+            """``go_on``: words that may be followed by text; ``end``: words that end it; ``here``: the rest at the position."""
             (on_other, on_word), (end_other, end_word) = self._by_last(node, go_on), self._by_last(node, end)
             return alt(
                 cat(on_other, rest.later),
@@ -215,7 +214,7 @@ class LookAhead:
         return Rest(first, later, before(words.free, words.at_end, rest.word))
 
     def _by_last(self, node: Node, words: Expr) -> tuple[Expr, Expr]:
-        """The words that are not empty, by whether their last character is one of a word."""
+        """The non-empty words, split by whether their last character is a word character: others first."""
         if words is EMPTY or words is EPSILON:
             return EMPTY, EMPTY
         if node.op == CHARS:
@@ -232,7 +231,7 @@ class LookAhead:
         return words if words is not EMPTY and self.nullable(rest) else EMPTY
 
     def _some(self, words: Expr) -> Expr:
-        """``words`` less the empty word."""
+        """``words`` without the empty word."""
         if not self.nullable(words):
             return words
         if words is EPSILON:
@@ -242,7 +241,7 @@ class LookAhead:
         return both(words, repeat(self.alphabet.any_char, 1))
 
     def nullable(self, root: Expr) -> bool:
-        """Whether ``root`` matches the empty string."""
+        """Whether ``root`` matches the empty text."""
         return nullable(root, self._nullable)
 
     def _refuse(self, node: Node, message: str, error: type[GrammarError] = UnsupportedError) -> NoReturn:
@@ -251,7 +250,7 @@ class LookAhead:
 
 
 def _any_of(rests: Sequence[Rest]) -> Rest:
-    """What one of several rests allows."""
+    """The union of several rests."""
     first = alt(*(rest.first for rest in rests))
     later = first if all(rest.first is rest.later for rest in rests) else alt(*(rest.later for rest in rests))
     word = later if all(rest.word is rest.later for rest in rests) else alt(*(rest.word for rest in rests))
@@ -259,5 +258,5 @@ def _any_of(rests: Sequence[Rest]) -> Rest:
 
 
 def position_of(root: Node) -> int:
-    """Where the first look-around or word boundary below ``root`` stands."""
+    """The position of the first look-around or word boundary below ``root``."""
     return next((node.args[2] for node in walk(root, children_of) if node.op in (LOOK, BEHIND, WORD)), 0)

@@ -1,13 +1,13 @@
-r"""Look-behinds, and look-aheads inside repetitions, decided by what stands beside them.
+r"""Look-behinds, and look-aheads inside repetitions: decide them on the words beside them.
 
-``x(?<!B)`` says that the text before a position does not end with a match of B. That is a condition on the words of ``x`` alone
-where none of them is shorter than any match of B, or where the text begins with ``x``: the words of ``x`` that are not in
-``any B``, which is a node of its own (``BOUND``). So is ``(?!B)x`` where no match of B is longer than a word of ``x``, whatever
-follows, which makes a look-ahead inside a repetition a part like others: ``((?!-)[a-z-]{1,63}(?<!-)\.)+``.
+``x(?<!B)`` asserts that the text before a position does not end with a match of B. If no word of ``x`` is shorter than a match
+of B, or if the text begins with ``x``, that is a condition on the words of ``x`` alone: they must not be in ``any B``. Such a
+condition becomes a node of its own (``BOUND``). Likewise ``(?!B)x`` if no match of B is longer than a word of ``x``, whatever
+follows. So a look-ahead inside a repetition becomes a part like any other: ``((?!-)[a-z-]{1,63}(?<!-)\.)+``.
 
-What still looks behind then may see as far as the start of the text. Only the outermost sequence knows what stands there:
-nothing, or any text in a search, which is written in front of it. A look-behind that sees beyond the repetition it is in, or
-beyond a look-ahead, is refused. Look-aheads that are left are for :mod:`cdplugin.regex.lookahead`.
+The remaining look-behinds may reach back to the start of the text. Only in the outermost sequence is it known what is there:
+nothing, or, in a search, any text, which is then prepended. A look-behind that reaches out of the repetition or the look-ahead
+around it is refused. The remaining look-aheads are left to :mod:`cdplugin.regex.lookahead`.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from cdplugin.walks import fold, walk
 
 _ANY_TEXT = Node(REPEAT, (Node(CHARS, (EVERYTHING,)), 0, None))
 _TOO_FAR = "look-behind that sees beyond the repetition or the look-ahead it is in"
-_MOST_WAYS = 64  # sequences that the outermost one may become
+_MOST_WAYS = 64  # alternatives into which the outermost sequence may be expanded
 
 
 def settled(root: Node, source: str, search: bool) -> Node:
-    """``root`` without look-behinds, and without those look-aheads inside repetitions that are decided there. For a match from
-    end to end, or for a ``search``.
+    """``root`` without look-behinds, and without the look-aheads inside repetitions that can be decided; for a match from end
+    to end, or for a ``search``.
 
-    Raises ``UnsupportedError`` where a look-behind sees too far.
+    Raises ``UnsupportedError`` where a look-behind reaches too far.
     """
     return _Settler(source).settled(root, search)
 
@@ -79,7 +79,7 @@ class _Settler:
         return choice(ways)
 
     def _rebuilt(self, node: Node, parts: list[Node]) -> Node:
-        """A node whose children are settled as far as they can be."""
+        """A node with its look-arounds decided as far as possible; ``parts``: its rebuilt children."""
         if not node.looks or node.op == WORD:
             return node
         if node.op == CAT:
@@ -88,7 +88,7 @@ class _Settler:
             return sequence(self._ahead(items) if node in self._repeated else items)
         if node.op == REPEAT:
             low, high = node.args[1:]
-            if self._width(parts[0])[1] == 0:  # asserting something twice says no more than once, and never says nothing
+            if self._width(parts[0])[1] == 0:  # a repeated assertion equals a single one, an optional one asserts nothing
                 return parts[0] if low else NOTHING
             if high == 1 and _looks_behind(parts[0]):
                 return choice([NOTHING, parts[0]])
@@ -103,13 +103,13 @@ class _Settler:
         return width(node, self._widths)
 
     def _behind(self, items: list[Node]) -> list[Node]:
-        """A sequence in which those look-behinds are decided that can be by what stands before them in it."""
+        """A sequence in which the look-behinds are decided that the parts before them decide."""
         done: list[Node] = []
         for item in items:
             if item.op != BEHIND:
                 done.append(item)
                 continue
-            aside = []  # what asserts something at the same place
+            aside = []  # assertions at the same position
             while done and done[-1].op in (LOOK, WORD, END):
                 aside.append(done.pop())
             first = self._seen_from(done, item.args[0])
@@ -121,7 +121,9 @@ class _Settler:
         return done
 
     def _seen_from(self, items: list[Node], look: Node) -> int | None:
-        """From where on ``items`` tell whether the text up to their end ends with a match of ``look``; None: they do not."""
+        """The index from which ``items`` decide whether the text at their end ends with a match of ``look``; None if they
+        don't.
+        """
         most = None if look.anchored else self._width(look)[1]
         length, at = 0, len(items)
         while most is None or length < most:
@@ -133,14 +135,14 @@ class _Settler:
             length += self._width(items[at])[0]
         else:
             return at
-        # all that was read, if only assertions stand between it and the start of the text
+        # the parts read are enough if only assertions stand between them and the start of the text
         first = at
         while at > 0 and items[at - 1].op != START and self._width(items[at - 1])[1] == 0:
             at -= 1
         return first if at > 0 and items[at - 1].op == START else None
 
     def _ahead(self, items: list[Node]) -> list[Node]:
-        """A sequence in which those look-aheads are decided that can be by what follows them in it."""
+        """A sequence in which the look-aheads are decided that the parts after them decide."""
         done: list[Node] = []  # from the last item to the first
         for item in reversed(items):
             taken = self._taken(done, item.args[0]) if item.op == LOOK else None
@@ -152,7 +154,7 @@ class _Settler:
         return done[::-1]
 
     def _taken(self, items: list[Node], look: Node) -> int | None:
-        """The place from which on ``items``, the last one of which follows next, tell whether ``look`` matches; None: never."""
+        """The index from which ``items`` (in reverse order) decide whether ``look`` matches before them; None if they don't."""
         most = self._width(look)[1]
         if most is None or look.looks or look.anchored:
             return None
@@ -165,7 +167,7 @@ class _Settler:
         return at
 
     def _ways(self, root: Node) -> list[list[Node]]:
-        """The sequences that an outermost node stands for: alternatives that look behind, written out."""
+        """Expand the alternatives of the outermost node that have look-behinds; returns the sequences."""
         ways: list[list[Node]] = []
         waiting: list[list[Node]] = [[root]]
         while waiting:
@@ -187,7 +189,7 @@ class _Settler:
 
 
 def _inside_repetitions(root: Node) -> set[Node]:
-    """The nodes below a repetition that is asked for more than once."""
+    """The nodes below a repetition of more than one round."""
     inside: set[Node] = set()
     stack = [(root, False)]
     while stack:

@@ -1,4 +1,4 @@
-r"""Regular expressions as byte expressions, with anchors done exactly.
+r"""Regular expressions as byte expressions, with exact anchors.
 
 >>> from cdplugin.regex.alphabet import UTF8
 >>> parse("a+|b").match_expr(UTF8)
@@ -6,12 +6,12 @@ alt([b], repeat("a", 1, None))
 >>> parse("^a$|^b").match_expr(UTF8)
 alt("b", "a")
 
-An anchor may stand anywhere. The words that a node matches are split four ways, by whether the match must begin where the text
-begins, and whether it must end where the text ends: :class:`Split`. Splits combine exactly: before a part that must stand at
-the start only the empty word fits, and so after a part that must stand at the end. A whole-string match takes all four; a
-search puts any text before and after, where no anchor forbids it. Look-aheads and word boundaries are intersections with what
-follows: :mod:`cdplugin.regex.lookahead`; look-behinds, with what stands before: :mod:`cdplugin.regex.lookbehind`.
-Back-references are written out: :mod:`cdplugin.regex.references`.
+An anchor may stand anywhere. The words of a node are split four ways, by whether the match must begin at the start of the text,
+and whether it must end at its end: :class:`Split`. Splits combine exactly: before a part that must be at the start, only the
+empty word fits, and likewise after a part that must be at the end. A match of the whole text takes all four components; a
+search adds any text before and after, where no anchor forbids it. Look-aheads and word boundaries become intersections with the
+following text (:mod:`cdplugin.regex.lookahead`), look-behinds conditions on the preceding text
+(:mod:`cdplugin.regex.lookbehind`); back-references are expanded (:mod:`cdplugin.regex.references`).
 
 Nothing here recurses on the depth of the pattern.
 """
@@ -34,20 +34,20 @@ from cdplugin.tally import counting
 from cdplugin.walks import fold, trie
 
 IsNull = Callable[[Expr], bool]
-"""Whether words hold the empty one."""
+"""Whether an expression matches the empty text."""
 
 
 def parse(pattern: str, dialect: str = "ecma", flags: str = "", limits: Limits = DEFAULT_LIMITS) -> Pattern:
     """Parse ``pattern`` (``"ecma"``, ``"rust"`` or ``"python"`` syntax; see :mod:`cdplugin.regex.syntax`).
 
     Raises ``GrammarError`` for bad syntax, ``UnsupportedError`` for what is refused by name (atomic groups, back-references to
-    groups of many texts, …), ``LimitExceeded``; each with ``position N`` (in code points, from 0) and a caret.
+    groups with many texts, …), ``LimitExceeded``; each with ``position N`` (in code points, from 0) and a caret.
     """
     return Pattern(pattern, dialect, *parse_tree(pattern, dialect, flags, limits), limits)
 
 
 class Pattern:
-    """A parsed regular expression. Expressions are cached per alphabet: the same object comes back each time."""
+    """A parsed regular expression. Expressions are cached for each alphabet, so the same object is returned each time."""
 
     def __init__(self, source: str, dialect: str, tree: Node, parts: int, limits: Limits) -> None:
         self.source = source
@@ -64,16 +64,16 @@ class Pattern:
     def match_expr(self, alphabet: Alphabet) -> Expr:
         """The texts that the pattern matches from end to end (``re.fullmatch``), spelled in ``alphabet``.
 
-        The result may be ``EMPTY`` (``a^b``), or, with look-aheads, an expression with ``&`` and ``~`` that has no word.
+        The result may be ``EMPTY`` (``a^b``), or, with look-aheads, an expression with ``&`` and ``~`` that matches nothing.
         """
         return self._cached("match", alphabet)
 
     def search_expr(self, alphabet: Alphabet) -> Expr:
-        """The texts that hold a match (``re.search``; ``pattern`` of JSON Schema), spelled in ``alphabet``."""
+        """The texts that contain a match (``re.search``; ``pattern`` of JSON Schema), spelled in ``alphabet``."""
         return self._cached("search", alphabet)
 
     def refuse_looks(self) -> None:
-        """Raise ``UnsupportedError`` for a look-around or a word boundary, where text stands beside the match."""
+        """Raise ``UnsupportedError`` for a look-around or word boundary: for callers that put other text beside the match."""
         if self.tree.looks:
             from cdplugin.regex.lookahead import position_of
 
@@ -104,9 +104,10 @@ class Pattern:
 
 
 class Split(NamedTuple):
-    """The words of a node by what they ask of their surroundings.
+    """The words of a node, split by where they may occur.
 
-    ``at_end``: the match ends where the text ends; ``at_start``: it begins where the text begins; ``whole``: both.
+    ``at_end``: only at the end of the text; ``at_start``: only at its start; ``whole``: only as the whole text; ``free``:
+    anywhere.
     """
 
     free: Expr
@@ -116,7 +117,7 @@ class Split(NamedTuple):
 
     @property
     def anchored(self) -> bool:
-        """Whether an anchor plays any part."""
+        """Whether there are words that an anchor restricts."""
         return self.at_end is not EMPTY or self.at_start is not EMPTY or self.whole is not EMPTY
 
 
@@ -145,7 +146,7 @@ def _plain(root: Node, alphabet: Alphabet) -> Expr:
 
     def parts_of(node: Node) -> Sequence[Node]:
         parts = children_of(node)
-        return [part for part in parts if part.op != TEXT] if node.op == ALT else parts  # text_set takes all texts at once
+        return [part for part in parts if part.op != TEXT] if node.op == ALT else parts  # text_set takes all texts together
 
     def built(node: Node, parts: list[Expr]) -> Expr:
         if node.op in (CHARS, TEXT):
@@ -163,14 +164,14 @@ def _plain(root: Node, alphabet: Alphabet) -> Expr:
 
 
 def _bound(node: Node, words: Expr, look: Split, alphabet: Alphabet) -> Expr:
-    """Those of the words of a BOUND node that end with a match of its look-around, or begin with one; or that do not."""
+    """The words of a BOUND node that end (or begin) with a match of its look-around; or, if negated, those that do not."""
     text, (_, _, negated, is_behind) = alphabet.any_text, node.args
     seen = alt(cat(text, look.free), look.at_start) if is_behind else cat(look.free, text)
     return EMPTY if words is EMPTY else both(words, complement(seen) if negated else seen)
 
 
 def _concatenate(parts: list[Split], is_null: IsNull) -> Split:
-    """Concatenation: runs without anchors at once, then pair by pair."""
+    """Concatenation: first runs without anchors, then pairwise."""
     steps: list[Split] = []
     for anchored, same in groupby(parts, lambda part: part.anchored):
         run = list(same)
@@ -183,8 +184,8 @@ def _when(condition: bool, expression: Expr) -> Expr:
 
 
 def _pair(a: Split, b: Split, is_null: IsNull) -> Split:
-    """``a`` then ``b``: what must start the text has only the empty word before it; what must end it, only that after it."""
-    before = is_null(a.free) or is_null(a.at_start)  # a may be empty at the start of the text, without asking for the end
+    """``a`` then ``b``: only the empty word fits before a word that must start the text, and after one that must end it."""
+    before = is_null(a.free) or is_null(a.at_start)  # a may be empty at the start of the text without ending it
     after = is_null(b.free) or is_null(b.at_end)
     all_null = (is_null(a.at_end) or is_null(a.whole)) and (is_null(b.at_start) or is_null(b.whole))
     return Split(
@@ -196,11 +197,10 @@ def _pair(a: Split, b: Split, is_null: IsNull) -> Split:
 
 
 def _repeat(a: Split, low: int, high: int | None, is_null: IsNull) -> Split:
-    """``a`` between ``low`` and ``high`` times, exactly.
+    """``a`` repeated ``low`` to ``high`` times, exactly.
 
-    Of the copies, look at the last one that must stand at the start (all before it are empty) and the first one that must stand
-    at the end (all after it are empty); the copies in between are free. Where a copy can be empty, empty copies fill up to
-    ``low``.
+    Consider the last copy that must be at the start (all copies before it are empty) and the first copy that must be at the end
+    (all copies after it are empty); the copies in between are free. If a copy can be empty, empty copies make up ``low``.
     """
     free = repeat(a.free, low, high)
     if not a.anchored:
@@ -208,7 +208,7 @@ def _repeat(a: Split, low: int, high: int | None, is_null: IsNull) -> Split:
     before, after = (is_null(a.free) or is_null(words) for words in (a.at_start, a.at_end))
 
     def middle(taken: int, filled: bool) -> Expr:
-        """The free copies beside ``taken`` others; ``filled``: empty copies may stand in for those that ``low`` asks for."""
+        """The free copies besides ``taken`` others. ``filled``: whether empty copies make up ``low``."""
         if high is not None and high < taken:
             return EMPTY
         return repeat(a.free, 0 if filled else max(low - taken, 0), None if high is None else high - taken)
@@ -236,7 +236,7 @@ def text_set(texts: list[str], alphabet: Alphabet) -> Expr:
         return alphabet.literal_any(texts[0])
     children, last = trie(texts)
     final = set(last)
-    # A node's words, as a concatenation in reverse order.
+    # The words from each node on, as a concatenation in reverse order.
     tails: list[list[Expr]] = [[] for _ in children]
     for i in range(len(children) - 1, -1, -1):
         if len(children[i]) == 1 and i not in final:
@@ -272,7 +272,7 @@ def _search(split: Split, alphabet: Alphabet) -> Expr:
 
 
 def _trim(expression: Expr, left: bool, right: bool) -> Expr:
-    """Next to any text, ``x{m,n}`` says no more than ``x{m}``: drop the rest, for a smaller automaton."""
+    """Next to any text, ``x{m,n}`` is equivalent to ``x{m}``: drop the rest, for a smaller automaton."""
     parts = list(expression.args) if expression.op == CAT_OP else [expression]
     for side, index in ((left, 0), (right, -1)):
         while side and parts and parts[index].op == REPEAT_OP:

@@ -1,10 +1,10 @@
-r"""Back-references, written out: ``(['"])x\1`` is ``'x'|"x"``.
+r"""Expand back-references: ``(['"])x\1`` becomes ``'x'|"x"``.
 
-A group that is referred to must have few texts. The pattern is read from left to right, with the texts of such groups
-(``Env``). Where a group ends, the reading goes on once for each of its texts, until the last reference to it. In ECMA-262
-(22.2.2.9) a reference to a group that took no part matches the empty text, and each round of a repetition begins with its
-groups unset. In Python such a reference matches nothing, and a group keeps its text in the next round; where that matters, the
-pattern is refused.
+A group that is referred to must have few texts. The pattern is expanded from left to right, carrying the texts of such groups
+(``Env``). At the end of a group, the expansion continues once for each of its texts, up to the last reference to it. In
+ECMA-262 (22.2.2.9) a reference to a group that did not participate matches the empty text, and each round of a repetition
+begins with its groups unset. In Python such a reference matches nothing, and a group keeps its text in the next round; a
+pattern for which that matters is refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from cdplugin.regex.tree import (
 from cdplugin.walks import fold
 
 Env = frozenset[tuple[int, str]]
-"""The texts of groups."""
+"""Pairs of a group's number and its text."""
 _MOST_TEXTS, _MOST_CHARS = 512, 16_384
 _MOST_STEPS = 20_000
 _MOST_DEPTH = 100
@@ -40,13 +40,13 @@ _NEVER = Node(CHARS, ((),))
 
 
 def without_references(tree: Node, scanner: Scanner) -> tuple[Node, int]:
-    """The tree without groups and back-references, and how many copies it took. Raises ``UnsupportedError`` and its kin."""
+    """The tree without groups and back-references, and the copies made. Raises ``UnsupportedError``, ``LimitExceeded``."""
     references = _References(scanner)
     return references.run(tree), references.steps
 
 
 class _Groups(NamedTuple):
-    """The groups inside a node, those that it refers to, and how deep it is."""
+    """The groups defined inside a node, those to which it refers, and its depth."""
 
     defined: frozenset[int]
     used: frozenset[int]
@@ -66,7 +66,7 @@ class _References:
         return _union(list(self._ways(tree, frozenset(), frozenset(), frozenset()).values()))
 
     def _note(self, root: Node) -> None:
-        """Find out which groups each node has and refers to; and that nothing is too deep for recursion."""
+        """Compute the groups of each node, and check that the tree is not too deep for recursion."""
 
         def groups(node: Node, below: list[_Groups]) -> _Groups:
             defined = frozenset[int]().union(*(one.defined for one in below), node.args[1:] if node.op == GROUP else ())
@@ -84,9 +84,9 @@ class _References:
             self._scanner.exceed(f"back-references need more than {_MOST_STEPS} copies", self._position)
 
     def _ways(self, node: Node, env: Env, live: frozenset[int], rounds: frozenset[int]) -> dict[Env, Node]:
-        """What ``node`` matches after groups have the texts in ``env``, by the texts that those in ``live`` have then.
+        """What ``node`` matches if groups have the texts in ``env``; a tree for each result of the groups in ``live``.
 
-        ``rounds``: groups inside the repetitions around the node.
+        ``live``: groups to which something after the node refers; ``rounds``: groups inside the repetitions around the node.
         """
         self._count(1)
         if not self._known[node].defined and not self._known[node].used:
@@ -129,7 +129,7 @@ class _References:
         )
 
     def _cat(self, node: Node, env: Env, live: frozenset[int], rounds: frozenset[int]) -> dict[Env, Node]:
-        needed = [live]  # what is referred to after each item, from the last one on
+        needed = [live]  # the groups referred to after each item, from the last item on
         for item in reversed(node.args[1:]):
             needed.append(needed[-1] | self._known[item].used)
         ways: dict[Env, Node] = {env: NOTHING}
@@ -151,7 +151,7 @@ class _References:
             return {_only(fresh, live): repetition(some_round, low, high)}
         if self._is_python and fresh != env:
             self._refuse("back-reference to a group of an earlier round of a repetition")
-        # the last round is one of those that must be there, or a further one, which is not empty (ECMA-262, 22.2.2.3.1)
+        # the last round is a required one, or a further one, which must not be empty (ECMA-262, 22.2.2.3.1)
         out: list[tuple[Env, Node]] = [(_only(fresh, live), NOTHING)] if low == 0 else []
         for after, tree in self._ways(child, fresh, live, rounds | groups).items():
             empty, some = self._parted(tree)
@@ -167,7 +167,7 @@ class _References:
         return _united(out)
 
     def _parted(self, node: Node) -> tuple[Node, Node]:
-        """What is empty of what a tree matches (with what it asks of the place), and what is not."""
+        """Split a tree: what it matches as the empty text (with assertions), and its non-empty matches."""
         self._count(1)
         if node.op in (TEXT, CHARS):
             return (NOTHING, _NEVER) if node.args == ("",) else (_NEVER, node)
@@ -177,7 +177,7 @@ class _References:
             pairs = [self._parted(branch) for branch in node.args]
             return _union([e for e, _ in pairs if e is not _NEVER]), _union([n for _, n in pairs if n is not _NEVER])
         if node.op == CAT:
-            so_far, parts = NOTHING, list[Node]()  # what is empty of the items so far; ways in which one of them is not
+            so_far, parts = NOTHING, list[Node]()  # the empty part of the items so far; ways in which one of them is non-empty
             for i, item in enumerate(node.args):
                 empty, some = self._parted(item)
                 if so_far is not _NEVER and some is not _NEVER:
@@ -250,7 +250,7 @@ def _items(node: Node) -> list[Node]:
 
 
 def _united(ways: Iterable[tuple[Env, Node]]) -> dict[Env, Node]:
-    """One tree for each outcome."""
+    """Unite the trees of each outcome."""
     out: dict[Env, list[Node]] = {}
     for after, tree in ways:
         out.setdefault(after, []).append(tree)

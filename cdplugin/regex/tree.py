@@ -1,4 +1,4 @@
-"""The tree of a regular expression, and how its nodes are put together."""
+"""The syntax tree of a regular expression, and constructors that simplify it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _OP_NAMES = ("CHARS", "TEXT", "CAT", "ALT", "REPEAT", "START", "END", "LOOK", "B
 
 
 class Node:
-    """A node of the tree, immutable.
+    """An immutable node.
 
     ``args``: CHARS ``(ranges,)``; TEXT ``(str,)``; CAT, ALT: tuple of nodes; REPEAT ``(child, low, high or None)``; START, END
-    ``()``; LOOK and BEHIND ``(child, negated, position)``, look-ahead and look-behind; WORD ``(ranges, negated, position)``,
-    a boundary of words of such characters; BOUND ``(child, look, negated, is_behind)``: the words of ``child`` that end with a
-    match of ``look`` (``is_behind``) or begin with one, or do not (``negated``). While a pattern is read: GROUP
+    ``()``; LOOK and BEHIND ``(child, negated, position)``: look-ahead and look-behind; WORD ``(ranges, negated, position)``:
+    a boundary between such characters and others; BOUND ``(child, look, negated, is_behind)``: the words of ``child`` that end
+    (``is_behind``) or begin with a match of ``look``, or do not (``negated``). Only while a pattern is parsed: GROUP
     ``(child, number)``; BACK ``(number, position, whether case is ignored)``.
-    ``anchored``: an anchor is inside; ``looks``: a look-around or a word boundary is inside.
+    ``anchored``: it contains an anchor; ``looks``: it contains a look-around or a word boundary.
     """
 
     __slots__ = ("anchored", "args", "looks", "op")
@@ -41,7 +41,7 @@ class Node:
 
 
 def children_of(node: Node) -> tuple[Node, ...]:
-    """The nodes directly below."""
+    """The child nodes."""
     if node.op in (CAT, ALT):
         return node.args
     if node.op == BOUND:
@@ -50,11 +50,11 @@ def children_of(node: Node) -> tuple[Node, ...]:
 
 
 Width = tuple[int, "int | None"]
-"""The characters of the shortest and of the longest word; None: there is no longest."""
+"""The lengths of the shortest and the longest word in characters; None: unbounded."""
 
 
 def width(root: Node, done: dict[Node, Width] | None = None) -> Width:
-    """How long the words of ``root`` are at least and at most, look-arounds passed over. ``done``: known ones; grows."""
+    """Bounds on the length of ``root``'s words; look-arounds count as empty. ``done``: results known before; it grows."""
 
     def of(node: Node, parts: list[Width]) -> Width:
         if node.op == CHARS:
@@ -77,13 +77,13 @@ def width(root: Node, done: dict[Node, Width] | None = None) -> Width:
 
 
 NOTHING = Node(TEXT, ("",))
-"""The empty string."""
+"""The empty text."""
 AT_START, AT_END = Node(START, ()), Node(END, ())
 """The anchors."""
 
 
 def sequence(items: list[Node]) -> Node:
-    """Concatenation; neighbouring texts become one, and so do repeated anchors."""
+    """Concatenation; adjacent texts are joined, and repeated anchors merged."""
     merged: list[Node] = []
     texts: list[str] = []
     for item in items:
@@ -103,7 +103,7 @@ def sequence(items: list[Node]) -> Node:
 
 
 def choice(items: list[Node]) -> Node:
-    """Alternation; alternatives of one character become one class."""
+    """Alternation; alternatives of one character are merged into one class."""
     if len(items) == 1:
         return items[0]
     chars: list[tuple[int, int]] = []
@@ -121,7 +121,7 @@ def choice(items: list[Node]) -> Node:
 
 
 def repetition(child: Node, low: int, high: int | None) -> Node:
-    """Counted repetition; a star of a star, a star of an optional and the like become one star."""
+    """Counted repetition; nested stars, pluses and options become one repetition."""
     if high == 0:
         return NOTHING
     if (low, high) == (1, 1):

@@ -2,8 +2,8 @@
 
 A set is a tuple of inclusive ``(low, high)`` pairs, sorted, disjoint, without surrogates (what
 :func:`cdplugin.expr.normalise_ranges` returns). The tables (Unicode 17, ``unicode_data.json``) ship with the package instead of
-coming from ``unicodedata``: a schema then means the same under every Python version, and ``\\p{L}`` costs 1 ms instead of a
-scan of all code points. Names match loosely, as UAX44-LM3 says: case, ``_``, ``-`` and spaces do not count.
+coming from ``unicodedata``, so a schema means the same under every Python version, and ``\\p{L}`` costs 1 ms instead of a scan
+of all code points. Names match loosely, as in UAX44-LM3: case, ``_``, ``-`` and spaces do not matter.
 
 >>> property_ranges("Lu")[:2]
 ((65, 90), (192, 214))
@@ -59,7 +59,7 @@ def _tables() -> dict[str, Any]:
 
 
 def ranges_of(text: str) -> Ranges:
-    """Ranges written as ``gap-length`` pairs in base 32, as in ``unicode_data.json``."""
+    """Decode ranges that are written as ``gap-length`` pairs in base 32, as in ``unicode_data.json``."""
     out, end = [], 0
     for item in text.split():
         gap, _, length = item.partition("-")
@@ -71,7 +71,7 @@ def ranges_of(text: str) -> Ranges:
 
 @bounded_cache
 def _decoded(table: str, name: str) -> Ranges:
-    """The set stored under ``name``, cut where it runs across the surrogates."""
+    """The set stored under ``name``, without surrogates."""
     return normalise_ranges(ranges_of(_tables()[table][name]))
 
 
@@ -111,10 +111,10 @@ def _loose(name: str) -> str:
 
 
 def property_ranges(name: str) -> Ranges | None:
-    """The set for what stands between the braces of ``\\p{…}``; None when the name is not known.
+    """The set for the text between the braces of ``\\p{…}``; None if the name is not known.
 
-    ``L``, ``Letter``, ``gc=Lu``, ``Script=Greek``, ``sc=Grek``, ``scx=Grek``, ``Alphabetic``; a bare script name (``Greek``),
-    which is Rust's and Perl's habit. A general category comes before a binary property, and that before a script.
+    ``L``, ``Letter``, ``gc=Lu``, ``Script=Greek``, ``sc=Grek``, ``scx=Grek``, ``Alphabetic``; also a bare script name
+    (``Greek``), as in Rust and Perl. A general category takes precedence over a binary property, and that over a script.
     """
     left, equals, right = name.partition("=")
     if not equals:
@@ -135,7 +135,7 @@ def property_ranges(name: str) -> Ranges | None:
 
 @bounded_cache
 def perl_class(letter: str, dialect: str, ascii_only: bool) -> Ranges:
-    """The set of ``\\d``, ``\\w`` or ``\\s`` (lower case letter).
+    """The set of ``\\d``, ``\\w`` or ``\\s``; ``letter`` is lower-case.
 
     ECMA-262 22.2.2.9 (ASCII apart from ``\\s``); Rust regex syntax, "Perl character classes (Unicode friendly)", as UTS #18
     Annex C; Python ``str.isdecimal``, ``str.isalnum`` and ``str.isspace``.
@@ -188,7 +188,7 @@ def difference(left: Ranges, right: Ranges) -> Ranges:
 
 @lru_cache(maxsize=1)
 def _orbits() -> tuple[dict[int, str], Ranges]:
-    """Code point -> all that match it under simple case folding (itself included), and the set of those with company."""
+    """Code point -> all code points that match it under simple case folding (itself included); and the set of its keys."""
     orbits = {ord(member): orbit for orbit in _tables()["orbits"].split() for member in orbit}
     return orbits, normalise_ranges([(c, c) for c in orbits])
 
