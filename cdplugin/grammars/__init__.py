@@ -1,4 +1,4 @@
-"""Grammars that ship: ``cd.grammars.CPP`` and others, each in a file of Lark's notation beside this one.
+"""The grammars that ship with cdplugin: ``cd.grammars.CPP`` and others, each in a Lark file beside this module.
 
 docs/languages.md says what each covers and how that was checked.
 """
@@ -22,7 +22,7 @@ ARITHMETIC = _shipped("arithmetic")
 """Sums, products and parentheses over decimal numbers."""
 
 CPP = _shipped("cpp")
-"""C++17 as programs are written. Names are not looked up, so what is a type and what a value is left open."""
+"""C++17 as programs are written. Names are not looked up, so types and values are not distinguished."""
 
 CPP17 = CPP
 """Another name of :data:`CPP`."""
@@ -34,16 +34,16 @@ PYTHON = Lark(_python.complete(_shipped("python").grammar))
 """Python 3 as people write it: what CPython 3.11, 3.12 and 3.13 all parse, with any indentation by spaces."""
 
 SMILES = _shipped("smiles")
-"""SMILES (OpenSMILES 1.0) by its syntax: that ring closures come in pairs and valences add up is not checked."""
+"""The syntax of SMILES (OpenSMILES 1.0); that ring closures come in pairs and valences add up is not checked."""
 
 _SQL = _shipped("sql").grammar
 SQL = _sql.common(_SQL)
-"""One statement of SQL: queries, changes, definitions. Any names; :func:`sql` takes lists of them."""
+"""One statement of SQL: queries, changes, definitions, with any names; :func:`sql` restricts the names."""
 
 
 def python(*, max_width: int = 96) -> Lark:
-    """:data:`PYTHON` with blocks of at most so many columns. Infilling makes the rules of all widths at once: it is faster, and
-    takes less memory, with few.
+    """:data:`PYTHON` with blocks indented by at most ``max_width`` columns. Infilling makes the rules of all widths at once, so
+    a small width makes it faster and saves memory.
 
     >>> "max_width" in python(max_width=20).grammar
     True
@@ -56,9 +56,10 @@ def sql(
 ) -> Lark:
     """:data:`SQL` over the tables and columns of a schema.
 
-    ``tables``: names of tables with the names of their columns. ``users.id`` needs a column of that table, ``id`` alone one of
-    any. ``aliases``: what a statement may call tables, columns and queries of its own. ``functions``: None allows any name.
-    Names that are no plain words are written in quotes. Raises :class:`cdplugin.GrammarError` for what is no list of names.
+    ``tables``: names of tables with the names of their columns. ``users.id`` needs a column of that table, a bare ``id`` a
+    column of any. ``aliases``: the names that a statement may give to tables, columns and queries. ``functions``: None allows
+    any name. Names that are not plain words are written in quotes. Raises :class:`cdplugin.GrammarError` for what is not a list
+    of names.
 
     >>> "users" in sql({"users": ["id", "name"]}).grammar
     True

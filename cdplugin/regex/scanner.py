@@ -1,4 +1,4 @@
-"""The lowest level of the regular expression parser: position, flags, errors, and what follows a backslash.
+"""The scanner of the regular expression parser: position, flags, errors, and escapes.
 
 Sources: ECMA-262 section 22.2.1 with Annex B.1.2 (identity escapes); Rust ``regex`` crate, "Syntax"; Python ``re``, "Regular
 Expression Syntax".
@@ -31,13 +31,13 @@ _HINTS = {
 def error_at(
     source: str, position: int, message: str, kind: type[GrammarError] = UnsupportedError, **more: str
 ) -> GrammarError:
-    """An error at a position of a pattern."""
+    """The error for a position of a pattern."""
     return kind(message, location=f"position {position}", context=caret_context(source, position), **more)
 
 
 class Escape(NamedTuple):
-    """What a backslash escape stands for: a code point, a set, an anchor (``"start"``, ``"end"``, ``"boundary"`` of a word or
-    ``"inside"``), or what a group of this number or name has matched; the others are None.
+    """The meaning of a backslash escape; one field is not None: a code point, a set, an anchor (``"start"``, ``"end"``, a word
+    ``"boundary"``, or ``"inside"``: no boundary), or the number or name of a group for a back-reference.
     """
 
     char: int | None = None
@@ -47,7 +47,7 @@ class Escape(NamedTuple):
 
 
 class Scanner:
-    """The source text with a position, the dialect, and the flags in force.
+    """The source text with a position, the dialect, and the current flags.
 
     ``flags`` is a set of letters: ``i`` ignore case, ``s`` dot matches all, ``m`` multi-line, ``x`` verbose, ``a`` ASCII
     classes (Python's ``a``, Rust's ``-u``), ``R`` CRLF.
@@ -71,7 +71,7 @@ class Scanner:
         raise error_at(self.source, at, message, GrammarError, expected=expected, found=found)
 
     def refuse(self, message: str, position: int) -> NoReturn:
-        """Raise ``UnsupportedError``: legal, but not enforced here."""
+        """Raise ``UnsupportedError`` for a legal construct that is not enforced."""
         raise error_at(self.source, position, f"not supported: {message}")
 
     def exceed(self, message: str, position: int) -> NoReturn:
@@ -89,14 +89,14 @@ class Scanner:
         return self.source[self.pos + offset : self.pos + offset + 1]
 
     def take(self, text: str) -> bool:
-        """Step over ``text`` if it stands here."""
+        """Advance over ``text`` if it is next; returns whether it was."""
         if self.source.startswith(text, self.pos):
             self.pos += len(text)
             return True
         return False
 
     def skip_verbose(self) -> None:
-        """With the ``x`` flag, step over white space and comments."""
+        """With the ``x`` flag, advance over white space and comments."""
         while "x" in self.flags and self.pos < self.end:
             char = self.source[self.pos]
             if char == "#":
@@ -108,7 +108,7 @@ class Scanner:
                 return
 
     def _hex(self, digits: int, start: int) -> int:
-        """Exactly ``digits`` hexadecimal digits."""
+        """Read exactly ``digits`` hexadecimal digits."""
         text = self.source[self.pos : self.pos + digits]
         for i in range(digits):
             if i >= len(text) or text[i] not in HEX:
@@ -118,7 +118,7 @@ class Scanner:
         return int(text, 16)
 
     def _braced_hex(self, start: int) -> int:
-        """``{…}`` with a code point in hexadecimal; the brace is already read."""
+        """Read a code point in hexadecimal and ``}``; the opening brace has been read."""
         close = self.source.find("}", self.pos)
         text = self.source[self.pos : close] if close >= 0 else ""
         if not text or not set(text) <= HEX:
@@ -132,7 +132,7 @@ class Scanner:
     # --- escapes --------------------------------------------------------------------------------------------------------
 
     def escape(self, in_class: bool) -> Escape:
-        """Read an escape; the position is on its backslash."""
+        """Read an escape; the position is at its backslash."""
         start = self.pos
         self.pos += 1
         if self.pos >= self.end:
@@ -164,7 +164,7 @@ class Scanner:
         return self._letter(letter, in_class, start)
 
     def _letter(self, letter: str, in_class: bool, start: int) -> Escape:  # noqa: RET503 - fail() does not return
-        """The escapes that only some dialects have."""
+        """Read an escape that only some dialects have."""
         if self.dialect == "ecma":
             if letter == "c":
                 if self.peek() not in LETTERS:
@@ -214,7 +214,7 @@ class Scanner:
         return value
 
     def _surrogate(self, value: int, start: int) -> int:
-        """Outside a class a lone surrogate can match nothing: refuse it, as its author meant something else."""
+        """Refuse a lone surrogate outside a class: it matches nothing, so its author meant something else."""
         if 0xD800 <= value <= 0xDFFF:
             self.refuse("lone surrogate, which no Unicode text contains (write the code point as \\u{…})", start)
         return value
@@ -232,7 +232,7 @@ class Scanner:
         return value
 
     def _digits(self, first: str, in_class: bool, start: int) -> Escape:
-        """``\\0``, Python's octal escapes, back-references (refused in Rust, which has none)."""
+        """Read ``\\0``, an octal escape (Python), or a back-reference (refused in Rust, which has none)."""
         text = first
         if self.dialect == "python":
             while len(text) < 3 and self.peek() and self.peek() in "01234567":
@@ -259,7 +259,7 @@ class Scanner:
         return Escape(group=int(text[:9]))
 
     def perl(self, letter: str, start: int) -> Ranges:
-        """The set of ``\\d``, ``\\w``, ``\\s`` or a complement. Characters of ``\\w`` are those of words for ``\\b``, too."""
+        """The set of ``\\d``, ``\\w``, ``\\s`` or a complement. ``\\b`` uses that of ``\\w``, too."""
         if self.dialect == "rust" and "a" in self.flags and letter.isupper():
             self.refuse(f"\\{letter} without Unicode, which would match invalid UTF-8", start)
         found = perl_class(letter.lower(), self.dialect, "a" in self.flags)
@@ -287,22 +287,22 @@ class Scanner:
             self.refuse(f"unknown Unicode property {name[:60]!r}", start)
         if "i" not in self.flags:
             return negate_ranges(found) if negated else found
-        if self.dialect == "ecma":  # CompileToCharSet complements first, the comparison folds (22.2.2.7.2)
+        if self.dialect == "ecma":  # complement first (CompileToCharSet), then fold (the comparison; 22.2.2.7.2)
             return fold_case(negate_ranges(found) if negated else found)
         return negate_ranges(fold_case(found)) if negated else fold_case(found)
 
     # --- case and classes ------------------------------------------------------------------------------------------------
 
     def fold(self, ranges: Ranges) -> Ranges:
-        """Close a set under case: simple folding, for ASCII letters only with ``a``; Python adds the dotted and dotless i."""
+        """Close a set under case: simple folding, of ASCII letters only with ``a``; in Python with the dotted and dotless i."""
         return _folded(ranges, self.dialect == "python", "a" in self.flags)
 
     def fold_char(self, code_point: int) -> Ranges:
-        """One character closed under case."""
+        """The case variants of one character."""
         return _folded_char(code_point, self.dialect == "python", "a" in self.flags)
 
     def finish_class(self, items: list[tuple[int, int]], folded: Ranges, negated: bool, start: int) -> Ranges:
-        """``items`` as written and their set: fold, complement, and refuse what only surrogates could match."""
+        """Finish a class: fold, complement, and refuse one of surrogates only. ``items``: as written; ``folded``: their set."""
         if "i" in self.flags:
             folded = self.fold(folded)
         if not negated:

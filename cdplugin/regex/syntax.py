@@ -1,16 +1,16 @@
-"""Regular expression syntax: source text to a small tree, for three dialects.
+"""Parse regular expressions of three dialects into a small syntax tree.
 
-:mod:`cdplugin.regex.pattern` turns the tree into byte expressions.
+:mod:`cdplugin.regex.pattern` lowers the tree to byte expressions.
 
-- ``ecma``: ECMA-262 section 22.2.1 with the meaning of the ``u`` flag (what JSON Schema asks for: code points, ASCII ``\\d``
-  and ``\\w``), and with the leniency of Annex B.1.2 where it is harmless: ``\\-``, ``\\_``, a lone ``{``, ``}`` or ``]`` stand
-  for themselves. Escapes of unknown *letters* (``\\Z``, ``\\a``) are errors, as with ``u``: their authors mean something else.
+- ``ecma``: ECMA-262 section 22.2.1 with the semantics of the ``u`` flag (what JSON Schema asks for: code points, ASCII ``\\d``
+  and ``\\w``), and with the leniency of Annex B.1.2 where it is harmless: ``\\-``, ``\\_``, a lone ``{``, ``}`` or ``]`` are
+  literal. Escapes of unknown *letters* (``\\Z``, ``\\a``) are errors, as with ``u``: their authors mean something else.
 - ``rust``: the ``regex`` crate (Unicode classes, nested classes, inline flags).
-- ``python``: ``re`` for ``str``, but ``$`` means the very end of the text (not also before a last newline),
-  and ``\\B`` matches the empty text, as from Python 3.14 on.
+- ``python``: ``re`` for ``str``, except that ``$`` matches only at the very end of the text (not before a final newline), and
+  that ``\\B`` matches the empty text, as in Python 3.14 and later.
 
-Greedy and lazy quantifiers match the same language and are read alike. The parser keeps its own stack: nothing here recurses.
-Time is linear in the length of the pattern.
+Greedy and lazy quantifiers match the same language, so they are treated alike. The parser keeps its own stack and does not
+recurse. Time is linear in the length of the pattern.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _REFUSED_GROUPS = {">": "atomic group", "(": "conditional", "|": "branch reset"}
 
 @dataclass
 class _Group:
-    """An open group: where it began, the flags to restore, what it becomes, and what has been read of it."""
+    """An open group: its position, the flags to restore after it, its kind, and its content so far."""
 
     start: int
     flags: frozenset[str]
@@ -52,7 +52,7 @@ class _Group:
 
 
 def parse_tree(pattern: str, dialect: str, flags: str, limits: Limits) -> tuple[Node, int]:
-    """The tree of a pattern, and its number of atoms and ranges. Raises ``GrammarError`` and its kin, with the position."""
+    """The tree of a pattern, and its number of atoms and ranges. Raises ``GrammarError`` and subclasses, with the position."""
     if dialect not in DIALECTS:
         raise ValueError(f"unknown regex dialect: expected one of {', '.join(DIALECTS)}, found {dialect!r}")
     if not isinstance(pattern, str):
@@ -73,7 +73,7 @@ class _Parser:
         self.stack = [_Group(0, scanner.flags)]
         self.names: dict[str, int] = {}
         self.n_groups = 0
-        self.awaited: list[tuple[int | str, int]] = []  # groups that are referred to before they begin, and where
+        self.awaited: list[tuple[int | str, int]] = []  # forward references: the group, and the position
         self.refers = self.dialect != "rust" and _BACK.search(scanner.source) is not None
         self.parts = 0
 
@@ -102,7 +102,7 @@ class _Parser:
         return root
 
     def _count(self, atom: Node | None) -> None:
-        """Count what was read: one, and the ranges of a class."""
+        """Charge an atom: one part, or as many as a class has ranges."""
         scanner = self.scanner
         self.parts += 1 if atom is None or atom.op != tree.CHARS else len(atom.args[0])
         most = scanner.limits.max_expr_nodes
@@ -112,7 +112,7 @@ class _Parser:
     # --- atoms ----------------------------------------------------------------------------------------------------------
 
     def _atom(self) -> Node | None:
-        """Read one atom, or None when what was read adds none (an opening parenthesis, ``|``, flags)."""
+        """Read one atom; None if what was read is none (an opening parenthesis, ``|``, flags)."""
         scanner = self.scanner
         start = scanner.pos
         char = scanner.source[start]
@@ -151,7 +151,7 @@ class _Parser:
         return self._plain()
 
     def _plain(self) -> Node:
-        """A run of literal characters, as long as possible: the last is left for a quantifier that follows."""
+        """Read the longest run of literal characters, leaving the last one to a quantifier after it."""
         scanner = self.scanner
         start = scanner.pos
         match = None if scanner.flags & {"i", "x"} else _PLAIN.match(scanner.source, start)
@@ -184,7 +184,7 @@ class _Parser:
         return tree.AT_START if at_start else tree.AT_END
 
     def _reference(self, group: int | str, start: int) -> Node:
-        """A back-reference. To a group that has not begun it is the empty text (ECMA-262), or an error (Python)."""
+        """A back-reference. A forward reference is the empty text in ECMA-262, and an error in Python."""
         number = self.names.get(group, 0) if isinstance(group, str) else group
         is_open = any(number and number == one.number for one in self.stack)
         if number and number <= self.n_groups and not (is_open and self.dialect == "python"):
@@ -207,7 +207,7 @@ class _Parser:
     # --- quantifiers ----------------------------------------------------------------------------------------------------
 
     def _counted(self) -> tuple[int, int | None, int] | None:
-        """``{n}``, ``{n,}`` or ``{n,m}`` here: low, high and the position after it; None when the brace is literal."""
+        """``{n}``, ``{n,}`` or ``{n,m}``: low, high and the position after it; None if the brace is literal."""
         scanner = self.scanner
         match = _COUNT.match(scanner.source, scanner.pos)
         if match is None or not (match[1] or (self.dialect == "python" and match[2])):
@@ -226,7 +226,7 @@ class _Parser:
         return int(significant)
 
     def _quantifier(self) -> tuple[int, int | None] | None:
-        """Read a quantifier and its lazy mark, if one stands here."""
+        """Read a quantifier and its lazy mark, if there is one."""
         scanner = self.scanner
         scanner.skip_verbose()
         char = scanner.peek()
@@ -248,7 +248,7 @@ class _Parser:
         return low, high
 
     def _quantified(self, atom: Node, after: int) -> Node:
-        """``atom`` with the quantifiers that follow it (Rust: any number, the others: one)."""
+        """``atom`` with the quantifiers after it (in Rust any number of them, else one)."""
         scanner = self.scanner
         at = scanner.pos
         found = self._quantifier()
@@ -296,7 +296,7 @@ class _Parser:
         return Node(tree.GROUP, (node, group.number)) if group.number and self.refers else node
 
     def _check_behind(self, node: Node, group: _Group) -> None:
-        """Refuse a look-behind that the dialect does not have (ECMA-262: it is never repeated; Python: of one width)."""
+        """Check the dialect's rules for look-behinds (ECMA-262: never repeated; Python: of fixed width)."""
         scanner = self.scanner
         if self.refers:
             scanner.refuse("look-behind beside back-references", group.start)
@@ -308,7 +308,7 @@ class _Parser:
             scanner.fail("nothing to repeat", scanner.pos, expected=f"an atom before {char}", found="a look-behind")
 
     def _open(self) -> Node | None:
-        """Read what an opening parenthesis begins: a group, which is pushed, or a reference; None where no atom comes of it."""
+        """Read from an opening parenthesis: push a group, or return a reference; None if there is no atom."""
         scanner = self.scanner
         start = scanner.pos
         group = _Group(start, scanner.flags)
@@ -349,14 +349,14 @@ class _Parser:
         return self._inline_flags(group)
 
     def _skip_comment(self, start: int) -> None:
-        """``(?# … )`` of Python."""
+        """Skip Python's ``(?# … )``."""
         close = self.scanner.source.find(")", self.scanner.pos)
         if close < 0:
             self.scanner.fail("unclosed comment", start, expected=")", found="the end of the pattern")
         self.scanner.pos = close + 1
 
     def _named_reference(self, start: int) -> Node:
-        """``(?P=name)`` of Python."""
+        """Python's ``(?P=name)``."""
         scanner = self.scanner
         match = _NAME.match(scanner.source, scanner.pos + 2)
         if match is None or scanner.source[match.end() : match.end() + 1] != ")":
@@ -369,7 +369,7 @@ class _Parser:
         group.number = self.n_groups
 
     def _named(self, start: int) -> str:
-        """``<name>`` or ``P<name>`` here, as the dialect has it (ECMA-262's own is the first); ``""`` if there is none."""
+        """Read ``<name>`` or ``P<name>``, by the dialect (ECMA-262 itself has only the first); ``""`` if there is none."""
         scanner = self.scanner
         if scanner.peek() == "P" and (self.dialect != "ecma" or scanner.peek(1) == "<"):
             if scanner.peek(1) != "<":
@@ -389,8 +389,8 @@ class _Parser:
         return match[0]
 
     def _inline_flags(self, group: _Group) -> Node | None:
-        """``(?i)``, ``(?i-s:…)``: Rust anywhere, the bare form elsewhere at the start only: ECMA-262 (2025) lacks it, but
-        pydantic writes patterns of Rust into JSON Schema.
+        """``(?i)``, ``(?i-s:…)``. The bare form may stand anywhere in Rust, elsewhere only at the start. ECMA-262 (2025) lacks
+        it, but pydantic writes Rust patterns into JSON Schema.
         """
         scanner = self.scanner
         known = {"ecma": "ims", "rust": "imsUuxR", "python": "aimsuxL"}[self.dialect]
@@ -422,7 +422,7 @@ class _Parser:
         return None
 
     def _apply(self, flags: set[str], letter: str, negative: bool) -> None:
-        """Set or clear one flag. ``u`` is the absence of ``a``; ``U`` (swap greed) and Python's ``u`` change no language."""
+        """Set or clear one flag. ``u`` clears ``a``; ``U`` (swap greed) and Python's ``u`` do not change the language."""
         if letter == "L":
             self.scanner.refuse("locale flag", self.scanner.pos)
         if letter == "u":

@@ -1,4 +1,4 @@
-"""What a user asks for: the kinds of grammar that :meth:`cdplugin.Compiler.compile` takes."""
+"""The base class of specs, and the simple ones: JSON Schema, any JSON object, regular expressions, choices."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from cdplugin.tally import counting
 
 _MOST_DEPTH = 32
 _MOST_SPECS = 10_000
-"""Specs inside one: how deep they stand, and how many there are, written out."""
+"""Nesting depth of specs, and their number; a shared spec counts at each occurrence."""
 
 
 class Spec:
-    """A grammar as the user wrote it. Subclasses know how to become rules over lexemes."""
+    """A grammar as the caller wrote it. Subclasses know how to become rules over lexemes."""
 
     _depth = 1
     _size = 1
 
     def _hold(self, inner: Iterable[Spec]) -> None:
-        """Note the specs inside this one. Raises :class:`LimitExceeded` where they are nested too deeply, or too many."""
+        """Record the specs inside this one. Raises :class:`LimitExceeded` if they are nested too deeply, or too many."""
         held = list(inner)
         self._depth = 1 + max((spec._depth for spec in held), default=0)
         self._size = 1 + sum(spec._size for spec in held)
@@ -37,21 +37,21 @@ class Spec:
             raise LimitExceeded("too many specs inside one", expected=f"at most {_MOST_SPECS}", found=str(self._size))
 
     def key(self) -> Hashable | None:
-        """Equal keys compile to the same grammar; ``None``: do not cache."""
+        """A cache key: equal keys compile to the same grammar. ``None``: do not cache."""
         raise TypeError("a Spec is one of its subclasses: cdplugin.JsonSchema, Regex, Choice, Gbnf, …")
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
-        """The rules, written into ``ir`` if it is given (:meth:`GrammarIR.nested`). Raises :class:`GrammarError`, located."""
+        """Write the rules, into ``ir`` if given (:meth:`GrammarIR.nested`). Raises :class:`GrammarError` with a location."""
         raise TypeError("a Spec is one of its subclasses: cdplugin.JsonSchema, Regex, Choice, Gbnf, …")
 
     def rules(self, limits: Limits) -> GrammarIR:
-        """:meth:`to_ir` for a grammar of its own, within ``Limits.max_expr_nodes``: else a few bytes may take a minute."""
+        """:meth:`to_ir` for a grammar of its own, with its nodes bounded by ``Limits.max_expr_nodes``."""
         with counting(limits.max_expr_nodes):
             return self.to_ir(limits)
 
 
 def key_of(*parts: Any) -> Hashable | None:
-    """``parts`` as a key; None where one is not hashable or None: the front end says what is wrong with it."""
+    """``parts`` as a key; None if one is None or not hashable (the front end will report what is wrong with it)."""
     try:
         hash(parts)
     except TypeError:
@@ -60,7 +60,7 @@ def key_of(*parts: Any) -> Hashable | None:
 
 
 class PlainSpec(Spec):
-    """A spec that its attributes tell all of."""
+    """A spec that its attributes describe completely."""
 
     def key(self) -> Hashable | None:
         return key_of(type(self), *vars(self).values())
@@ -71,23 +71,25 @@ _USUAL = (_DEFAULT.whitespace, _DEFAULT.property_order, _DEFAULT.formats, _DEFAU
 
 
 class JsonSchema(Spec):
-    """JSON that is valid under a JSON Schema (draft 2020-12 unless ``$schema`` says otherwise).
+    """JSON that is valid under a JSON Schema (Draft 2020-12 unless ``$schema`` says otherwise).
 
     Parameters
     ----------
     schema : dict, bool, JSON text, or a pydantic model class.
     whitespace : ``"flexible"`` (bounded runs between tokens), ``"compact"``, or a regular expression for each run.
-    separators, indent : as ``json.dumps`` takes them: the layout is then exactly what it prints (arrays and objects at most 24
-        deep with ``indent``).
+    separators, indent : as in ``json.dumps``; the layout is then exactly what that prints (with ``indent``, arrays and objects
+        are at most 24 deep).
     property_order : ``"schema"``: properties come in the order in which the schema declares them; ``"any"``: in any order.
-    unique_names : whether undeclared names occur at most once in an object too. (RFC 8259 only says that names should be
+    unique_names : whether undeclared names occur at most once in an object, too. (RFC 8259 only says that names should be
         unique; of equal ones, readers keep the last.)
-    formats : ``"enforce"``, ``"rfc"`` (also what only the RFCs allow, as leap seconds), or ``"annotation"`` (the
+    formats : ``"enforce"``, ``"rfc"`` (also what only the RFCs allow, such as leap seconds), or ``"annotation"`` (the
         specification's default: ``format`` does not validate).
     unknown_formats : a ``format`` that no draft defines is an ``"annotation"``, or an ``"error"``.
-    on_unsupported : ``"error"``: refuse a keyword that is not enforced, by name; ``"relax"``: let it go and list it in
+    on_unsupported : ``"error"``: refuse a keyword that cannot be enforced, by name; ``"relax"``: drop it, and list it in
         ``grammar.relaxed``.
     registry : a ``referencing.Registry`` for remote ``$ref``; nothing is ever fetched.
+
+    Raises :class:`cdplugin.GrammarError` for other values of the options; the schema is checked when it is compiled.
     """
 
     def __init__(
@@ -131,7 +133,7 @@ class JsonSchema(Spec):
         if not isinstance(schema, (str, type)):
             schema = content_key(schema)
             if self.options is _DEFAULT:
-                return schema  # bytes, which no other spec has: hashed once, where a tuple is hashed each time
+                return schema  # `bytes` are the key of no other spec, and are hashed only once, unlike a tuple
         return key_of(JsonSchema, schema, self.options)
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
@@ -149,17 +151,17 @@ class JsonObject(PlainSpec):
 
     @staticmethod
     def characters() -> list[Expr]:
-        """Expressions that nearly every JSON grammar shares: the characters that names are made of."""
+        """Expressions that nearly every JSON grammar shares: the characters of property names."""
         return json_schema.characters()
 
 
 @dataclass(frozen=True)
 class Regex(PlainSpec):
-    """Text that matches a regular expression from its beginning to its end.
+    """Text that a regular expression matches from beginning to end.
 
-    ``dialect``: ``"rust"`` (default; no look-around, no back-references), ``"python"`` or ``"ecma"``. Refused are
-    back-references to groups of more than 512 texts, word boundaries inside unbounded repetitions, and look-around there that
-    needs more than what stands beside it.
+    ``dialect``: ``"rust"`` (the default; no look-around, no back-references), ``"python"`` or ``"ecma"``. Refused are
+    back-references to groups of more than 512 texts, word boundaries inside unbounded repetitions, and look-around inside them
+    that depends on more than the text beside it.
     """
 
     pattern: str

@@ -1,4 +1,4 @@
-"""Specs by the name of their kind and a text: what a command line and a form have."""
+"""Make specs from the name of their kind and a text, for command lines and forms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KINDS = ("json-schema", "regex", "choice", "json", "lark", "gbnf", "ebnf")
 
 
 def spec_of(kind: str, text: str) -> Spec:
-    """The spec of one of :data:`KINDS`; a choice has a text per line, ``json`` none. Raises what its class raises."""
+    """The spec of one of :data:`KINDS`. A choice has one text per line, ``json`` needs none. Raises what its class raises."""
     if kind == "json":
         return JsonObject()
     if kind == "regex":

@@ -1,4 +1,4 @@
-"""Grammars in Lark's notation."""
+"""The spec for grammars in Lark's notation."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from cdplugin.specs.base import Spec, key_of
 
 
 class Lark(Spec):
-    """Text that a grammar derives, in Lark's notation with LLGuidance's extensions (docs/grammars.md).
+    """Text that a grammar in Lark's notation derives, with LLGuidance's extensions (docs/grammars.md).
 
-    Rules over terminals: text is cut into terminals by longest match among those that the rules allow at that place.
-    ``start``: the rule that the whole text must match.
-    ``grammars``: what ``@name``, and names after ``%declare``, stand for: other specs. ``on_unsupported="relax"``: what
-    is not enforced (``max_tokens=`` of grammars that are not regular, priorities of terminals) is left out and listed in
-    ``grammar.relaxed``.
+    Rules are over terminals: at each place, longest match decides among the terminals that the rules allow there.
+    ``start``: the rule that the whole text must match. ``grammars``: the specs for ``@name`` and for names after ``%declare``.
+    ``on_unsupported="relax"``: what is not enforced (``max_tokens=`` of grammars that are not regular, priorities of terminals)
+    is left out and listed in ``grammar.relaxed``.
 
     >>> from cdplugin.limits import Limits
     >>> ir = Lark('start: WORD ("," WORD)*  WORD: /[a-z]+/'.replace("  ", chr(10))).to_ir(Limits())

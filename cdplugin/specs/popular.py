@@ -1,8 +1,8 @@
-"""What many requests name, met before one of them waits for it: character classes, formats, Lark's common terminals.
+"""Prepare expressions that many requests need: character classes, formats, Lark's common terminals.
 
-Their expressions are made once in a process and shared by all compilations (:func:`cdplugin.memory.bounded_cache`), and some
-are large: ``\\w`` has 770 ranges of code points, an A-label of ``hostname`` is checked by an automaton for Punycode. Front ends
-write specs that name them, and what they write is dropped.
+These expressions are built once in a process and shared by all compilations (:func:`cdplugin.memory.bounded_cache`), and some
+are large: ``\\w`` has 770 ranges of code points; for ``hostname``, an automaton checks the Punycode of A-labels. The front ends
+write specs that use them; only the cached expressions are kept.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _PROPERTIES = (r"\W", r"\p{L}", r"\p{Lu}", r"\p{Ll}", r"\p{N}", r"\p{P}")
 
 @lru_cache(maxsize=1)
 def meet() -> None:
-    """Meet what is named most: 80 ms, once in a process."""
+    """Prepare the most frequent ones: 80 ms, once in a process."""
     _write(Lark(_LARK), JsonSchema({"properties": _strings("format", _FORMATS) | _strings("pattern", _PATTERNS)}))
 
 
 @lru_cache(maxsize=1)
 def meet_all() -> None:
-    """Meet all formats and the properties of code points as well: 0.5 s, once in a process; for servers, as they start."""
+    """Prepare all formats and the usual Unicode properties, too: 0.5 s, once in a process; for servers, as they start."""
     meet()
     classes = " | ".join([f"/{name}/" for name in _PROPERTIES])
     _write(Lark(f"start: {classes}"), JsonSchema({"properties": _strings("format", SINCE) | _strings("pattern", _PROPERTIES)}))
 
 
 def _strings(keyword: str, values: Iterable[str]) -> dict[str, object]:
-    """Properties of strings, each with a value of a keyword."""
+    """String properties, one for each value of a keyword."""
     return {value: {"type": "string", keyword: value} for value in values}
 
 

@@ -24,7 +24,7 @@ def _listed(name: str, tokens: Any) -> tuple[Any, ...]:
 
 
 class StructuralTag(Spec):
-    """Free text with tags in it whose content is constrained, as xgrammar and vLLM describe it.
+    """Free text with tags whose content is constrained, as xgrammar and vLLM describe it.
 
     ``tag``: ``{"type": "structural_tag", "format": {…}}`` or the older ``{"structures": [{"begin", "schema", "end"}],
     "triggers": […]}``, as a dict, JSON text or a pydantic model. A :class:`Spec` may stand wherever a format may.
@@ -49,14 +49,14 @@ class Tools(Spec):
 
     Parameters
     ----------
-    tools : OpenAI-style: ``[{"type": "function", "function": {"name", "parameters", …}}]``; also the functions alone.
+    tools : OpenAI-style: ``[{"type": "function", "function": {"name", "parameters", …}}]``, or the functions alone.
     format : how the model writes calls: a key of :data:`TOOL_FORMATS` or a :class:`ToolFormat`.
     tool_choice : ``"auto"``, ``"none"``, ``"required"``, a tool's name, ``{"type": "function", "function": {"name": …}}`` or
         ``{"type": "allowed_tools", …}``. A named tool is called once.
     parallel : whether there may be several calls.
-    on_broken : what becomes of a tool whose schema cannot be compiled. ``"error"``: the error names it; ``"skip"``: it cannot
-        be called; ``"any"``: its arguments may be any JSON object. The other tools
-        compile either way; :meth:`broken_tools` lists the broken ones.
+    on_broken : how to treat a tool whose schema cannot be compiled. ``"error"``: raise an error that names it; ``"skip"``: it
+        cannot be called; ``"any"``: its arguments may be any JSON object. In the latter two cases the other tools compile, and
+        :meth:`broken_tools` lists the broken ones.
 
     >>> from cdplugin.limits import Limits
     >>> weather = {"name": "weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}
@@ -89,7 +89,7 @@ class Tools(Spec):
         self._chosen, self._mode = choose(self.tools, tool_choice)
 
     def broken_tools(self, limits: Limits | None = None) -> dict[str, GrammarError]:
-        """The tools whose schemas cannot be compiled, by name, each with its error. Compiles all of them at every call."""
+        """The tools whose schemas cannot be compiled, by name, each with its error. Compiles all of them at each call."""
         on_broken = "skip" if self.on_broken == "error" else self.on_broken
         return compile_tools(self.tools, "auto", self.format, self.parallel, on_broken, limits or Limits())[1]
 
@@ -102,17 +102,17 @@ class Tools(Spec):
 
 
 class After(Spec):
-    """Nothing is constrained until a trigger appears; from there on, ``spec``.
+    """Nothing is constrained until a trigger appears; from there on, ``spec`` is.
 
     Parameters
     ----------
-    trigger : a text, however tokens cut it (a special token in it, as in ``"</think>"``, may be written as the token or spelled
-        out), a token id, or several of such.
-    begin : fixed text before all, as ``"<think>"``.
-    required : whether the trigger must come; else the text may end, free, before it does.
+    trigger : a text, however it is tokenized (a special token in it, as in ``"</think>"``, may be written as the token or
+        spelled out), a token id, or several of these.
+    begin : fixed text at the beginning, such as ``"<think>"``.
+    required : whether the trigger must come; otherwise the text may end before it does.
     then : what follows ``spec``: ``"end"``: nothing; ``"free"``: any text; ``"repeat"``: free text up to the next trigger.
     max_chars, max_tokens : bounds on the free text before the trigger. With ``required`` the trigger is forced at the bound.
-    special_tokens : names or ids of special tokens that may stand in the free text (they are no text: all others are refused).
+    special_tokens : names or ids of special tokens that may occur in the free text; all others are excluded.
 
     >>> from cdplugin.specs.base import Choice
     >>> spec = After("</think>", Choice(["yes", "no"]), begin="<think>", required=True, max_chars=2_000)

@@ -1,4 +1,4 @@
-"""Templates: fixed text with holes in it, whose contents come back as values."""
+"""Templates: fixed text with holes; the contents of the holes are returned as values."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 class Template(Spec):
     """Fixed text interleaved with holes: ``Template("Name: {name}, age {age}", name=cd.Regex("[A-Z][a-z]+"), age=…)``.
 
-    A hole's content is a :class:`Spec`; a ``str`` is short for a regular expression, a list for :class:`Choice`, a dict or a
-    class for :class:`JsonSchema`. ``{{`` and ``}}`` stand for braces. The same, step by step, each of which is a new template::
+    A hole's content is a :class:`Spec`; a ``str`` stands for a regular expression, a list for :class:`Choice`, a dict or a
+    class for :class:`JsonSchema`. ``{{`` and ``}}`` stand for braces. Step by step, where each step is a new template::
 
         Template("Name: ").regex("name", "[A-Z][a-z]+").text(", likes ").choice("drink", ["tea", "coffee"])
 
-    ``Matcher.captures()`` gives what stands in the holes, by name; :meth:`values` makes JSON holes objects. A hole that is
-    written twice is captured as it stands last. Special tokens may be named in the fixed text (``"<|im_end|>"``).
+    ``Matcher.captures()`` returns the contents of the holes by name; :meth:`values` parses those of JSON holes. Of two holes
+    with the same name, the last one counts. The fixed text may contain special tokens (``"<|im_end|>"``).
 
-    Raises :class:`GrammarError` for a hole without content, content without a hole and unbalanced braces.
+    Raises :class:`GrammarError` for a hole without content, content without a hole, and unbalanced braces.
     """
 
     def __init__(self, text: str = "", **holes: Any) -> None:
@@ -39,33 +39,33 @@ class Template(Spec):
     # --- step by step -----------------------------------------------------------------------------------------------------
 
     def text(self, text: str) -> Template:
-        """Fixed text; braces stand for themselves."""
+        """Append fixed text, in which braces are literal."""
         return self._with(_fixed(text))
 
     def hole(self, name: str, content: Any) -> Template:
-        """A hole with a spec, or what is short for one."""
+        """Append a hole with a spec, or a shorthand for one."""
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise GrammarError("bad name of a hole", expected="letters, digits and _", found=shown(name))
         return self._with((name, _spec(name, content)))
 
     def regex(self, name: str, pattern: str, dialect: str = "rust") -> Template:
-        """A hole that a regular expression matches."""
+        """Append a hole that a regular expression matches."""
         return self.hole(name, Regex(pattern, dialect))
 
     def json(self, name: str, schema: Any, **options: Any) -> Template:
-        """A hole with JSON; ``options`` are :class:`JsonSchema`'s."""
+        """Append a hole with JSON; ``options`` are :class:`JsonSchema`'s."""
         return self.hole(name, JsonSchema(schema, **options))
 
     def choice(self, name: str, choices: Sequence[str]) -> Template:
-        """A hole with one of some texts."""
+        """Append a hole with one of some texts."""
         return self.hole(name, Choice(choices))
 
     def lark(self, name: str, grammar: str) -> Template:
-        """A hole that a Lark grammar derives."""
+        """Append a hole that a Lark grammar derives."""
         return self.hole(name, import_module("cdplugin.specs.lark").Lark(grammar))
 
     def free(self, name: str, stop: str, *, max_chars: int | None = None) -> Template:
-        """A hole with any text up to, and then, ``stop`` (which is not part of the hole)."""
+        """Append a hole with any text up to ``stop``, then ``stop`` as fixed text."""
         return self.hole(name, _Free(stop, max_chars)).text(stop)
 
     def _with(self, part: str | tuple[str, Spec]) -> Template:
@@ -77,7 +77,7 @@ class Template(Spec):
     # --- as a spec ----------------------------------------------------------------------------------------------------------
 
     def values(self, captures: Mapping[str, bytes]) -> dict[str, Any]:
-        """What stands in the holes: JSON as objects, all else as ``str``."""
+        """The contents of the holes: JSON as Python objects, others as ``str``."""
         import json
 
         specs = {part[0]: part[1] for part in self.parts if not isinstance(part, str)}
@@ -116,7 +116,7 @@ class Template(Spec):
 
 
 class _Free(PlainSpec):
-    """Text that does not hold ``stop``."""
+    """Text that does not contain ``stop``."""
 
     def __init__(self, stop: str, max_chars: int | None) -> None:
         if not isinstance(stop, str) or not stop:
@@ -134,7 +134,7 @@ class _Free(PlainSpec):
 
 
 def _spec(name: str, content: Any) -> Spec:
-    """The spec of a hole's content."""
+    """The spec for a hole's content or its shorthand."""
     if isinstance(content, Spec):
         return content
     if isinstance(content, str):
@@ -155,7 +155,7 @@ def _fixed(text: Any) -> str:
 
 
 def _parts(text: str, holes: Mapping[str, Any]) -> tuple[str | tuple[str, Spec], ...]:
-    """The text cut at its holes."""
+    """The text, cut at its holes."""
     _fixed(text)
     specs = {name: _spec(name, content) for name, content in holes.items()}
     parts: list[str | tuple[str, Spec]] = []

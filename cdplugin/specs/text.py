@@ -1,4 +1,4 @@
-"""Specs that are grammars written as text: GBNF and EBNF."""
+"""Specs for grammars written as text: GBNF and EBNF."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _RULE = re.compile(rf"^[ \t]*[?!]?[A-Za-z_][\w.-]*(?:{_OPTIONS})?[^\n\"'/#:=]*(:
 class Gbnf(PlainSpec):
     """Text that a GBNF grammar derives, as llama.cpp defines the format.
 
-    Rules over characters: there is no lexer, so every text is matched exactly. Left recursion, cycles and empty rules are fine.
-    ``root``: the rule that the whole text must match.
+    Rules are over characters: there is no lexer, so every text is matched exactly. Left recursion, cycles and empty rules are
+    fine. ``root``: the rule that the whole text must match.
 
     >>> from cdplugin.limits import Limits
     >>> ir = Gbnf('root ::= "(" root ")" | [0-9]+').to_ir(Limits())
@@ -39,9 +39,9 @@ class Gbnf(PlainSpec):
 class Ebnf(PlainSpec):
     """Text that a grammar in one of several notations derives.
 
-    ``syntax``: ``"xgrammar"`` (also called ``"ebnf"``; what xgrammar's and vLLM's users write), ``"gbnf"`` (llama.cpp),
-    ``"lark"``, or ``"auto"``, which looks at the rules: ``:`` is Lark; ``::=`` is xgrammar's notation if the text is legal
-    there, else GBNF. :meth:`resolved_syntax` says which it is. ``root``: the rule that the whole text must match (``"start"``
+    ``syntax``: ``"xgrammar"`` (or ``"ebnf"``; what users of xgrammar and vLLM write), ``"gbnf"`` (llama.cpp), ``"lark"``, or
+    ``"auto"``, which looks at the rules: with ``:`` it is Lark; with ``::=`` it is xgrammar's notation if the text is legal
+    there, else GBNF. :meth:`resolved_syntax` returns the choice. ``root``: the rule that the whole text must match (``"start"``
     in Lark).
 
     >>> Ebnf('root ::= "a" . "b"', syntax="auto").resolved_syntax()
@@ -75,7 +75,7 @@ class Ebnf(PlainSpec):
 
 
 def _recognise(grammar: str, root: str) -> str:
-    """Which syntax a text is in. One that is legal in none is taken for the one in which it goes wrong last."""
+    """The syntax of a text. A text that is legal in none gets the syntax in which its first error comes last."""
     if not isinstance(grammar, str):
         return "xgrammar"  # compiling says what is wrong
     rule = _RULE.search(grammar)
