@@ -223,7 +223,10 @@ def _row_indices(torch: Any, indices: Any, rows: int) -> np.ndarray:
     """``indices`` as int64, checked to be in ``[0, rows)``."""
     if torch is not None and isinstance(indices, torch.Tensor):
         indices = indices.detach().cpu().numpy()
-    listed = np.asarray(indices)
+    try:
+        listed = np.asarray(indices)
+    except ValueError:
+        raise TypeError("indices: expected a list of row numbers, found rows of different lengths") from None
     if listed.size == 0:
         return _NO_INDICES
     if listed.ndim != 1 or not np.issubdtype(listed.dtype, np.integer):

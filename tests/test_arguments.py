@@ -23,6 +23,7 @@ def _calls() -> dict[str, tuple[Callable[[], Any], str]]:
     make_compiler: Any = cd.Compiler
     make_infill: Any = cd.Infill
     fill: Any = cd.fill_next_token_bitmasks
+    apply: Any = cd.apply_token_bitmask_inplace
     return {
         "a vocabulary": (lambda: make_compiler(None), "vocab: expected a cdplugin.Vocabulary, found NoneType"),
         "limits": (lambda: make_compiler(vocab, True), "limits: expected a cdplugin.Limits, found bool"),
@@ -31,6 +32,10 @@ def _calls() -> dict[str, tuple[Callable[[], Any], str]]:
         "a matcher": (lambda: fill(matcher, bitmask), "matchers: expected a sequence, found Matcher"),
         "no matchers": (lambda: fill(5, bitmask), "matchers: expected a sequence, found int"),
         "indices": (lambda: fill([matcher], bitmask, 0), "indices: expected a sequence, found int"),
+        "ragged indices": (
+            lambda: apply(np.zeros((1, 257), np.float32), np.zeros((1, 9), np.int32), [[0], [0, 1]]),
+            "indices: expected a list of row numbers, found rows of different lengths",
+        ),
         "budgets": (lambda: fill([matcher], bitmask, budgets=9), "budgets: expected a sequence, found int"),
         "budgets of a batch": (lambda: fill([matcher], bitmask, budgets=["9"]), "budget: expected an integer, found str"),
         "part of a budget": (lambda: fill([matcher], bitmask, budgets=[9.5]), "budget: expected an integer, found float"),

@@ -383,6 +383,17 @@ def test_which_tokens_leave_an_ending_within_a_budget() -> None:
                 assert ends(token) == matcher.can_end_within(budget, after=token) == expected, (text, budget, piece)
 
 
+@pytest.mark.parametrize("work", [1000, 100, 10])
+def test_tokens_that_cross_a_budget_do_not_end_in_time(work: int) -> None:
+    """A step's budget, which the token itself crosses: it cannot be taken, and so no ending is known after it."""
+    vocab = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"a" * 200, b"</s>"], eos_token_ids=257)
+    spec = cd.Lark('start: x\nx: "a" x "b" | "a" x "c" |')
+    matcher = cd.Compiler(vocab, cd.Limits(max_step_work=work)).compile(spec).matcher()
+    with pytest.raises(cd.LimitExceeded):
+        matcher.fork().accept_token(256)
+    assert not matcher.ends_within(300)(256)
+
+
 @pytest.mark.parametrize(
     ("spec", "stops"),
     [

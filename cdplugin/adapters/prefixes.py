@@ -9,7 +9,8 @@ row's prefix.
 **What continues a generation.** A call continues one if it has the same number of rows, begins with the same prompt, and every
 row is a prefix that was seen at an earlier call, or one token longer than such a prefix. Anything else is a new prompt. So a
 new prompt is taken for a continuation only if it repeats the old prompt and the text that was generated from it, to the token
-(or is a prefix of this that holds the whole prompt); who means a new prompt by that calls ``reset()``.
+(or is a prefix of this that holds the whole prompt, or a token longer than such a prefix); who means a new prompt by that calls
+``reset()``. Where a matcher refuses the last token, its host may know better (:attr:`RowTracker.grown`).
 
 Two generations are remembered: a draft model with a tokenizer of its own is called in turns with the main model, with its own
 ids.
@@ -64,8 +65,9 @@ class RowTracker:
     ``ids``: int64, ``(rows, length + room)``; the first ``prompt_length`` columns are the prompt. ``status``: per row, one of
     the constants above. ``accepted``: tokens that the row's matcher has accepted, all that were generated for a LIVE row.
     ``version`` grows with each change. ``seen``: the length at the last call of the processor, if the lookahead has moved on
-    since. ``permuted``: whether a row ever went on from another one. ``deferred``: the length at which a refused token was let
-    pass.
+    since; ``grown``: whether that call was a token longer than the one before. ``permuted``: whether a row went on from another
+    one since the prompt; ``origin``: the row of the prompt that each came from. ``deferred``: the length at which a refused
+    token was let pass.
     """
 
     def __init__(self, ids: np.ndarray, grammars: Sequence[Any]) -> None:
@@ -82,12 +84,19 @@ class RowTracker:
         self.accepted = [0] * rows
         self.version = 0
         self.permuted = False
+        self.origin = list(range(rows))
         self.seen = self.length
+        self.grown = False
         self.deferred: int | None = None
 
     @property
     def rows(self) -> int:
         return len(self.matchers)
+
+    def called(self) -> None:
+        """Note that the processor was called at this length."""
+        self.grown = self.length == self.seen + 1
+        self.seen = self.length
 
     def advance(self, ids: np.ndarray) -> bool:
         """Move to ``ids``, ``(rows, length)``; False, and nothing changes, if they do not continue this generation."""
@@ -175,7 +184,11 @@ class RowTracker:
             matcher = self.matchers[source]
             matchers.append(matcher if matcher is None or uses[source] == 0 else matcher.fork())
         status, accepted = [self.status[source] for source, _ in sources], [self.accepted[source] for source, _ in sources]
-        self.permuted = self.permuted or any(source != row for row, (source, _) in enumerate(sources))
+        if length == self.prompt_length:
+            self.permuted, self.origin = False, list(range(self.rows))
+        else:
+            self.permuted = self.permuted or any(source != row for row, (source, _) in enumerate(sources))
+            self.origin = [self.origin[source] for source, _ in sources]
         self.matchers, self.status, self.accepted = matchers, status, accepted
         if length > self.ids.shape[1]:
             self.ids = np.concatenate([self.ids, np.empty_like(self.ids)], axis=1)
@@ -216,8 +229,8 @@ class RowTrackers:
         Raises ``ValueError`` if the number of rows is not a multiple of the number of grammars. If a matcher raises, everything
         is forgotten: a row may be ahead of its matcher.
         """
-        tracker = self.continued(ids) or self._begin(ids)
-        tracker.seen = tracker.length
+        tracker = self.continued(ids) or self.begin(ids)
+        tracker.called()
         return tracker
 
     def continued(self, ids: np.ndarray) -> RowTracker | None:
@@ -237,7 +250,8 @@ class RowTrackers:
     def forget(self) -> None:
         self._trackers.clear()
 
-    def _begin(self, ids: np.ndarray) -> RowTracker:
+    def begin(self, ids: np.ndarray) -> RowTracker:
+        """A new generation, with ``ids`` as its prompt. Raises ``ValueError`` as :meth:`advance`."""
         rows, count = ids.shape[0], len(self._grammars)
         if rows % count:
             raise ValueError(

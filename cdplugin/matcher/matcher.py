@@ -421,8 +421,8 @@ class Matcher:
     def ends_within(self, budget: int) -> Callable[[int], bool]:
         """:meth:`can_end_within` as a function of the token, for this place in the text.
 
-        Tokens that lead to one place are judged once. False where the search for an ending takes too long. Do not call it
-        after the matcher has moved on.
+        Tokens that lead to one place are judged once. False where a budget is crossed, of the token or of the search for an
+        ending. Do not call it after the matcher has moved on.
         """
         budget = integer("budget", budget)
         arena, cursor = self._place()
@@ -431,7 +431,10 @@ class Matcher:
 
         def judge(token: int) -> bool:
             nonlocal work
-            after = self._step(arena, cursor, integer("token id", token))
+            try:
+                after = self._step(arena, cursor, integer("token id", token))
+            except LimitExceeded:
+                return False
             if after not in known:
                 try:
                     known[after] = work > 0 and self._can_end(arena, after, budget, work)

@@ -342,6 +342,32 @@ def test_reuse_after_an_interrupted_generation(model: Any, grammars: dict[str, A
         )
 
 
+@pytest.mark.parametrize("mode", ["greedy", "beams", "beams returned"])
+@pytest.mark.parametrize("names", [["list"], ["list", "object"]], ids=str)
+@pytest.mark.parametrize("lookahead", [False, True])
+def test_a_prompt_that_is_a_token_longer(
+    model: Any, grammars: dict[str, Any], mode: str, names: list[str], lookahead: bool
+) -> None:
+    """It looks like a step of the generation before, with a token that the grammar refuses: a mistake, or a beam of probability
+    zero, which is left alone. But no loop goes back there."""
+    chosen = [grammars[name] for name in names]
+    processor = GrammarLogitsProcessor(chosen)
+    criteria = {"stopping_criteria": [processor.lookahead]} if lookahead else {}
+    for end in (":", ": ", ": x"):
+        inputs = prompts(*["a" + end, "b" + end][: len(chosen)])
+        actual = run(model, inputs, logits_processor=[processor], **criteria, **MODES[mode])
+        assert torch.equal(actual, reference(model, inputs, chosen, **MODES[mode])), end
+
+
+def test_a_prompt_that_is_a_token_longer_after_one_step(model: Any, grammars: dict[str, Any]) -> None:
+    """Beams after a generation of one step: the token may be one that something chose, which is an error, never let pass."""
+    processor = GrammarLogitsProcessor(grammars["list"])
+    run(model, prompts("a:"), logits_processor=[processor], num_beams=3, max_new_tokens=1)
+    with pytest.raises(TokenNotAllowedError, match=r"row 0: token 32 .*call reset\(\) before generate\(\)"):
+        run(model, prompts("a: "), logits_processor=[processor], num_beams=3)
+    assert text_of(run(model, prompts("a: "), logits_processor=[processor], num_beams=3)[0], 3).startswith("[")
+
+
 @pytest.mark.parametrize("lookahead", [False, True])
 def test_continuation_and_reset(model: Any, grammars: dict[str, Any], lookahead: bool) -> None:
     """The same text plus what was generated goes on where it was; after reset() it is a prompt like any other."""
@@ -436,6 +462,18 @@ class EndRow(StoppingCriteria):
         done = torch.zeros(len(input_ids), dtype=torch.bool)
         done[self.row] = input_ids.shape[1] >= self.length
         return done
+
+
+def test_sampling_after_beam_search_of_the_same_prompt(model: Any, grammars: dict[str, Any]) -> None:
+    """Rows were permuted before, in another generation: a token that was forbidden is an error again."""
+    processor = GrammarLogitsProcessor(grammars["text"])
+    inputs = prompts("a: ", "another prompt: ")
+    length = inputs["input_ids"].shape[1]
+    run(model, inputs, logits_processor=[processor], num_beams=3)
+    run(model, inputs, logits_processor=[processor], num_return_sequences=3, do_sample=True)
+    options = {"num_return_sequences": 3, "do_sample": True, "max_new_tokens": 9}
+    with pytest.raises(TokenNotAllowedError, match=r"row 1: token 7 .*position 3 was forbidden"):
+        run(model, inputs, logits_processor=[processor, Force(1, length + 3, 7)], **options)
 
 
 @pytest.mark.parametrize("pad", [PAD, EOS])

@@ -9,7 +9,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers", minversion="5.0")
 
-from transformers import LlamaConfig, LlamaForCausalLM, LogitsProcessor  # noqa: E402
+from transformers import LlamaConfig, LlamaForCausalLM, LogitsProcessor, T5Config, T5ForConditionalGeneration  # noqa: E402
 
 import cdplugin as cd  # noqa: E402
 from cdplugin.adapters.hf import recorder  # noqa: E402
@@ -91,6 +91,32 @@ def test_what_the_model_wanted(model: Any, vocab: Any, options: dict[str, Any]) 
         assert "the model wanted" in trace.text() and "<meter" in trace.html()
 
 
+@pytest.mark.parametrize("options", [{}, {"num_beams": 3}])
+def test_rows_whose_prompts_are_not_among_the_ids(vocab: Any, options: dict[str, Any]) -> None:
+    """An encoder's input, or embeddings: the ids of all rows begin alike, and each row wanted something else."""
+    torch.manual_seed(5)
+    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2, "vocab_size": SIZE}
+    model = T5ForConditionalGeneration(T5Config(eos_token_id=EOS, pad_token_id=EOS, decoder_start_token_id=0, **sizes)).eval()
+    with torch.no_grad():
+        for weights in model.parameters():
+            weights.normal_()
+    grammar = cd.Compiler(vocab).compile(cd.Regex("[ab]{2,6}"))
+
+    def wanted(prompts: list[list[int]]) -> list[list[Any]]:
+        each = [grammar] * len(prompts) if options else grammar  # whose beams are whose is not known without
+        processor = cd.GrammarLogitsProcessor(each, trace=True)
+        ids = torch.tensor(prompts)
+        for _ in range(2):  # rows that were permuted begin anew
+            model.generate(ids, attention_mask=torch.ones_like(ids), logits_processor=[processor], max_new_tokens=6, **options)
+        rows = processor._last.trackers.current.rows // len(prompts)
+        traces = [processor.trace(at * rows) for at in range(len(prompts))]
+        return [[(s.token_id, s.preference and s.preference.wanted.token_id) for s in trace] for trace in traces]
+
+    both = [[65, 66, 67], [70, 71, 72]]
+    assert wanted(both) == [*wanted(both[:1]), *wanted(both[1:])]
+    assert wanted(both)[0] != wanted(both)[1]
+
+
 def test_off_keeps_nothing(model: Any, vocab: Any) -> None:
     grammar = cd.Compiler(vocab).compile(cd.Regex("[a-z]{3}"))
     processor = cd.GrammarLogitsProcessor(grammar)
@@ -112,6 +138,13 @@ def test_errors(model: Any, vocab: Any) -> None:
         processor.trace(2)
     with pytest.raises(cd.CdpluginError, match="its prompt first"):
         processor.trace(0, [1, 2, 3, 4])
+    wrong: Any = "0"
+    with pytest.raises(TypeError, match="trace: row: expected an integer, found str"):
+        processor.trace(wrong)
+    for ids in ("ab", [[65, 66], [67]], [[65, 66, 67], [65, 66, 67]], [65.0, 66.0, 67.0], {}):
+        with pytest.raises(TypeError, match="trace: output_ids: expected the token ids of one row, found"):
+            processor.trace(0, ids)
+    assert len(processor.trace(0, torch.tensor([[65, 66, 67, 97]]))) == len(processor.trace(0, [65, 66, 67, 97])) == 2
     assert len(processor.trace(0)) >= 3
     processor.reset()
     with pytest.raises(cd.CdpluginError, match="expected a call of generate"):

@@ -29,9 +29,9 @@ from cdplugin.adapters.hf.budget import Closing
 from cdplugin.adapters.hf.recorder import Recorder
 from cdplugin.adapters.prefixes import DEAD, ENDED, FREE, LIVE, PADDED, RowTracker, RowTrackers, checked_grammars
 from cdplugin.ahead import Ahead, shared, usual_threads
-from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
+from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace, integer
 from cdplugin.bits import bit_flags
-from cdplugin.errors import CdpluginError
+from cdplugin.errors import CdpluginError, shown
 from cdplugin.matcher import Grammar, fill_next_token_bitmasks
 from cdplugin.queries.trace import MOST_STEPS, Trace, trace_tokens
 
@@ -68,7 +68,8 @@ class GrammarLogitsProcessor(LogitsProcessor):
     A processor may be used for many calls of ``generate()``, also from several threads at once; a copy begins without prompts.
     It sees only token ids. It treats a call as the continuation of its thread's last one if all rows begin with the same prompt
     and have grown by at most a token from a prefix that it has seen; anything else is a new prompt. A new prompt that repeats
-    the old one *and* the text generated from it looks like a continuation: call :meth:`reset` before it.
+    the old one *and* the text generated from it looks like a continuation, and so does the old one with one more token that the
+    grammar allows: call :meth:`reset` before it.
 
     After its end token a row may only repeat it (``generate()`` pads it). The logits that are passed in are not changed. Logits
     beyond the vocabulary's size are masked in constrained rows. A step costs a few microseconds per row beside the masks
@@ -167,6 +168,8 @@ class GrammarLogitsProcessor(LogitsProcessor):
         own = self._last = self._rows()
         tracker = self._tracker(own, input_ids)
         refused = tracker.refused()
+        if refused and _is_new_prompt(tracker, scores):
+            tracker, refused = own.trackers.begin(_host_ids(input_ids)), []
         if refused:
             for row in refused:
                 self._judge(own, tracker, row, scores)
@@ -197,7 +200,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
         ``output_ids``: the row as ``generate()`` returned it, prompt included (the processor is not shown the last token);
         default: what the processor was shown last. ``limit``: at most so many steps. Raises :class:`cdplugin.CdpluginError`
         without ``trace=True``, before anything was generated, for a row that has no grammar, and for ``output_ids`` that do not
-        begin with the row's prompt; ``IndexError`` for a row that there is not.
+        begin with the row's prompt; ``IndexError`` for a row that there is not; ``TypeError`` for what is no row of ids.
         """
         own = self._last
         if own.recorder is None:
@@ -206,12 +209,12 @@ class GrammarLogitsProcessor(LogitsProcessor):
         tracker = own.trackers.current
         if tracker is None:
             raise CdpluginError("trace: expected a call of generate() with this processor, found none")
-        if not 0 <= row < tracker.rows:
+        if not 0 <= integer("trace: row", row) < tracker.rows:
             raise IndexError(f"trace: row: expected 0 to {tracker.rows - 1}, found {row}")
         matcher = tracker.matchers[row]
         if matcher is None:
             raise CdpluginError(f"trace: row {row} has no grammar")
-        ids = tracker.ids[row, : tracker.length] if output_ids is None else np.asarray(output_ids, np.int64).reshape(-1)
+        ids = tracker.ids[row, : tracker.length] if output_ids is None else _row_of_ids(output_ids)
         if not np.array_equal(ids[: tracker.prompt_length], tracker.ids[row, : tracker.prompt_length]):
             raise CdpluginError(f"trace: output_ids: expected row {row} of the last generate(), its prompt first")
         tokens = ids[tracker.prompt_length :].tolist()
@@ -289,7 +292,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
             tracker = None
         if tracker is None or not job.is_same(input_ids):
             return own.trackers.advance(_host_ids(input_ids))
-        tracker.seen = tracker.length
+        tracker.called()
         return tracker
 
     def _masks(self, own: _Rows, tracker: RowTracker, rows: list[int]) -> Any:
@@ -343,8 +346,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
     def _judge(self, own: _Rows, tracker: RowTracker, row: int, scores: torch.Tensor) -> None:
         """A token that the mask had forbidden: a beam or a draft of probability zero, padding, or a mistake that is raised."""
         draft = _draft_position(scores)
-        # scores of at most 0 are beam search's; beams for which no legal token is left go on with probability zero
-        if draft == "inside" or (tracker.rows > 1 and (tracker.permuted or bool(scores.max() <= 0))):
+        if draft == "inside" or _is_dead_beam(tracker, row, scores):
             tracker.status[row] = DEAD
             return
         if draft == "last" and (tracker.deferred is None or tracker.deferred >= tracker.length):
@@ -444,6 +446,20 @@ def _host_ids(input_ids: torch.Tensor) -> np.ndarray:
     return np.asarray(input_ids.detach().cpu().numpy(), dtype=np.int64)
 
 
+def _row_of_ids(output_ids: Any) -> np.ndarray:
+    """The ids of one row, as ``generate()`` returns it, or a batch of this row alone."""
+    if isinstance(output_ids, torch.Tensor):
+        output_ids = output_ids.detach().cpu()
+    try:
+        ids = np.asarray(output_ids)
+    except ValueError:  # lists of different lengths
+        ids = np.zeros((2, 2))
+    is_row = ids.ndim == 1 or (ids.ndim == 2 and len(ids) == 1)
+    if not is_row or not (np.issubdtype(ids.dtype, np.integer) or ids.size == 0):
+        raise TypeError(f"trace: output_ids: expected the token ids of one row, found {shown(output_ids)}")
+    return ids.reshape(-1).astype(np.int64)
+
+
 def _refuse_shapes(input_ids: torch.Tensor, scores: torch.Tensor) -> None:
     if input_ids.ndim == 1 and scores.ndim == 2:
         raise CdpluginError(
@@ -481,6 +497,26 @@ def _draft_position(scores: torch.Tensor) -> str:
     return "last" if scores.storage_offset() + scores.numel() == total else "inside"
 
 
+def _is_new_prompt(tracker: RowTracker, scores: torch.Tensor) -> bool:
+    """Whether ids with a refused token are a new prompt that begins with the last one.
+
+    A step of sampling or beam search is a token longer than the one before. Only one row of drafts is cut back; what is refused
+    there is new if it is the first token after the prompt, since drafts are verified from there on once.
+    """
+    is_first = tracker.length == tracker.prompt_length + 1
+    return not tracker.grown and not _draft_position(scores) and (tracker.rows > 1 or is_first)
+
+
+def _is_dead_beam(tracker: RowTracker, row: int, scores: torch.Tensor) -> bool:
+    """Whether the row may be a beam that goes on with probability zero, since no legal token was left for it.
+
+    Scores of at most 0 are beam search's. Right after the prompt a legal token is left for some beam, unless it is the end.
+    """
+    if tracker.rows == 1 or not (tracker.permuted or bool(scores.max() <= 0)):
+        return False
+    return LIVE in tracker.status or tracker.length > tracker.prompt_length + 1 or tracker.matchers[row].is_accepting()
+
+
 def _refusal(matcher: Any, row: int, token: int, position: int) -> str:
     vocab = matcher.grammar.vocab
     name = next((name for name, special in vocab.special_tokens.items() if special == token), None)
@@ -489,6 +525,7 @@ def _refusal(matcher: Any, row: int, token: int, position: int) -> str:
     reason = f": {matcher.explain(token)}" if 0 <= token < vocab.size else ""
     return (
         f"row {row}: token {token} ({shown}) at generated position {position} was forbidden by the grammar's mask{reason}. "
-        "Something behind the grammar's processor chose it (a processor after it, or forced tokens). If this is a new prompt "
-        "that repeats the text generated last, call reset() before generate()."
+        "Something behind the grammar's processor chose it (a processor after it, or forced tokens), or one before it left no "
+        "token that is allowed (min_new_tokens, suppress_tokens, no_repeat_ngram_size). If this is a new prompt that repeats "
+        "the text generated last, call reset() before generate()."
     )

@@ -1,7 +1,8 @@
 """``GrammarLogitsProcessor(..., trace=True)``: what the model wanted at each step, and what the mask took away.
 
-A step is filed under the tokens before it, as a digest: so beams may be permuted, duplicated and dropped, and the steps of a
-finished row are found from its tokens.
+A step is filed under the row that its text began in and the tokens before it, as a digest: so beams may be permuted,
+duplicated and dropped, and the steps of a finished row are found from its tokens. The row counts, since an encoder's input,
+or embeddings in place of ids, are not among the tokens.
 """
 
 from __future__ import annotations
@@ -40,18 +41,26 @@ class Recorder:
             if len(self._steps) >= MOST_STEPS:
                 del self._steps[next(iter(self._steps))]
             before = tracker.ids[row, tracker.prompt_length : tracker.length]
-            self._steps[_digest(_begun(tracker, row), before)] = _preference(scores[row], masked[row])
+            self._steps[_digest(_begun(tracker, tracker.origin[row]), before)] = _preference(scores[row], masked[row])
 
     def preferences(self, tracker: RowTracker, row: int) -> Callable[[tuple[int, ...]], Preference | None]:
         """What the model wanted in a row after some generated tokens; None where that was not recorded."""
-        begun = _begun(tracker, row)
-        return lambda tokens: self._steps.get(_digest(begun, np.array(tokens, np.int64)))
+        first = row // tracker.rows_per_prompt * tracker.rows_per_prompt
+        prompts = tracker.ids[:, : tracker.prompt_length]
+        # what a beam search returns as a row may have begun in another one of the prompt
+        others = [r for r in range(first, first + tracker.rows_per_prompt) if np.array_equal(prompts[r], prompts[row])]
+        begun = [_begun(tracker, origin) for origin in (tracker.origin[row], *others)]
+
+        def preference(tokens: tuple[int, ...]) -> Preference | None:
+            keys = (_digest(one, np.array(tokens, np.int64)) for one in begun)
+            return next((self._steps[key] for key in keys if key in self._steps), None)
+
+        return preference
 
 
-def _begun(tracker: RowTracker, row: int) -> bytes:
-    """The digest of a row's prompt."""
-    grammar = row // tracker.rows_per_prompt
-    return _digest(grammar.to_bytes(8, "little"), tracker.ids[row, : tracker.prompt_length])
+def _begun(tracker: RowTracker, origin: int) -> bytes:
+    """The digest of the prompt of a row."""
+    return _digest(origin.to_bytes(8, "little"), tracker.ids[origin, : tracker.prompt_length])
 
 
 def _digest(begun: bytes, tokens: np.ndarray) -> bytes:
