@@ -1,5 +1,5 @@
-"""The command line: one module per group of commands; ``main`` is the entry point, with ``check``, ``mask`` and ``warmup``.
+"""The command line: one module for each group of commands; ``main`` is the entry point, with ``check``, ``mask``, ``warmup``.
 
 The others are ``trace``, ``playground``, ``keywords``, ``learn``, ``doctor``, and ``carry`` for ``warmup --target``. ``vocab``
-reads what a command line names as a vocabulary.
+loads the vocabulary that a command line names.
 """

@@ -1,4 +1,4 @@
-"""``cdplugin warmup --target LEVEL --out DIR``: kernels compiled ahead for a level of the instruction set, to be carried."""
+"""``cdplugin warmup --target LEVEL --out DIR``: compile kernels for another machine's instruction set, to be shipped to it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from cdplugin.kernels.jit.machine_code import TARGETS, host_targets
 
 
 def carry(args: argparse.Namespace) -> int:
-    """Compile in a process whose LLVM is told the level; the files go where a process looks for what it carries.
+    """Compile in a process whose LLVM targets the level, into the folder from which other processes will load the kernels.
 
-    Raises :class:`CommandError` for a level that is not known, or that this machine could not run.
+    Raises :class:`CommandError` for a level that is unknown, or that this machine cannot run.
     """
     if not args.target or not args.out:
         raise CommandError("--target and --out belong together: the level to compile for, and the folder to write")

@@ -1,4 +1,4 @@
-"""``cdplugin doctor``: what is installed, where the caches lie, does it work? Each problem is told with its remedy."""
+"""``cdplugin doctor``: report versions, cache folders, and whether everything works. Each problem comes with a remedy."""
 
 from __future__ import annotations
 
@@ -30,23 +30,25 @@ _OWN_FOLDER = "set CDPLUGIN_CACHE_DIR to a folder of your own that nobody else c
 
 
 class _Report:
-    """What was found so far."""
+    """Prints findings, and remembers whether there was a problem."""
 
     def __init__(self) -> None:
         self.failed = False
 
     def note(self, text: str, remedy: str) -> None:
-        """Something that works, but not as well as it could."""
+        """Report something that works, but not as well as it could."""
         print(f"note: {text}\n  remedy: {remedy}")
 
     def problem(self, text: str, remedy: str) -> None:
-        """Something that does not work."""
+        """Report something that does not work."""
         self.failed = True
         print(f"problem: {text}\n  remedy: {remedy}")
 
 
 def doctor(args: argparse.Namespace) -> bool:
-    """Print the report; whether all is well. Arguments: those of :func:`cdplugin.cli.vocab.load_vocabulary`."""
+    """Print the report; returns whether all is well. ``args``: those of
+    :func:`cdplugin.cli.vocab.load_vocabulary`, and more.
+    """
     report = _Report()
     _show_versions()
     _check_folders(report)
@@ -106,7 +108,7 @@ def _check_kernels(report: _Report) -> None:
     try:
         seconds = warm_kernels(sys.stdout)
         _self_check()
-    except Exception as error:  # whatever is wrong with an installation is what this command reports
+    except Exception as error:  # reporting whatever is wrong with an installation is this command's job
         remedy = f"remove {cache_files.cache_root()}; reinstall (pip install --force-reinstall cdplugin numba); "
         remedy += "report it with this output if neither helps"
         report.problem(f"kernels: FAILED: {type(error).__name__}: {error}", remedy)
@@ -119,7 +121,7 @@ def _check_kernels(report: _Report) -> None:
 def _check_tokenizer(report: _Report, args: argparse.Namespace) -> None:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", VocabularyWarning)  # told below
+            warnings.simplefilter("ignore", VocabularyWarning)  # reported below
             vocab = load_vocabulary(args.tokenizer, args.vocab_size, args.end)
     except CdpluginError as error:
         remedy = (
@@ -133,7 +135,7 @@ def _check_tokenizer(report: _Report, args: argparse.Namespace) -> None:
 
 
 def _self_check() -> None:
-    """One grammar, by hand: after ``{"a":`` an integer between 10 and 99 begins with a digit from 1."""
+    """Check one grammar by hand: after ``{"a":`` an integer from 10 to 99 begins with a digit from 1."""
     matcher = Compiler(byte_vocabulary()).compile(Regex(r'\{"a":[1-9][0-9]\}')).matcher()
     bits = np.zeros((1, 9), np.int32)
     if matcher.accept_tokens(b'{"a":') != 5:

@@ -1,4 +1,4 @@
-"""``cdplugin keywords``: the keyword map of JSON Schema, for people and for programs."""
+"""``cdplugin keywords``: print the keyword map of JSON Schema, as text or JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STATUS_WIDTH = 12
 
 
 def keywords(args: argparse.Namespace) -> bool:
-    """Print the map; whether every keyword asked for is in it. Raises CommandError for a draft that is not known."""
+    """Print the map; returns whether all keywords asked for are in it. Raises CommandError for an unknown draft."""
     if args.draft not in (None, *DRAFTS):
         raise CommandError(f"--draft: expected one of {', '.join(DRAFTS)}, found {args.draft!r}")
     drafts = DRAFTS if args.draft is None else (args.draft,)

@@ -1,4 +1,4 @@
-"""``cdplugin learn``: what grammars of one vocabulary have in common, found ahead and written to a folder."""
+"""``cdplugin learn``: compute mask bases that grammars of one vocabulary share, and write them to a folder."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _STEPS = 80  # tokens of a text
 
 
 def learn(args: argparse.Namespace) -> bool:
-    """Compile each spec and take the masks along a few texts of it, then write what the next grammars may begin with.
+    """Compile each spec, fill masks along a few of its texts, and write the mask bases with which later grammars may start.
 
-    The texts are random ones, from one seed, of tokens that a mask allows. Specs that do not compile are named and left out.
+    The texts are pseudo-random walks: tokens that a mask allows. Specs that do not compile are reported and skipped.
     """
-    out = folder(args.out)  # before the work
+    out = folder(args.out)  # fail before the work, not after it
     vocab = load_vocabulary(args.tokenizer, args.vocab_size, args.end)
     compiler = Compiler(vocab)
     all_well = True
@@ -39,7 +39,7 @@ def learn(args: argparse.Namespace) -> bool:
 
 
 def _follow(grammar: Grammar, rng: random.Random) -> None:
-    """Take the masks along a random text. Half of its tokens are those of one byte, so that texts come to an end."""
+    """Fill masks along a random text. Half of its tokens are single bytes where possible, so that texts come to an end."""
     matcher = grammar.matcher()
     bits = allocate_token_bitmask(1, grammar.vocab.size, array="numpy")
     for _ in range(_STEPS):

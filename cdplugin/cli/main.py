@@ -1,5 +1,5 @@
-"""The command line: ``cdplugin check``, ``mask``, ``trace``, ``playground``, ``keywords``, ``warmup``, ``learn``,
-``doctor``.
+"""The entry point of the command line: ``cdplugin check``, ``mask``, ``trace``, ``playground``, ``keywords``, ``warmup``,
+``learn``, ``doctor``.
 
 Exit status: 0 accepted (or all well), 1 refused (or something is wrong), 2 wrong usage or a grammar that does not compile. Only
 the argument parser is imported at the start; each command imports what it needs.
@@ -45,13 +45,13 @@ def read(name: str) -> bytes:
             data: bytes = file.read(_MOST_BYTES + 1)
     except OSError as error:
         raise CommandError(f"{name}: {error.strerror}") from None
-    if len(data) > _MOST_BYTES:  # a device or a pipe may have no end
+    if len(data) > _MOST_BYTES:  # a device or a pipe may be endless
         raise CommandError(f"{name}: expected at most {_MOST_BYTES} bytes, found more")
     return data
 
 
 def folder(name: str) -> Path:
-    """A folder to write to, made if there is none. Raises CommandError."""
+    """A folder to write to, created if necessary. Raises CommandError."""
     path = Path(name).absolute()
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def folder(name: str) -> Path:
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """What reads an integer that is not less."""
+    """An argument type: an integer that is at least ``least``."""
 
     def number(text: str) -> int:
         value = int(text)
@@ -70,12 +70,12 @@ def at_least(least: int) -> Callable[[str], int]:
             raise argparse.ArgumentTypeError(f"expected at least {least}, found {value}")
         return value
 
-    number.__name__ = "integer"  # argparse names it where a text is no number
+    number.__name__ = "integer"  # argparse shows it for a text that is not a number
     return number
 
 
 def load_spec(name: str, kind: str | None) -> Spec:
-    """The grammar in a file; ``kind`` is told by the suffix unless given. Raises CommandError, GrammarError."""
+    """The spec in a file. ``kind``: if None, the file's suffix decides. Raises CommandError, GrammarError."""
     from cdplugin.specs.kinds import spec_of
 
     if kind == "json":
@@ -91,7 +91,7 @@ def load_spec(name: str, kind: str | None) -> Spec:
 
 
 def compile_for(args: argparse.Namespace) -> tuple[Vocabulary, Grammar]:
-    """Vocabulary and grammar that the arguments name."""
+    """The vocabulary and the grammar that the arguments name."""
     from cdplugin.cli.vocab import load_vocabulary
     from cdplugin.compiler import Compiler
     from cdplugin.warmup import warm_if_cold
@@ -102,12 +102,12 @@ def compile_for(args: argparse.Namespace) -> tuple[Vocabulary, Grammar]:
 
 
 def expected(matcher: Matcher, token: int) -> str:
-    """What would have been allowed instead of ``token``."""
+    """A description of what is allowed instead of ``token``."""
     return matcher.explain(token).rpartition("expected ")[2]
 
 
 def place(data: bytes, offset: int) -> tuple[int, int, str]:
-    """Line, column (both from 1, in code points) and the line with a caret, for a byte of a text that may not be UTF-8."""
+    """For a byte of a text that may not be UTF-8: line and column (from 1, in code points), and the line with a caret."""
     from cdplugin.errors import caret_context
 
     before = data[:offset].decode("utf-8", "replace")
@@ -117,7 +117,9 @@ def place(data: bytes, offset: int) -> tuple[int, int, str]:
 
 
 def follow(matcher: Matcher, vocab: Vocabulary, data: bytes) -> tuple[int, int | None] | None:
-    """Follow ``data``, as canonical tokens where there is a tokenizer. None, or the first byte refused and its token if any."""
+    """Follow ``data``: token by token if there is a tokenizer, else byte by byte. Returns None, or the offset of the first byte
+    that is refused, and its token if any.
+    """
     if vocab.encode is None:
         for offset in range(len(data)):
             token = vocab.token_of[0].get(data[offset : offset + 1])
@@ -136,7 +138,7 @@ def follow(matcher: Matcher, vocab: Vocabulary, data: bytes) -> tuple[int, int |
 
 
 def check(args: argparse.Namespace) -> int:
-    """``cdplugin check``: is each file accepted?"""
+    """``cdplugin check``: check whether each file is accepted."""
     vocab, grammar = compile_for(args)
     for keyword, pointer in grammar.relaxed:
         print(f"not enforced: {keyword} at {pointer or '/'}", file=sys.stderr)
@@ -156,7 +158,7 @@ def check(args: argparse.Namespace) -> int:
 
 
 def report_refusal(name: str, data: bytes, refusal: tuple[int, int | None] | None, matcher: Matcher) -> None:
-    """Say where and why a text was refused."""
+    """Print where and why a text was refused."""
     if refusal is None:
         line, column, context = place(data, len(data))
         what = f"ends too early, after byte {len(data)}"
@@ -170,7 +172,7 @@ def report_refusal(name: str, data: bytes, refusal: tuple[int, int | None] | Non
 
 
 def mask(args: argparse.Namespace) -> int:
-    """``cdplugin mask``: what is allowed after a text?"""
+    """``cdplugin mask``: show what is allowed after a text."""
     import numpy as np
 
     from cdplugin.vocab.groups import SPECIAL, TokenGroups, show_token
@@ -197,14 +199,14 @@ def mask(args: argparse.Namespace) -> int:
 
 
 def _refused(allowed: list[int], vocab: Vocabulary) -> int:
-    """A text token that is not allowed, or else any token that is not (so that the matcher explains what it expected)."""
+    """A text token that is not allowed, or else any such token, for :func:`expected`."""
     known = set(allowed)
     rest = [i for i in range(vocab.size) if i not in known]
     return next((i for i in rest if vocab.tokens[i]), rest[0])
 
 
 def warmup(args: argparse.Namespace) -> int:
-    """``cdplugin warmup``: compile kernels, build the vocabulary's cache."""
+    """``cdplugin warmup``: compile the kernels, and build the vocabulary's cache."""
     from cdplugin.cli.vocab import load_vocabulary
     from cdplugin.kernels.jit.cache_files import cache_root
     from cdplugin.warmup import Ticker, warm_kernels
@@ -223,7 +225,7 @@ def warmup(args: argparse.Namespace) -> int:
 
 
 def later(name: str) -> Callable[[argparse.Namespace], int]:
-    """The command that a module of its own has, under its name: whether all is well. The module is imported when it runs."""
+    """A command that is in a module of its own, both called ``name``; the module is imported when the command runs."""
     return lambda args: OK if getattr(import_module(f"cdplugin.cli.{name}"), name)(args) else REFUSED
 
 
@@ -310,7 +312,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (CommandError, CdpluginError) as error:
         print(f"cdplugin: error: {error}", file=sys.stderr)
         return USAGE
-    except BrokenPipeError:  # the reader of a pipe has gone
+    except BrokenPipeError:  # whatever read our output is gone
         sys.stderr.close()
         return OK
 

@@ -1,4 +1,4 @@
-"""``cdplugin playground``: serves the page until it is interrupted."""
+"""``cdplugin playground``: serve the page until interrupted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cdplugin.cli.vocab import load_vocabulary
 
 
 def playground(args: argparse.Namespace) -> bool:
-    """Serve until Ctrl-C. Raises CommandError for a port that is taken, VocabularyError, and what loading a model raises."""
+    """Serve until Ctrl-C. Raises CommandError for a port in use, VocabularyError, and what loading a model raises."""
     from cdplugin.playground.server import Server
     from cdplugin.playground.service import Playground
     from cdplugin.warmup import warm_if_cold

@@ -1,4 +1,4 @@
-"""``cdplugin trace``: a text, token by token, in the terminal or as an HTML page."""
+"""``cdplugin trace``: show a text token by token, in the terminal or as an HTML page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def trace(args: argparse.Namespace) -> bool:
-    """Show the trace of ``args.text``; whether all of it was accepted. Raises CommandError, GrammarError."""
+    """Show the trace of ``args.text``; returns whether all of it was accepted. Raises CommandError, GrammarError."""
     vocab, grammar = cli.compile_for(args)
     found = grammar.matcher().trace(tokens_of(vocab, read_text(args.text)), limit=args.limit)
     if args.html is not None:
@@ -33,14 +33,14 @@ def trace(args: argparse.Namespace) -> bool:
 
 
 def read_text(argument: str) -> bytes:
-    """The text itself, or what ``@FILE`` holds, or the standard input for ``-``."""
+    """The argument itself, the content of the file for ``@FILE``, or standard input for ``-``."""
     if argument == "-" or argument.startswith("@"):
         return cli.read(argument.removeprefix("@"))
     return argument.encode("utf-8", "surrogateescape")
 
 
 def tokens_of(vocab: Vocabulary, data: bytes) -> list[int]:
-    """A text as canonical tokens, or as single bytes where the vocabulary has no tokenizer. Raises CommandError."""
+    """The tokens of a text; single bytes if the vocabulary has no tokenizer. Raises CommandError."""
     if vocab.encode is not None:
         try:
             return list(vocab.encode(data.decode("utf-8")))
@@ -54,7 +54,7 @@ def tokens_of(vocab: Vocabulary, data: bytes) -> list[int]:
 
 
 def show(found: Trace) -> bool:
-    """Print a trace as a table with colours; False, and nothing is printed, where there is no terminal or no ``rich``."""
+    """Print a trace as a coloured table. Without a terminal or ``rich``, print nothing and return False."""
     if not sys.stdout.isatty():
         return False
     try:

@@ -1,4 +1,4 @@
-"""A vocabulary from what a command line names: ``byte``, a model folder, a hub name, or a tokenizer file."""
+"""Load the vocabulary that a command line names: ``byte``, a model folder, a hub name, or a tokenizer file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HELP = "byte (default: the 256 bytes), a model folder or hub name, a tokenizer.j
 
 
 def load_vocabulary(name: str, vocab_size: int | None = None, end: Sequence[int] = ()) -> Vocabulary:
-    """The vocabulary called ``name``; ``end``: end token ids, where the tokenizer does not say. Raises VocabularyError."""
+    """The vocabulary called ``name``. ``end``: end token ids, if the tokenizer does not know them. Raises VocabularyError."""
     if name == "byte":
         if vocab_size is not None or end:
             raise VocabularyError(
@@ -70,7 +70,7 @@ def _from_file(path: Path, vocab_size: int | None, end: list[int] | None) -> Voc
 
 @contextlib.contextmanager
 def _refusing(path: Path, what: str) -> Iterator[None]:
-    """A context in which a tokenizer's library reads a file: whatever it raises becomes a VocabularyError."""
+    """A context for a library that reads a file: any exception becomes a VocabularyError."""
     try:
         yield
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Tokens by what they look like, for lists that a person reads: digits, words, punctuation, …"""
+"""Sort tokens into groups by their text, for lists that people read: digits, words, punctuation, …"""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NAMES = (*(name for name, _ in _GROUPS), PARTS, SPECIAL)
 
 
 def group(token: bytes) -> str:
-    """The group of a token that is text."""
+    """The group of a text token."""
     try:
         text = token.decode("utf-8")
     except UnicodeDecodeError:
@@ -37,7 +37,7 @@ def group(token: bytes) -> str:
 
 
 def show_token(token: bytes) -> str:
-    """A token's text for a person, quoted."""
+    """A token's text in quotes, for people."""
     try:
         return repr(token.decode("utf-8"))
     except UnicodeDecodeError:
@@ -46,7 +46,7 @@ def show_token(token: bytes) -> str:
 
 @dataclass(frozen=True)
 class Sample:
-    """Allowed tokens of one group: how many there are, and the shortest of them."""
+    """Allowed tokens of one group: their number, and the shortest ones."""
 
     name: str
     count: int
@@ -54,7 +54,7 @@ class Sample:
 
 
 class TokenGroups:
-    """All tokens of a vocabulary by group, so that a mask is listed in a moment. Takes about 10 bytes a token."""
+    """All tokens of a vocabulary by group, so that a mask is listed quickly. Takes about 10 bytes for each token."""
 
     def __init__(self, vocab: Vocabulary) -> None:
         named: list[list[int]] = [[] for _ in NAMES]
@@ -70,7 +70,7 @@ class TokenGroups:
         self._ids = [np.array(sorted(ids, key=lambda t: (len(tokens[t] or b""), tokens[t] or b"")), np.int64) for ids in named]
 
     def samples(self, mask: np.ndarray, most: int) -> list[Sample]:
-        """The groups of a mask's tokens, each with at most ``most`` of them. ``mask``: int32, a row of a bitmask."""
+        """The groups of a mask's tokens, each with at most ``most`` tokens. ``mask``: int32, a row of a bitmask."""
         bits = bit_flags(mask)
         out = []
         for name, ids in zip(NAMES, self._ids, strict=True):

@@ -1,8 +1,8 @@
-"""Token sources: what Hugging Face, tiktoken and mistral-common tokenizers say about their tokens, in one form.
+"""Token sources: read the tokens of Hugging Face, tiktoken and mistral-common tokenizers into one form.
 
-Each function returns a :class:`~cdplugin.vocab.token_bytes.TokenSource` whose ``check`` is the self-check; reading is quick
-enough (0.1 s for 128,000 tokens) to be done at every start. No tokenizer library is imported here: the tokenizer object
-brings its own.
+Each ``from_…`` function returns a :class:`~cdplugin.vocab.token_bytes.TokenSource`, whose ``check`` is the self-check. Reading
+takes 0.1 s for 128,000 tokens, so it is done at every start. This module imports no tokenizer library: it uses the object that
+the caller passes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _LLAMA_END_TOKENS = ("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>", "<|eom|>", "
 
 
 def end_tokens(ids: Any, size: int, label: str) -> tuple[int, ...]:
-    """End token ids, an int, a list or None, as a tuple without repeats. Raises VocabularyError for one out of range."""
+    """End token ids, given as an int, an iterable or None, as a tuple without repeats. Raises VocabularyError
+    if out of range.
+    """
     if ids is None:
         return ()
     listed = list(ids) if isinstance(ids, Iterable) and not isinstance(ids, (str, bytes)) else [ids]
@@ -35,14 +37,14 @@ def end_tokens(ids: Any, size: int, label: str) -> tuple[int, ...]:
 
 
 MOST_TOKENS = 1 << 24
-"""Tokens of a vocabulary, padding included: each takes some bytes of every table."""
+"""Largest vocabulary, padding included: each token takes some bytes of every table."""
 
 
 def fit(tokens: list[bytes | None], vocab_size: int | None, label: str, base: int) -> list[bytes | None]:
-    """Bring the token list to the width of the logits: ids beyond the tokenizer's are absent and never allowed.
+    """Fit the token list to the width of the logits. Ids beyond the tokenizer's are absent, and never allowed.
 
-    Added tokens beyond the logits cannot be sampled and are cut (Gemma 3 has one). ``base``: how many ids belong to the model
-    proper; it is an error if the logits do not hold these.
+    Added tokens beyond the logits cannot be sampled and are dropped (Gemma 3 has one). ``base``: the number of ids of the model
+    itself. Raises VocabularyError if the logits are narrower than that.
     """
     if vocab_size is None:
         return tokens
@@ -58,7 +60,7 @@ def fit(tokens: list[bytes | None], vocab_size: int | None, label: str, base: in
 
 
 def _finish(source: TokenSource, vocab_size: int | None, base: int, eos_token_ids: Any) -> TokenSource:
-    """Fit the width, set the end tokens and take them out of the text."""
+    """Fit the width, and set the end tokens, which no longer match as text."""
     source.tokens = fit(source.tokens, vocab_size, source.label, base)
     source.eos = end_tokens(eos_token_ids, len(source.tokens), source.label)
     for names in (source.special, source.added):
@@ -76,19 +78,19 @@ def _finish(source: TokenSource, vocab_size: int | None, base: int, eos_token_id
 
 
 def _state(component: Any) -> dict[str, Any] | None:
-    """A component of a fast tokenizer as JSON; ``to_str`` of the whole would write the vocabulary and the merges."""
+    """A component of a fast tokenizer as JSON. (``to_str`` of the tokenizer would write vocabulary and merges, too.)"""
     return None if component is None else json.loads(component.__getstate__())
 
 
 def _prefixes(*parts: dict[str, Any] | None) -> tuple[str, ...]:
-    """What the tokenizer may put before a text: nothing, or one space."""
+    """What the tokenizer may prepend to a text: nothing, or one space."""
     text = json.dumps([p for p in parts if p is not None])
     spaced = '"prepend_scheme": "always"' in text or '"prepend_scheme": "first"' in text or '"add_prefix_space": true' in text
     return ("", " ") if spaced or '"Prepend"' in text else ("",)
 
 
 def _unknown(model: Any) -> int | None:
-    """The id that stands for unknown text in the model of a fast tokenizer."""
+    """The id of the unknown token in the model of a fast tokenizer, or None."""
     if type(model).__name__ == "Unigram":
         found = re.match(rb'\{"type":"Unigram","unk_id":(\d+)', model.__getstate__())
         return int(found[1]) if found else None
@@ -97,9 +99,9 @@ def _unknown(model: Any) -> int | None:
 
 
 class _HuggingFace:
-    """What a Hugging Face tokenizer says. ``backend``: the ``tokenizers.Tokenizer`` that it holds or is; None for slow ones.
+    """A Hugging Face tokenizer as read. ``backend``: the ``tokenizers.Tokenizer`` that it wraps or is; None for slow ones.
 
-    ``strings``: the tokens by id as the tokenizer writes them, None for absent ids; ``added``: its added tokens by id;
+    ``strings``: the tokenizer's own spelling of each token by id, None for absent ids; ``added``: its added tokens by id;
     ``special``: ids that never match as text; ``decoder``, ``normalizer``, ``pre_tokenizer``: its components as JSON.
     """
 
@@ -121,7 +123,7 @@ class _HuggingFace:
         self.strings: list[str | None] = [None] * (max([*vocab.values(), *self.added], default=-1) + 1)
         for string, token in vocab.items():
             self.strings[token] = string
-        self.base = len(self.strings)  # ids up to the model's last one that is not an added token
+        self.base = len(self.strings)  # one more than the last id that is not an added token
         while self.base and (self.strings[self.base - 1] is None or self.base - 1 in self.added):
             self.base -= 1
         for token, entry in self.added.items():
@@ -137,7 +139,7 @@ class _HuggingFace:
         self.special: set[int] = {i for i in special if i is not None and i < len(self.strings)}
 
     def tokens(self) -> tuple[list[bytes | None], tuple[int, ...]]:
-        """The tokens' bytes, None for those that never match as text; and the added ones that no UTF-8 text holds."""
+        """The tokens' bytes, None for those that never match as text; and the added tokens that are not UTF-8 when decoded."""
         absent = [i for i, s in enumerate(self.strings) if s is None] if None in self.strings else []
         filled: list[str] = [s or "" for s in self.strings] if absent else self.strings  # type: ignore[assignment]
         tokens: list[bytes | None] = [*token_bytes.decode_each(filled, self.decoder, self.label)]
@@ -149,14 +151,14 @@ class _HuggingFace:
         return tokens, unreadable
 
     def decode(self, ids: list[int]) -> str:
-        """The text of some tokens, special ones included, as it is."""
+        """The text of some tokens, including special ones, without clean-up."""
         extra: dict[str, bool] = {} if self.tokenizer is self.backend else {"clean_up_tokenization_spaces": False}
         if self.backend is None:
             extra["spaces_between_special_tokens"] = False
         return self.tokenizer.decode(ids, skip_special_tokens=False, **extra)
 
     def check(self, source: TokenSource) -> None:
-        """The self-check: the tokenizer decodes tokens to their bytes, and encodes texts to tokens of the same bytes."""
+        """The self-check: the tokenizer must decode tokens to their bytes, and encode texts to tokens with the same bytes."""
         components = json.dumps(self.decoder)
         check_decoding(source, self.decode, lambda i: self.strings[i], '"ByteLevel"' in components)
         if not (token_bytes.loses_text(self.pre_tokenizer) or self.decoder is None or '"WordPiece"' in components):
@@ -166,13 +168,13 @@ class _HuggingFace:
 
 
 def _encode(tokenizer: Any, is_bare: bool, text: str) -> list[int]:
-    """The tokens of a text, without special ones around it."""
+    """Encode a text without adding special tokens."""
     found = tokenizer.encode(text, add_special_tokens=False)
     return found.ids if is_bare else found
 
 
 def from_huggingface(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any) -> TokenSource:
-    """Tokens of a Hugging Face tokenizer: fast (or a bare ``tokenizers.Tokenizer``), or slow where its kind is known."""
+    """Tokens of a Hugging Face tokenizer: fast, a bare ``tokenizers.Tokenizer``, or slow of a known kind."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None and hasattr(tokenizer, "to_str"):
         backend = tokenizer
@@ -184,7 +186,7 @@ def from_huggingface(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any)
     special = {name: i for i in sorted(read.special) if (name := strings[i]) is not None}
     added = {entry.content: i for i, entry in read.added.items() if i not in read.special}
     version = getattr(sys.modules.get("tokenizers"), "__version__", "")
-    encode = partial(_encode, tokenizer, tokenizer is backend)  # outlives the strings that were read
+    encode = partial(_encode, tokenizer, tokenizer is backend)  # holds the tokenizer, but not the strings that were read
     context = json.dumps([read.label, version, read.decoder, read.normalizer, read.pre_tokenizer]).encode()
     source = TokenSource(read.label, tokens, special, (), added, unreadable, context, encode, read.check)
     if eos_token_ids is None:
@@ -197,7 +199,7 @@ def from_huggingface(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any)
 
 
 def _slow_decoder(tokenizer: Any, label: str) -> dict[str, Any]:
-    """The decoder of a slow tokenizer as fast JSON: SentencePiece, or byte level with GPT-2's map."""
+    """The decoder of a slow tokenizer as JSON of a fast one: SentencePiece, or byte level with GPT-2's map."""
     model = getattr(tokenizer, "sp_model", None)
     if model is not None:
         replace = {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}
@@ -208,7 +210,7 @@ def _slow_decoder(tokenizer: Any, label: str) -> dict[str, Any]:
 
 
 def _hidden_pieces(model: Any, strings: list[str | None]) -> set[int]:
-    """Ids of a SentencePiece model's control, unknown and unused pieces, where the tokenizer uses the model's ids."""
+    """Ids of a SentencePiece model's control, unknown and unused pieces, if the tokenizer uses the model's ids."""
     if model is None:
         return set()
     ids = (i for i, s in enumerate(strings[: model.get_piece_size()]) if s == model.id_to_piece(i))
@@ -226,7 +228,9 @@ def _by_id(ranks: dict[bytes, int], offset: int, size: int) -> list[bytes | None
 
 
 def from_tiktoken(encoding: Any, vocab_size: int | None, eos_token_ids: Any) -> TokenSource:
-    """Tokens of a ``tiktoken.Encoding``, or of what holds one in ``.model`` (llama-models, with its ``stop_tokens``)."""
+    """Tokens of a ``tiktoken.Encoding``, or of an object with one in ``.model`` (llama-models, which also has
+    ``stop_tokens``).
+    """
     if not hasattr(encoding, "_mergeable_ranks") and hasattr(getattr(encoding, "model", None), "_mergeable_ranks"):
         if eos_token_ids is None:
             eos_token_ids = getattr(encoding, "stop_tokens", None)
@@ -254,7 +258,7 @@ def from_tiktoken(encoding: Any, vocab_size: int | None, eos_token_ids: Any) -> 
 
 
 def _check_ids(source: TokenSource, look: Callable[[int], bytes]) -> None:
-    """Compare about 1,000 tokens, evenly spread, with what the tokenizer says of each."""
+    """Compare about 1,000 evenly spread tokens with what the tokenizer returns for each."""
     ids = [i for i, t in enumerate(source.tokens) if t is not None]
     for i in ids[:: max(1, len(ids) // 1000)]:
         if look(i) != source.tokens[i]:
@@ -262,7 +266,7 @@ def _check_ids(source: TokenSource, look: Callable[[int], bytes]) -> None:
 
 
 def _mistral_inside(tokenizer: Any) -> Any:
-    """The ``Tekkenizer`` or ``SentencePieceTokenizer`` that an object is or holds, or None."""
+    """The ``Tekkenizer`` or ``SentencePieceTokenizer`` that an object is or wraps, or None."""
     for _ in range(4):
         if tokenizer is None or all(hasattr(tokenizer, name) for name in ("n_words", "bos_id", "_model")):
             return tokenizer
@@ -272,7 +276,7 @@ def _mistral_inside(tokenizer: Any) -> Any:
 
 
 def from_mistral(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any) -> TokenSource:
-    """Tokens of mistral-common: of a ``MistralTokenizer``, ``Tekkenizer``, ``SentencePieceTokenizer``, or what holds one."""
+    """Tokens of mistral-common: a ``MistralTokenizer``, ``Tekkenizer``, ``SentencePieceTokenizer``, or a wrapper of one."""
     inner = _mistral_inside(tokenizer)
     if inner is None:
         raise VocabularyError(f"{type(tokenizer).__name__}: expected a tokenizer of mistral-common")
@@ -317,7 +321,9 @@ def from_mistral(tokenizer: Any, vocab_size: int | None, eos_token_ids: Any) -> 
 def from_bytes(
     tokens: Sequence[bytes | None], vocab_size: int | None, eos_token_ids: Any, special_token_ids: Any
 ) -> TokenSource:
-    """Tokens as bytes, None for absent ids. End tokens and ``special_token_ids`` never match as text; their bytes name them."""
+    """Tokens given as bytes, None for absent ids. End tokens and ``special_token_ids`` never match as text; their bytes become
+    their names.
+    """
     label = "token bytes"
     if isinstance(tokens, (str, bytes, dict)):
         raise VocabularyError(

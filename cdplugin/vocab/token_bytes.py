@@ -1,17 +1,16 @@
-"""Which bytes each token stands for: read from a tokenizer's own description, and checked against what the tokenizer decodes.
+"""The bytes of each token: derived from the tokenizer's own description, and checked against its ``decode``.
 
-A fast Hugging Face tokenizer says in JSON how it decodes. Its decoder is simulated here one token at a time, for a token in the
-middle of a text; a decoder in which a token's text depends on its neighbours is refused. What differs at the very start of
-a text (the space that Metaspace, ``Strip`` or WordPiece drop there) is left out: generated text follows a prompt.
+A fast Hugging Face tokenizer describes its decoder in JSON. That decoder is simulated here for one token at a time, as in the
+middle of a text; a decoder for which a token's text depends on its neighbours is refused. Differences at the very start of a
+text (the space that Metaspace, ``Strip`` or WordPiece drop there) are ignored, because generated text follows a prompt.
 
 - byte level: each character stands for a byte (the GPT-2 map); a token with any other character stands for its own UTF-8
 - ``Sequence[Replace, ByteFallback, Fuse, Strip]``, ``Metaspace``: ``▁`` is a space, ``<0x0A>`` is the byte 0x0A
-- WordPiece: ``##s`` is ``s``, ``the`` is `` the``; its ``cleanup`` rules as they are
+- WordPiece: ``##s`` is ``s``, ``the`` is `` the``; its ``cleanup`` rules are applied
 
-Special tokens, end tokens and the unknown token are None: they never match as text. Added tokens that are not special are
-text, as the decoder writes them (``<think>`` as it stands; a ``▁▁`` added to a Gemma vocabulary as two spaces). The
-byte-level decoder breaks an added token such as ``größe`` (its characters are read as bytes and are not UTF-8): such a
-token is never allowed.
+Special tokens, end tokens and the unknown token are None: they never match as text. Other added tokens are text, as the decoder
+writes it (``<think>`` unchanged; a ``▁▁`` added to a Gemma vocabulary as two spaces). The byte-level decoder breaks an added
+token such as ``größe``: it takes its characters for bytes, which are not UTF-8. Such a token is never allowed.
 
 Source: the Rust sources of ``tokenizers`` 0.2x, ``src/decoders/*.rs`` and ``src/pre_tokenizers/byte_level.rs``.
 """
@@ -45,19 +44,19 @@ _PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 @dataclass
 class TokenSource:
-    """What a tokenizer says about its tokens, before the trie is built.
+    """A tokenizer's tokens as read, before the trie is built.
 
     Attributes
     ----------
     label : the tokenizer's name, for messages.
     tokens : bytes by id; None: never matches as text.
-    special : name → id of the tokens that never match as text.
+    special : name → id of tokens that never match as text.
     eos : the ids that end a text.
     added : name → id of added tokens that are text.
     unreadable : added tokens that the tokenizer cannot decode to UTF-8.
-    context : what, besides the tokens, the self-check depends on.
-    encode : text → ids, no special tokens added; None without a tokenizer.
-    check : compares the tokens with the tokenizer; raises ``VocabularyError``. None without a tokenizer.
+    context : bytes that the result of the self-check depends on, besides the tokens.
+    encode : text → ids, without adding special tokens; None if there is no tokenizer.
+    check : compares the tokens with the tokenizer; raises ``VocabularyError``. None if there is no tokenizer.
     """
 
     label: str
@@ -85,7 +84,9 @@ def byte_level_alphabet() -> dict[str, int]:
 
 
 def byte_level(strings: list[str]) -> list[bytes]:
-    """The bytes of byte-level tokens. As in ``tokenizers``, one with a character outside the map stands for its own UTF-8."""
+    """The bytes of byte-level tokens. As in ``tokenizers``, a token with a character outside the map stands
+    for its own UTF-8.
+    """
     if not strings:
         return []
     codes = np.frombuffer("".join(strings).encode("utf-32-le", "surrogatepass"), np.uint32)
@@ -124,9 +125,9 @@ def _word_piece(text: str, prefix: str, cleanup: bool) -> str:
 
 
 def decode_each(strings: list[str], decoder: dict[str, Any] | None, label: str) -> list[bytes]:
-    """The bytes that each token stands for in the middle of a text, by the decoder's JSON.
+    """The bytes of each token in the middle of a text, according to the decoder's JSON.
 
-    Raises VocabularyError, naming the decoder, where they depend on neighbours or the decoder is unknown.
+    Raises VocabularyError, which names the decoder, if they depend on neighbours or the decoder is unknown.
     """
 
     def refuse(why: str) -> VocabularyError:
@@ -135,7 +136,7 @@ def decode_each(strings: list[str], decoder: dict[str, Any] | None, label: str) 
     if decoder is None:
         raise refuse("the tokenizer has no decoder, so the bytes between tokens are unknown")
     steps = decoder["decoders"] if decoder["type"] == "Sequence" else [decoder]
-    bytes_of: dict[int, bytes] = {}  # tokens that are bytes already, by position
+    bytes_of: dict[int, bytes] = {}  # by index, tokens that are decoded to a single byte
     raw: list[bytes] | None = None
     fused = False
     for step in steps:
@@ -166,7 +167,7 @@ def decode_each(strings: list[str], decoder: dict[str, Any] | None, label: str) 
 
 
 def _change_of_each(step: dict[str, Any], fused: bool, refuse: Callable[[str], VocabularyError]) -> Callable[[str], str]:
-    """How a decoder's step changes each token's text. Raises what ``refuse`` makes where that depends on other tokens."""
+    """The function that a decoder's step applies to each token's text. Raises ``refuse(why)`` if it depends on other tokens."""
     kind = step["type"]
     if kind == "Replace":
         pattern = step["pattern"].get("String")
@@ -185,7 +186,7 @@ def _change_of_each(step: dict[str, Any], fused: bool, refuse: Callable[[str], V
 
 
 def loses_text(pre_tokenizer: dict[str, Any] | None) -> bool:
-    """Whether a pre-tokenizer drops characters (white space, as a rule), so that encoding a text cannot be undone."""
+    """Whether a pre-tokenizer drops characters (usually white space), so that encoding is not reversible."""
     if pre_tokenizer is None:
         return False
     if pre_tokenizer["type"] == "Sequence":
@@ -215,10 +216,11 @@ def is_utf8(token: bytes) -> bool:
 
 
 def check_decoding(source: TokenSource, decode: Callable[[list[int]], str], name: Callable[[int], Any], lossy: bool) -> None:
-    """Check every token's bytes against the tokenizer's own ``decode``, behind a first token, so never at a text's start.
+    """Check every token's bytes against the tokenizer's ``decode``. A first token is put before, so no token is at a text's
+    start.
 
-    All tokens that are UTF-8 by themselves are decoded in one call. Tokens with a part of a character: single bytes are put
-    together to characters; where ``lossy`` (a byte-level decoder writes U+FFFD as Python does) all are compared. Raises
+    All tokens that are UTF-8 by themselves are decoded in one call. Of tokens with incomplete characters, single bytes are
+    combined to characters; if ``lossy`` (a byte-level decoder writes U+FFFD as Python does), all are compared. Raises
     VocabularyError.
     """
     tokens = source.tokens
@@ -236,7 +238,7 @@ def check_decoding(source: TokenSource, decode: Callable[[list[int]], str], name
     def compare(ids: list[int]) -> None:
         if not ids or decode(anchor + ids) == start + text_of(ids):
             return
-        low, high = 0, len(ids)  # the shortest prefix that differs ends in the token at fault
+        low, high = 0, len(ids)  # bisect: the shortest prefix that differs ends with the wrong token
         while high - low > 1:
             middle = (low + high) // 2
             if decode(anchor + ids[:middle]) == start + text_of(ids[:middle]):
@@ -246,7 +248,7 @@ def check_decoding(source: TokenSource, decode: Callable[[list[int]], str], name
         raise misread(source, ids[low], name(ids[low]), decode([*anchor, ids[low]])[len(start) :])
 
     compare(whole)
-    compare([i for i in whole if tokens[i][-1:].isspace()][:1])  # type: ignore[index]  # some decoders strip the end of a text
+    compare([i for i in whole if tokens[i][-1:].isspace()][:1])  # type: ignore[index]  # some decoders strip a text's end
     if lossy:
         compare(partial)
     byte_ids = {tokens[i][0]: i for i in reversed(partial) if len(tokens[i]) == 1}  # type: ignore[index,arg-type]
@@ -261,15 +263,15 @@ def check_decoding(source: TokenSource, decode: Callable[[list[int]], str], name
 
 
 def check_encoding(source: TokenSource, prefixes: tuple[str, ...], normalize: Callable[[str], str] | None) -> None:
-    """Check that sample texts, encoded, give back their bytes, after one of the ``prefixes`` put at a start.
+    """Check that encoding sample texts yields their bytes, after one of the ``prefixes`` that the tokenizer may prepend.
 
-    Characters that the vocabulary cannot spell are left out of the samples; a text with an unknown token in it is skipped.
-    ``normalize``: what the tokenizer does to a text beforehand. Raises VocabularyError.
+    Characters that the vocabulary cannot spell are removed from the samples; a text with an unknown token is skipped.
+    ``normalize``: what the tokenizer applies to a text first. Raises VocabularyError.
     """
     assert source.encode is not None
     tokens = source.tokens
     known = {t for t in tokens if t and len(t) <= 4}
-    by_bytes = any(t and not is_utf8(t) for t in tokens)  # then any text is spelled by its bytes, otherwise by its characters
+    by_bytes = any(t and not is_utf8(t) for t in tokens)  # then any text can be spelled byte by byte, else by characters
 
     def spelled(char: str) -> bool:
         return all(bytes([b]) in known for b in char.encode()) if by_bytes else char.encode() in known

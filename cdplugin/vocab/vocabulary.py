@@ -1,8 +1,8 @@
-"""The vocabulary: what bytes each token id stands for, which ids end a text, and the token trie that masks are computed on.
+"""The vocabulary: the bytes of each token, the ids that end a text, and the token trie, on which masks are computed.
 
-A :class:`Vocabulary` is made once per tokenizer and shared by every grammar and thread; its arrays are read-only. Building
-takes two steps: the tokens' bytes (``sources.py``, always done, for it is quick and its hash is the cache key),
-then the self-check and the trie, which are skipped when a file in the cache folder holds the result.
+A :class:`Vocabulary` is made once for a tokenizer and shared by all grammars and threads; its arrays are read-only. It is built
+in two steps. Reading the tokens' bytes (``sources.py``) is quick and always done; their hash is the cache key. The self-check
+and the trie are skipped if the cache folder has a file with the result.
 
 >>> vocab = Vocabulary.from_bytes([b"a", b"b", b"ab", b"</s>"], eos_token_ids=3)
 >>> vocab.decode([0, 2, 3])
@@ -34,19 +34,19 @@ from cdplugin.kernels.masks import trie as kernels
 from cdplugin.vocab import sources, token_bytes
 
 MAX_SLICE_ROWS = 64
-"""Most rows above row 0 that :attr:`Vocabulary.slice_masks` has."""
+"""Largest number of the last row of :attr:`Vocabulary.slice_masks`."""
 
 TokenIds = int | Iterable[int] | None
 """One id, several, or none given."""
 _CACHED_SIZE = 8192
-"""Smaller vocabularies are built in a few milliseconds and not cached on disk."""
+"""Smaller vocabularies are built in a few milliseconds, so they are not cached on disk."""
 
 _MAGIC = b"cdplugin vocabulary 1\n"
 _TRIE_ARRAYS = ("byte", "depth", "skip", "token", "children", "first_child", "below", "rank", "listed", "reach")
 _ARRAYS = (*_TRIE_ARRAYS, "max_chars", "slice_masks", "sizes")
 _OUTSIDE_SLICE = np.zeros(256, bool)
 _OUTSIDE_SLICE[[*range(0x20), 0x22, 0x5C, 0x7F]] = True
-_LINE_ENDS = frozenset("\u2028\u2029")  # which "." does not match
+_LINE_ENDS = frozenset("\u2028\u2029")  # "." of ECMA-262 does not match these
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,16 +57,16 @@ class Trie:
     ----------
     byte : uint8[n], the byte that leads to the node. Siblings ascend by byte.
     depth : int32[n], bytes from the root; 1 for the root's children.
-    skip : int32[n], nodes in the subtree with the node itself: the next sibling (or whatever follows) is ``i + skip[i]``.
+    skip : int32[n], nodes in the subtree, including the node itself: the next sibling (or whatever follows) is ``i + skip[i]``.
     token : int32[n], the token that ends here, or -1. Further ids with the same bytes are leaves of the same byte and depth,
         directly after the first one's subtree.
     children : int32[n], the nodes ordered by parent, then by place.
     first_child : int32[n + 3]. The children of node i are ``children[first_child[i]:first_child[i + 1]]``; those of the root
         are node n's (the first trie) and node n + 1's (the second).
-    below : int32[n], bit k set where a byte of kind k (:data:`cdplugin.kernels.masks.trie.BYTE_KIND`) lies below the node.
+    below : int32[n], bit k set if a byte of kind k (:data:`cdplugin.kernels.masks.trie.BYTE_KIND`) lies below the node.
     listed : int32[...], the tokens in the order of their nodes.
     rank : int32[n + 1], how many tokens end before a node: those of its subtree are ``listed[rank[i]:rank[i + skip[i]]]``.
-    reach : uint8[n], how many bytes the deepest node below is deeper, at most 255.
+    reach : uint8[n], how many levels the deepest node of the subtree lies below, at most 255.
     slice_end : nodes ``[0, slice_end)`` are the trie of the slice tokens, the others that of all other text tokens.
     """
 
@@ -87,14 +87,14 @@ class Trie:
 
 
 class VocabularyWarning(UserWarning):
-    """A vocabulary with which some masks are empty (:meth:`Vocabulary.shortcomings`)."""
+    """A vocabulary with which some masks may be empty (:meth:`Vocabulary.shortcomings`)."""
 
 
 class Vocabulary:
-    """Token bytes, end tokens and the token trie. Made by its ``from_…`` class methods.
+    """Token bytes, end tokens and the token trie. Make one with a ``from_…`` class method.
 
-    ``copy.copy`` and ``copy.deepcopy`` give the vocabulary itself. Pickled, it is its tokens: it comes back equal, with the
-    same fingerprint, but without the tokenizer (``encode`` is None).
+    ``copy.copy`` and ``copy.deepcopy`` return the vocabulary itself. Unpickled, it has the same tokens and fingerprint, but no
+    tokenizer (``encode`` is None).
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ class Vocabulary:
 
     @classmethod
     def _made(cls, source: token_bytes.TokenSource, cache: bool) -> Vocabulary:
-        """A vocabulary for the caller of a ``from_...`` method, who is warned of its :meth:`shortcomings`."""
+        """Make a vocabulary for a ``from_...`` method, and warn of its :meth:`shortcomings`."""
         vocab = cls(source, cache)
         for text, remedy in vocab.shortcomings():
             warnings.warn(f"{vocab.label}: {text}; {remedy}", VocabularyWarning, stacklevel=3)
@@ -179,13 +179,13 @@ class Vocabulary:
 
         Parameters
         ----------
-        vocab_size : width of the logits where they are padded; default: the tokenizer's own.
+        vocab_size : width of the logits, if they are padded; default: the tokenizer's own.
         eos_token_ids : the end tokens, as in ``generation_config.eos_token_id``; default: the tokenizer's ``eos_token_id``.
-        cache : whether a file in the cache folder may be read and written.
+        cache : whether the cache folder may be used.
 
         Raises
         ------
-        VocabularyError : the decoder is not one that can be read token by token, a token decodes to other bytes than expected,
+        VocabularyError : the decoder cannot be simulated token by token, a token decodes to other bytes than expected,
             ``vocab_size`` is smaller than the vocabulary, or an end token is out of range.
         """
         return cls._made(sources.from_huggingface(tokenizer, vocab_size, eos_token_ids), cache)
@@ -194,7 +194,7 @@ class Vocabulary:
     def from_tiktoken(
         cls, encoding: Any, vocab_size: int | None = None, *, eos_token_ids: TokenIds = None, cache: bool = True
     ) -> Vocabulary:
-        """The vocabulary of a ``tiktoken.Encoding``, or of a tokenizer of llama-models, which holds one.
+        """The vocabulary of a ``tiktoken.Encoding``, or of a tokenizer of llama-models, which wraps one.
 
         ``eos_token_ids``: default ``<|endoftext|>``, or llama-models' ``stop_tokens``. Parameters and errors as in
         :meth:`from_huggingface`; also raises VocabularyError if no end token is known.
@@ -235,12 +235,12 @@ class Vocabulary:
         return b"".join(parts)
 
     def shortcomings(self) -> list[tuple[str, str]]:
-        """Why some masks may be empty, each with its remedy.
+        """The reasons why some masks may be empty, each with its remedy.
 
         - There is no end token: where a text can only end, nothing is allowed.
-        - A byte is no token of its own and occurs only inside longer ones. Where a text needs it and none of those tokens
-          fits, nothing is allowed: with the tokens ``ab`` and ``c``, the text ``b`` cannot be written. (Bytes that occur in
-          no token at all are no such trouble: grammars are compiled without them.)
+        - A byte is no token by itself and occurs only inside longer tokens. Where a text needs it and none of those tokens
+          fits, nothing is allowed: with the tokens ``ab`` and ``c``, the text ``b`` cannot be written. (Bytes that occur in no
+          token at all do no harm: grammars are compiled without them.)
         """
         found = []
         if not self.eos_token_ids:
@@ -262,7 +262,7 @@ class Vocabulary:
 
     @cached_property
     def token_of(self) -> tuple[dict[bytes, int], tuple[int, ...]]:
-        """The lowest id of each text token's bytes, and the lengths of text tokens, longest first."""
+        """The lowest id of each text token by its bytes, and the lengths of text tokens, longest first."""
         ids: dict[bytes, int] = {}
         for token, text in enumerate(self.tokens):
             if text:
@@ -270,7 +270,7 @@ class Vocabulary:
         return ids, tuple(sorted(set(map(len, ids)), reverse=True))
 
     def is_inner_prefix(self, text: bytes) -> bool:
-        """Whether a text token begins with ``text`` and goes on."""
+        """Whether ``text`` is a proper prefix of a text token."""
         i = bisect_right(self._sorted, text)
         return i < len(self._sorted) and self._sorted[i].startswith(text)
 
@@ -292,7 +292,7 @@ class Vocabulary:
         return digest.hexdigest()
 
     def _arrays(self, source: token_bytes.TokenSource, cache: bool) -> dict[str, np.ndarray]:
-        """The trie's arrays from the cache, or checked, built and put there."""
+        """The trie's arrays, from the cache, or checked, built and cached."""
         name = None
         if cache and self.size >= _CACHED_SIZE:
             key = hashlib.sha256(_code_key() + self.fingerprint.encode() + source.context).hexdigest()
@@ -337,7 +337,7 @@ class Vocabulary:
 
 
 def _restored(source: tuple[Any, ...]) -> Vocabulary:
-    """A vocabulary that was pickled; its tokens have passed the self-check."""
+    """Rebuild an unpickled vocabulary, whose tokens have passed the self-check before."""
     return Vocabulary(token_bytes.TokenSource(*source))
 
 
@@ -349,7 +349,7 @@ def _cumulative(flags: np.ndarray) -> np.ndarray:
 
 
 def _slice_tokens(tokens: list[bytes | None], data: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """bool[size]: the tokens that are *plain text* (:mod:`cdplugin.kernels.regex.slices`), complete UTF-8, and not empty."""
+    """bool[size]: the non-empty tokens that are *plain text* (:mod:`cdplugin.kernels.regex.slices`) and complete UTF-8."""
     outside = _cumulative(_OUTSIDE_SLICE[data])
     inside = (outside[offsets[1:]] == outside[offsets[:-1]]) & (offsets[1:] > offsets[:-1])
     high = _cumulative(data >= 0x80)
@@ -366,7 +366,7 @@ def _slice_tokens(tokens: list[bytes | None], data: np.ndarray, offsets: np.ndar
 
 @lru_cache(maxsize=1)
 def _code_key() -> bytes:
-    """A hash of the code that a cached result depends on."""
+    """A hash of the source code on which a cached result depends."""
     digest = hashlib.sha256()
     for module in (__file__, token_bytes.__file__, sources.__file__, kernels.__file__):
         digest.update(Path(module).read_bytes())
@@ -374,7 +374,7 @@ def _code_key() -> bytes:
 
 
 def save_arrays(name: str, arrays: dict[str, np.ndarray]) -> bool:
-    """Keep arrays in a cache file: magic, a line of JSON (name, dtype, shape, offset), the data. Whether they are kept."""
+    """Write arrays to a cache file: magic, a line of JSON (name, dtype, shape, offset), the data. Returns whether it worked."""
     listed, body, offset = [], [], 0
     for array_name, array in arrays.items():
         data = np.ascontiguousarray(array).tobytes()
@@ -388,7 +388,7 @@ def save_arrays(name: str, arrays: dict[str, np.ndarray]) -> bool:
 
 
 def load_arrays(name: str) -> dict[str, np.ndarray] | None:
-    """The arrays that :func:`save_arrays` kept; None if they are not there, or damaged."""
+    """The arrays that :func:`save_arrays` wrote; None if they are missing or damaged."""
     whole = cache_files.read(name)
     if whole is None or bytes(whole[: len(_MAGIC)]) != _MAGIC:
         return None
@@ -406,7 +406,7 @@ T = TypeVar("T")
 
 
 def once_for_a_vocabulary(make: Callable[[Vocabulary], T]) -> Callable[[Vocabulary], T]:
-    """Decorator: a function of a vocabulary whose result is kept beside it. The result may not refer to the vocabulary."""
+    """Decorator: cache a function of a vocabulary as long as the vocabulary lives. The result must not refer to it."""
     kept: weakref.WeakKeyDictionary[Vocabulary, T] = weakref.WeakKeyDictionary()
 
     @functools.wraps(make)
