@@ -1,7 +1,7 @@
-"""Adapters: cdplugin inside other libraries' decoding loops. Each imports its library; none is imported by the core.
+"""Adapters: cdplugin inside the decoding loops of other libraries.
 
-``hf``, ``vllm`` and ``sglang`` are folders; ``serving`` is what servers have in common. ``mlx``, ``llama_cpp``, ``outlines``
-and ``tensorrt_llm`` are a file each, over ``contexts`` (hosts that show a processor the whole context) and ``prefixes`` (which
-matcher belongs to which row). ``diffusion`` has decoding loops for canvases and gaps. ``vllm_logits`` is another path of a
-class.
+Each adapter imports its library; the core imports no adapter. ``hf``, ``vllm`` and ``sglang`` are packages; ``serving`` holds
+what the two servers share. ``mlx``, ``llama_cpp``, ``outlines`` and ``tensorrt_llm`` are one module each, on top of
+``contexts`` (masks for hosts that pass the whole context at each call) and ``prefixes`` (which matcher belongs to which row).
+``diffusion`` has decoding loops that fill canvases and gaps. ``vllm_logits`` is a second import path of one class.
 """

@@ -1,20 +1,20 @@
-"""Masks for hosts that show a processor the whole context at each call: mlx-lm, llama-cpp-python, TensorRT-LLM.
+"""Masks for hosts that pass the whole context at each call: mlx-lm, llama-cpp-python, TensorRT-LLM.
 
-Such a host calls ``processor(ids, logits)`` with all ids of a row, prompt included, and nothing else: no request, no word of a
-new prompt, of rows that were permuted or of drafts that were taken back. :class:`ContextMasks` finds each row's state from its
-ids (:mod:`cdplugin.adapters.prefixes`) and gives its mask; the host's own module turns the mask into its kind of array.
+Such a host calls ``processor(ids, logits)`` with all ids of a row, prompt included, and tells nothing else: not that the prompt
+is new, nor that rows were permuted or draft tokens taken back. :class:`ContextMasks` recovers each row's state from its ids
+(:mod:`cdplugin.adapters.prefixes`) and fills its mask; the host's own adapter converts the mask to its kind of array.
 
 ========================  ======================================================  ==========================================
-host                      calls                                                   an exception in a call
+host                      when it calls the processor                             what happens to an exception
 ========================  ======================================================  ==========================================
-mlx-lm, one sequence      each step, one ahead of what it yields                  reaches the caller
-mlx-lm, a batch           a processor per sequence                                ends the batch, all sequences
+mlx-lm, one sequence      each step, one ahead of the token that it yields        reaches the caller
+mlx-lm, a batch           each step, one processor per sequence                   ends the batch, all sequences
 llama-cpp-python          each step, within a callback from C                     is printed and **lost**: no mask is applied
-TensorRT-LLM              each step, a row per beam                               ends the engine's loop, all requests
+TensorRT-LLM              each step, one row per beam                             ends the engine's loop, all requests
 ========================  ======================================================  ==========================================
 
-So there are two ways to fail (``on_error``): ``"raise"``; or ``"end"``, where the row may only end from then on, the error is
-kept in :attr:`ContextMasks.error`, and whoever asked for the text looks there.
+So ``on_error`` has two values. ``"raise"`` raises. ``"end"`` allows only end tokens from then on and stores the error in
+:attr:`ContextMasks.error`, where the caller of the generation finds it.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ logger = logging.getLogger("cdplugin")
 
 
 class ContextMasks:
-    """The masks of the rows of one generation; after :meth:`reset`, of another.
+    """The masks of the rows of one generation; after :meth:`reset`, of the next one.
 
-    Rows that are no continuation of what was seen are an error, and no new prompt: a processor that is shared by sequences
-    would begin the grammar anew in the middle of a text. What continues a generation is told in
-    :mod:`cdplugin.adapters.prefixes`; the same prompt again does.
+    Rows that do not continue what was seen raise an error; they do not start a new prompt. Otherwise a processor that several
+    sequences share would restart the grammar in the middle of a text. :mod:`cdplugin.adapters.prefixes` defines what continues
+    a generation; the same prompt again does.
 
-    ``grammars``: one per prompt, None for a prompt that is free; row r belongs to prompt ``r // (rows / prompts)``.
-    ``beams``: rows of a prompt are beams, of which one that holds a forbidden token is on its way out; else that is an error.
-    ``max_new_tokens``: the tokens that a text may have, its stop token included; it ends legally within them. If no text can be
-    so short, that is a :class:`cdplugin.BudgetError` at the first call.
-    ``error``: what failed under ``on_error="end"``, until :meth:`reset`.
+    ``grammars``: one per prompt, None for an unconstrained prompt; row r belongs to prompt ``r // (rows / prompts)``.
+    ``beams``: the rows of a prompt are beams. A beam that holds a forbidden token is taken for one about to be dropped; without
+    ``beams`` it is an error.
+    ``max_new_tokens``: the text ends legally within so many tokens, its stop token included. If no text is that short, the
+    first call raises :class:`cdplugin.BudgetError`. ``error``: what failed under ``on_error="end"``, until :meth:`reset`.
     """
 
     def __init__(
@@ -65,16 +65,16 @@ class ContextMasks:
         self.error: Exception | None = None
 
     def reset(self) -> None:
-        """Forget the prompt and the error: the next call brings a new prompt, even if it looks like a continuation."""
+        """Forget the prompt and the error: the next call starts a new prompt, even if it looks like a continuation."""
         self._trackers.forget()
         self.error = None
 
     def masks(self, ids: np.ndarray) -> tuple[np.ndarray, list[int]]:
-        """The bitmask for rows of ids, and the rows that it is for; all others are free.
+        """The bitmask for rows of ids, and the list of the rows it applies to; all other rows are unconstrained.
 
-        ``ids``: integers, ``(rows, length)``. The bitmask is int32, ``(rows, ceil(size / 32))``, and is overwritten by the next
-        call. Under ``"raise"``: :class:`cdplugin.LimitExceeded`, or :class:`cdplugin.EngineError` if a row holds a token that
-        was forbidden: something behind the processor chose it.
+        ``ids``: integers, ``(rows, length)``. The bitmask is int32, ``(rows, ceil(size / 32))``; the next call overwrites it.
+        Under ``"raise"``, raises :class:`cdplugin.LimitExceeded`, and :class:`cdplugin.EngineError` if a row holds a token that
+        the mask had forbidden: something after the processor chose it.
         """
         rows = len(ids)
         if len(self._bitmask) != rows:
@@ -113,7 +113,7 @@ class ContextMasks:
         return rows
 
     def _judge(self, tracker: RowTracker, row: int) -> None:
-        """A token that the mask had forbidden."""
+        """Handle a token that the mask had forbidden: a dying beam, or an error."""
         if self._beams and tracker.rows > 1:
             tracker.status[row] = DEAD
             return
@@ -127,7 +127,7 @@ class ContextMasks:
 
 
 class OneText:
-    """What the hosts' processors share: the masks of one text, of another one after :meth:`reset`."""
+    """What the hosts' processors share: the masks of one text at a time."""
 
     def __init__(self, grammar: Any, max_new_tokens: int | None, on_error: str) -> None:
         self._masks = ContextMasks([grammar], max_new_tokens=max_new_tokens, on_error=on_error)

@@ -1,9 +1,9 @@
 """Decoding loops under a grammar: masked diffusion language models, and left-to-right models that fill gaps.
 
-:func:`diffuse` is the loop of LLaDA, Dream and their kin (Nie et al., "Large Language Diffusion Models", 2025; Ye et al.,
-"Dream 7B", 2025): a canvas of mask tokens, of which the model's most certain ones are committed step by step, block after
-block. Here a token is committed only if the canvas can still be completed *within its tokens*, so every canvas is finished and
-every text legal. What the model wants is asked for first: where it is legal it is taken unchanged, and no mask is computed.
+:func:`diffuse` is the loop of LLaDA and Dream (Nie et al., "Large Language Diffusion Models", 2025; Ye et al., "Dream 7B",
+2025): the canvas starts as mask tokens, and each step commits the tokens of which the model is most certain, block after block.
+Here a token is committed only if the canvas can still be completed *within its tokens*, so every canvas is finished and every
+text is legal. The loop first asks whether the model's own choice is legal; if it is, it takes it and computes no mask.
 
 >>> model = AutoModel.from_pretrained("GSAI-ML/LLaDA-8B-Instruct", trust_remote_code=True)  # doctest: +SKIP
 >>> out = diffuse(model, infill, prompt_ids, mask_token_id=126336, length=128)              # doctest: +SKIP
@@ -33,10 +33,10 @@ ORDERS = ("confidence", "entropy", "margin", "random", "left")
 
 @dataclass
 class Canvas:
-    """What :func:`diffuse` returns: the tokens of the canvas, the text before the first end token, what happened.
+    """The result of :func:`diffuse`: the canvas's tokens, the text before the first end token, and statistics.
 
-    ``history``: after each step, the tokens of the canvas (None: open). ``refused``: how many tokens that the model wanted were
-    not legal; ``masks``: how many masks had to be computed.
+    ``history``: the tokens of the canvas after each step (None: still open), if it was asked for. ``refused``: how many tokens
+    that the model chose were not legal; ``masks``: how many masks were computed.
     """
 
     tokens: list[int]
@@ -68,19 +68,19 @@ def diffuse(
     Parameters
     ----------
     model : called with ``input_ids``, int64 ``(1, n)``; its result has ``logits``, ``(1, n, vocabulary)``.
-    prompt_ids : what stands before the canvas; the grammar does not see it.
-    length : tokens of the canvas; ``canvas`` gives them instead, ``mask_token_id`` where they are open.
+    prompt_ids : the tokens before the canvas; the grammar does not see them.
+    length : number of tokens of the canvas. ``canvas`` gives the tokens themselves, with ``mask_token_id`` where one is open.
     steps : forward passes; default: one per open token. Each commits its share of the block's open tokens.
     block_length : blocks are filled one after the other, from left to right; default: one block.
-    temperature : 0 takes the likeliest token, else Gumbel noise of that temperature is added to the logits.
-    order : which tokens are committed first: ``"confidence"`` (probability of the token), ``"entropy"`` (of the position),
-        ``"margin"`` (to the second token), ``"random"`` or ``"left"``.
+    temperature : 0 takes the likeliest token; otherwise Gumbel noise of that temperature is added to the logits.
+    order : which tokens are committed first: ``"confidence"`` (the token's probability), ``"entropy"`` (the position's),
+        ``"margin"`` (over the second likeliest token), ``"random"`` or ``"left"``.
     shift : position i predicts token i + 1, as in Dream.
-    seed : of the noise and of the random order.
+    seed : seeds the noise and the random order.
     on_step : called with the session after each step.
 
-    Raises ``ValueError`` if nothing legal fits the canvas, or a number is too small; ``TypeError`` for what is no number;
-    :class:`cdplugin.LimitExceeded` for a canvas that is too long.
+    Raises ``ValueError`` if nothing legal fits the canvas or a number is too small, ``TypeError`` for a value that is not a
+    number, and :class:`cdplugin.LimitExceeded` for a canvas that is too long.
     """
     for what, value in (("steps", steps), ("block_length", block_length)):
         if value is not None and integer(what, value) < 1:
@@ -121,7 +121,7 @@ def diffuse(
 
 
 def _logits(model: Any, ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """The model's logits at some places of its input: float32 ``(len(places), vocabulary)`` on the CPU."""
+    """The model's logits at the given positions of its input: float32 ``(len(places), vocabulary)`` on the CPU."""
     device = next(iter(model.parameters())).device if hasattr(model, "parameters") else torch.device("cpu")
     with torch.no_grad():
         logits = model(input_ids=ids[None].to(device)).logits[0]
@@ -137,14 +137,14 @@ class _Sampler:
     generator: torch.Generator
 
     def noisy(self, logits: torch.Tensor) -> torch.Tensor:
-        """Logits whose largest is a sample."""
+        """Logits with Gumbel noise: their argmax is a sample of the softmax."""
         if self.temperature <= 0:
             return logits
         noise = torch.rand(logits.shape, generator=self.generator).clamp_(1e-9, 1 - 1e-9)
         return logits / self.temperature - torch.log(-torch.log(noise))
 
     def certainty(self, logits: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
-        """How early each row's token is to be committed: greater is earlier."""
+        """The priority of each row's token: the greatest is committed first."""
         if self.order == "left":
             return -torch.arange(len(logits), dtype=torch.float32)
         if self.order == "random":
@@ -158,9 +158,9 @@ class _Sampler:
         return (probabilities * probabilities.clamp_min(1e-12).log()).sum(-1)
 
     def commit(self, session: InfillSession, places: list[int], logits: torch.Tensor, count: int, out: Canvas) -> None:
-        """Commit ``count`` tokens at the places where the model is surest, each one legal beside those before it.
+        """Commit ``count`` tokens at the positions where the model is most certain, each legal given those before it.
 
-        A token that is refused costs its place a mask; then the place has another token, and waits for its turn again.
+        A refused token costs one mask at its position. The position then has another candidate and waits for its turn again.
         """
         size = session._infill.vocab.size
         logits = logits[:, :size].clone()
@@ -180,7 +180,7 @@ class _Sampler:
             out.refused += 1
             out.masks += 1
             forbidden = ~unpack(session.mask(places[row]), size)
-            forbidden[refused] = True  # with LONGEST lexemes a mask may have tokens that are refused
+            forbidden[refused] = True  # with LONGEST lexemes a mask may allow tokens that the session refuses
             noisy[row, forbidden] = logits[row, forbidden] = -torch.inf
             tokens[row] = noisy[row].argmax()
             if self.order in ("confidence", "entropy", "margin"):
@@ -188,7 +188,7 @@ class _Sampler:
 
 
 def unpack(row: np.ndarray, size: int) -> torch.Tensor:
-    """A bitmask row as booleans, ``(size,)``."""
+    """A bitmask row as a boolean tensor, ``(size,)``."""
     return torch.from_numpy(bit_flags(row, size))
 
 
@@ -203,15 +203,15 @@ def fill_in(
     temperature: float = 0.0,
     seed: int = 0,
 ) -> str:
-    """Fill gaps with a left-to-right model, one after the other: fill-in-the-middle, or several regions.
+    """Fill gaps one after the other with a left-to-right model: fill-in-the-middle, or several regions.
 
     Parameters
     ----------
     pieces : text and :data:`cdplugin.GAP`, as for :meth:`cdplugin.Infill.new`.
-    prompt : given the text before a gap and the text after it (later gaps left out), the token ids after which the model writes
-        the gap, as ``<prefix>…<suffix>…<middle>`` of the model's own kind.
-    end_token_ids : tokens that say that the gap is full (taken where it may end); default: the vocabulary's end tokens.
-    max_new_tokens : per gap; then what is left is completed as shortly as possible.
+    prompt : maps the text before a gap and the text after it (without later gaps) to the token ids that the model continues
+        with the gap's text, such as ``<prefix>…<suffix>…<middle>`` in the model's own format.
+    end_token_ids : tokens that end a gap (allowed where the gap may end); default: the vocabulary's end tokens.
+    max_new_tokens : tokens per gap; whatever is open after that is completed as shortly as possible.
 
     Raises ``ValueError`` if the text cannot be completed.
     """
@@ -248,7 +248,7 @@ def fill_in(
 
 
 def _take(session: InfillSession, place: int, token: int, ends: Sequence[int]) -> bool:
-    """Write a token at the end of a gap, or close the gap where it is an end token; whether the grammar allows it."""
+    """Write a token at the end of a gap, or close the gap if it is an end token; False if the grammar refuses it."""
     return surely(session.close, place) if token in ends else surely(session.insert, place, token)
 
 

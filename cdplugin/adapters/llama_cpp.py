@@ -4,8 +4,8 @@
     llama(prompt, **constrained(llama, grammar, max_tokens=200))  # the text ends legally within 200 tokens
 
 llama.cpp calls a processor from C, where an exception is printed and lost, and the step goes on without a mask. So the
-processor never raises: where something fails, the text may only end, and the stopping criterion beside it raises the error in
-Python, where it reaches the caller. :func:`constrained` gives both.
+processor never raises: after a failure it allows only end tokens, and a stopping criterion raises the error in Python, where
+it reaches the caller. :func:`constrained` returns both.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _LONGEST = 1 << 16
 
 
 def vocabulary(llama: llama_cpp.Llama) -> Vocabulary:
-    """The vocabulary of a loaded model: the bytes that llama.cpp itself writes for each token.
+    """The vocabulary of a loaded model, with the bytes that llama.cpp itself writes for each token.
 
-    All tokens that llama.cpp takes for an end of generation are end tokens; control, unknown and unused ones are special.
+    Every token that llama.cpp counts as an end of generation is an end token; control, unknown and unused tokens are special.
     Raises :class:`cdplugin.VocabularyError` if a token's bytes cannot be read.
     """
     inner = llama._model.vocab
@@ -61,24 +61,24 @@ def _piece(vocab: Any, token: int) -> bytes:
 
 
 class GrammarLogitsProcessor(OneText):
-    """A logits processor for one text; for another one after :meth:`reset`. Never raises while it masks (see above).
+    """A logits processor for one text; after :meth:`reset`, for the next one. It never raises while it masks (see the module).
 
-    ``max_new_tokens``: the text ends legally within so many tokens, its end token included; give llama.cpp's ``max_tokens`` the
-    same number. If no text is so short, that is its :attr:`error`.
+    ``max_new_tokens``: the text ends legally within so many tokens, its end token included; pass llama.cpp's ``max_tokens`` the
+    same number. If no text is that short, :attr:`error` says so.
     """
 
     def __init__(self, grammar: Any, max_new_tokens: int | None = None) -> None:
         super().__init__(grammar, max_new_tokens, "end")
 
     def __call__(self, input_ids: np.ndarray, scores: np.ndarray) -> np.ndarray:
-        """Scores, float32, ``(vocabulary,)``, with the forbidden tokens at minus infinity; ``input_ids``: the whole context."""
+        """Scores, float32, ``(vocabulary,)``, with forbidden tokens at minus infinity; ``input_ids``: the whole context."""
         bitmask, rows = self._masks.masks(np.asarray(input_ids).reshape(1, -1))
         if not rows:
             return scores
         return np.where(bit_flags(bitmask[0], scores.shape[-1]), scores, np.float32(-np.inf))
 
     def stop_on_error(self, input_ids: np.ndarray, logits: np.ndarray) -> bool:
-        """A stopping criterion that stops nothing, and raises :attr:`error` if there is one."""
+        """A stopping criterion that never stops the generation, but raises :attr:`error` if there is one."""
         if self.error is not None:
             raise self.error
         return False
@@ -86,7 +86,7 @@ class GrammarLogitsProcessor(OneText):
 
 def constrained(llama: llama_cpp.Llama, grammar: Any, max_tokens: int | None = None) -> dict[str, Any]:
     """The arguments ``logits_processor`` and ``stopping_criteria`` for one call of the model, ``create_completion`` or
-    ``generate``; with ``max_tokens`` that as well, and the text ends legally within it.
+    ``generate``. With ``max_tokens``, that argument as well, and the text ends legally within it.
 
     Raises :class:`cdplugin.CdpluginError` for a model with a draft model, and ``ValueError`` for a grammar of another
     vocabulary. For ``create_chat_completion`` pass ``logits_processor`` only: it takes no stopping criteria.

@@ -4,9 +4,9 @@
     grammar = cd.Compiler(vocab).compile(spec)
     mlx_lm.generate(model, tokenizer, prompt, logits_processors=[mlx.GrammarLogitsProcessor(grammar)])
 
-Works with ``generate``, ``stream_generate``, a draft model (the processor sees drafts taken back), and batches
-(:func:`batch_generate`). mlx-lm builds a step ahead of the token that it yields; the processor has to know that token, so
-with a processor the steps no longer overlap.
+Works with ``generate``, ``stream_generate``, draft models (the processor recognizes draft tokens that were taken back) and
+batches (:func:`batch_generate`). mlx-lm builds each step before it yields the previous token; the processor needs the value of
+that token, so with a processor the steps do not overlap.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def vocabulary(model: Any, tokenizer: Any) -> Vocabulary:
 
 
 class GrammarLogitsProcessor(OneText):
-    """A logits processor for one text; for another one after :meth:`reset`.
+    """A logits processor for one text; after :meth:`reset`, for the next one.
 
-    ``max_new_tokens``: the text ends legally within so many tokens, its end token included; give mlx-lm's ``max_tokens`` the
-    same number. :class:`cdplugin.BudgetError` at the first step if no text is so short.
+    ``max_new_tokens``: the text ends legally within so many tokens, its end token included; pass mlx-lm's ``max_tokens`` the
+    same number. If no text is that short, the first step raises :class:`cdplugin.BudgetError`.
 
-    ``on_error="raise"``: errors reach whoever asked for the text. ``"end"``, for batches: the text may only end then, and
-    :attr:`error` says why; an exception would end all others as well. Not to be shared by sequences of a batch, which is an
-    error: see :func:`batch_generate`.
+    ``on_error="raise"``: errors reach the caller. ``"end"``, for batches, where an exception would end all sequences: only end
+    tokens are allowed after a failure, and :attr:`error` holds it. Sequences of a batch must not share a processor (an error):
+    see :func:`batch_generate`.
     """
 
     def __init__(self, grammar: Any, max_new_tokens: int | None = None, *, on_error: str = "raise") -> None:
@@ -59,7 +59,7 @@ class GrammarLogitsProcessor(OneText):
 
 
 class Written(NamedTuple):
-    """A text of a batch: its tokens without the end token; ``"stop"`` or ``"length"``; what went wrong, or None."""
+    """One text of a batch: its tokens without the end token; ``"stop"`` or ``"length"``; what went wrong, or None."""
 
     text: str
     tokens: list[int]
@@ -70,9 +70,10 @@ class Written(NamedTuple):
 def batch_processors(
     grammars: Sequence[Any], max_new_tokens: Sequence[int | None] | None = None
 ) -> list[list[GrammarLogitsProcessor]]:
-    """What ``BatchGenerator.insert(…, logits_processors=…)`` takes: a list for each prompt; None leaves a prompt free.
+    """The argument of ``BatchGenerator.insert(…, logits_processors=…)``: one list per prompt. None leaves a prompt
+    unconstrained.
 
-    ``max_new_tokens``: a budget for each prompt, as in :class:`GrammarLogitsProcessor`. A sequence that fails ends alone; look
+    ``max_new_tokens``: one budget per prompt, as in :class:`GrammarLogitsProcessor`. A sequence that fails ends alone; look
     at each processor's ``error`` afterwards.
     """
     budgets = [None] * len(grammars) if max_new_tokens is None else max_new_tokens
@@ -90,11 +91,11 @@ def batch_generate(
     max_tokens: int | Sequence[int] = 128,
     **options: Any,
 ) -> list[Written]:
-    """A text for each prompt, in one batch, each under its own grammar; None leaves a prompt free.
+    """A text for each prompt, in one batch, each under its own grammar; None leaves a prompt unconstrained.
 
-    ``mlx_lm.batch_generate`` has one list of processors for all prompts, hence this one. ``prompts``: token ids; ``options``
-    are those of ``mlx_lm.generate.BatchGenerator``. Constrained texts end legally within ``max_tokens``; one that fails, or
-    cannot be so short, ends alone.
+    ``mlx_lm.batch_generate`` applies one list of processors to all prompts; this function has one per prompt. ``prompts``:
+    token ids; ``options``: those of ``mlx_lm.generate.BatchGenerator``. Constrained texts end legally within ``max_tokens``;
+    one that fails, or cannot be that short, ends alone.
     """
     if len(grammars) != len(prompts):
         raise ValueError(f"grammars: expected one per prompt, {len(prompts)}, found {len(grammars)}")

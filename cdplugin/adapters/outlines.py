@@ -4,8 +4,8 @@
     generator = cdplugin.adapters.outlines.generator(model, cd.JsonSchema(schema))
     text = generator("Describe a person: ", max_new_tokens=200)
 
-Outlines hands a processor to the library behind the model as it is, so each model gets the processor that cdplugin has for that
-library; what that one says of batches and errors holds here.
+Outlines passes a processor unchanged to the library behind the model, so each model gets the processor that cdplugin has for
+that library; what that adapter says of batches and errors holds here.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def vocabulary(model: Any) -> Vocabulary:
 
 
 def processor(model: Any, grammar: Any) -> Any:
-    """The logits processor for a compiled grammar of the model's vocabulary, for one generation after the other."""
+    """The logits processor for a compiled grammar of the model's vocabulary; it serves one generation after the other."""
     module = {"torch": "cdplugin.adapters.hf", "mlx": "cdplugin.adapters.mlx", "numpy": "cdplugin.adapters.llama_cpp"}
     return import_module(module[_kind(model)]).GrammarLogitsProcessor(grammar)
 
 
 def generator(model: Any, spec: Spec, limits: Limits | None = None) -> SteerableGenerator:
-    """A generator of texts that fit ``spec``. Raises as :func:`vocabulary` does, and :class:`cdplugin.GrammarError`.
+    """A generator of texts that match ``spec``. Raises as :func:`vocabulary` does, and :class:`cdplugin.GrammarError`.
 
     For several specs on one model, make the vocabulary and the :class:`cdplugin.Compiler` once, and call
     ``SteerableGenerator.from_processor(model, processor(model, grammar))``.

@@ -1,19 +1,19 @@
-"""Which matcher state belongs to which row: found from the row's token ids, whatever the decoding loop did to the rows.
+"""Which matcher belongs to which row, found from the rows' token ids alone.
 
-A decoding loop hands over all token ids of all rows at each call, and nothing else. Between two calls rows may have grown by
-a token (sampling), been permuted and duplicated (beam search), or been cut back (drafts that were not taken).
-:class:`RowTrackers` keeps one matcher per row and moves them along: by one accepted token in the common case, which costs one
-comparison of the known ids and one ``accept_token`` per row; otherwise by fork and rollback from the row that has the new
+A decoding loop passes all token ids of all rows at each call, and nothing else. Between two calls rows may have grown by
+a token (sampling), been permuted and duplicated (beam search), or been cut back (rejected draft tokens).
+:class:`RowTrackers` keeps one matcher per row. In the common case it advances each by one token, which costs one comparison
+of the known ids and one ``accept_token`` per row; otherwise it forks and rolls back the matcher of the row that has the new
 row's prefix.
 
-**What continues a generation.** A call continues one if it has the same number of rows, begins with the same prompt, and every
-row is a prefix that was seen at an earlier call, or one token longer than such a prefix. Anything else is a new prompt. So a
-new prompt is taken for a continuation only if it repeats the old prompt and the text that was generated from it, to the token
-(or is a prefix of this that holds the whole prompt, or a token longer than such a prefix); who means a new prompt by that calls
-``reset()``. Where a matcher refuses the last token, its host may know better (:attr:`RowTracker.grown`).
+**What continues a generation.** A call continues one if it has the same number of rows, starts with the same prompt, and every
+row is a prefix seen at an earlier call, or such a prefix and one more token. Anything else is a new prompt. So a new prompt is
+mistaken for a continuation only if it repeats the old prompt and the text generated from it, token for token (or is a prefix of
+that which holds the whole prompt, or such a prefix and one more token); whoever means a new prompt by such a call must call
+``reset()`` first. Where a matcher refuses the last token, its host may know better (:attr:`RowTracker.grown`).
 
-Two generations are remembered: a draft model with a tokenizer of its own is called in turns with the main model, with its own
-ids.
+Two generations are remembered: a draft model with its own tokenizer calls the processor in turns with the main model, with
+its own ids.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from typing import Any
 import numpy as np
 
 FREE = 0
-"""No grammar: the row is left alone."""
+"""No grammar: the row is not masked."""
 LIVE = 1
 """The matcher has accepted every generated token."""
 ENDED = 2
 """The matcher has accepted a stop token; what follows is padding."""
 REFUSED = 3
-"""The matcher has refused a token, and nobody has judged yet why it is there."""
+"""The matcher has refused a token; the host has not yet decided why it is there."""
 PADDED = 4
 """The loop ended the row by a criterion of its own, and pads it with one special token."""
 DEAD = 5
-"""The row is a beam or a draft of probability zero: it is on its way out."""
+"""The row is a beam or a draft of probability zero: the loop is about to drop it."""
 
 _REMEMBERED = 2
 
@@ -60,14 +60,14 @@ def checked_grammars(grammar: Any) -> list[Any]:
 
 
 class RowTracker:
-    """One generation: the ids of its rows, and a matcher for each that has a grammar.
+    """One generation: the ids of its rows, and a matcher for each row with a grammar.
 
     ``ids``: int64, ``(rows, length + room)``; the first ``prompt_length`` columns are the prompt. ``status``: per row, one of
-    the constants above. ``accepted``: tokens that the row's matcher has accepted, all that were generated for a LIVE row.
-    ``version`` grows with each change. ``seen``: the length at the last call of the processor, if the lookahead has moved on
-    since; ``grown``: whether that call was a token longer than the one before. ``permuted``: whether a row went on from another
-    one since the prompt; ``origin``: the row of the prompt that each came from. ``deferred``: the length at which a refused
-    token was let pass.
+    the constants above. ``accepted``: per row, how many tokens its matcher has accepted; for a LIVE row all generated ones.
+    ``version`` grows with each change. ``seen``: the length at the last call of the processor (the lookahead may have moved the
+    rows since). ``grown``: whether that call was one token longer than the one before. ``permuted``: whether some row has
+    continued another row since the prompt; ``origin``: for each row, the row of the prompt that it came from. ``deferred``: the
+    length at which a refused token was let pass.
     """
 
     def __init__(self, ids: np.ndarray, grammars: Sequence[Any]) -> None:
@@ -99,7 +99,7 @@ class RowTracker:
         self.seen = self.length
 
     def advance(self, ids: np.ndarray) -> bool:
-        """Move to ``ids``, ``(rows, length)``; False, and nothing changes, if they do not continue this generation."""
+        """Move to ``ids``, ``(rows, length)``. Returns False and changes nothing if they do not continue this generation."""
         rows, length = ids.shape
         if rows != self.rows or not self.prompt_length <= length <= self.seen + 1:
             return False
@@ -116,7 +116,7 @@ class RowTracker:
         return True
 
     def refused(self) -> list[int]:
-        """Rows with a refused token that nobody has judged yet."""
+        """Rows with a refused token that the host has not yet judged."""
         return [row for row, status in enumerate(self.status) if status == REFUSED] if REFUSED in self.status else []
 
     def token_refused(self, row: int) -> int:
@@ -124,7 +124,7 @@ class RowTracker:
         return int(self.ids[row, self.prompt_length + self.accepted[row]])
 
     def _append(self, column: np.ndarray) -> None:
-        """The common case: each row is one token longer."""
+        """The common case: each row has one new token."""
         if self.length == self.ids.shape[1]:
             self.ids = np.concatenate([self.ids, np.empty_like(self.ids)], axis=1)
         self.ids[:, self.length] = column
@@ -134,7 +134,7 @@ class RowTracker:
             self._follow(row, token)
 
     def _follow(self, row: int, token: int) -> None:
-        """Take in a row's new last token."""
+        """Feed a row's new last token to its matcher."""
         status = self.status[row]
         if status == LIVE:
             matcher = self.matchers[row]
@@ -152,7 +152,9 @@ class RowTracker:
             self.status[row] = REFUSED
 
     def _sources(self, ids: np.ndarray) -> list[tuple[int, int]] | None:
-        """For each row, a row of its prompt that shares all its ids or all but the last, and how many; None if one has none."""
+        """For each row, a row of its prompt that shares all its ids or all but the last, and how many. None
+        if a row has none.
+        """
         length = ids.shape[1]
         shared = length - 1
         sources: list[tuple[int, int]] = []
@@ -175,7 +177,7 @@ class RowTracker:
         return sources
 
     def _move(self, ids: np.ndarray, sources: list[tuple[int, int]]) -> None:
-        """Give each row its source's matcher, cut back to what they share, and let it follow the rest (one token at most)."""
+        """Give each row its source's matcher, rolled back to the shared prefix, and feed it the rest (at most one token)."""
         length = ids.shape[1]
         uses = Counter(source for source, _ in sources)
         matchers: list[Any] = []
@@ -211,8 +213,8 @@ class RowTracker:
 class RowTrackers:
     """The generations that a processor remembers, the most recent first.
 
-    ``grammars``: one per prompt, None for a prompt that is free; row r is of prompt ``r // (rows / prompts)``, so a single one
-    is for all rows.
+    ``grammars``: one per prompt, None for an unconstrained prompt; row r belongs to prompt ``r // (rows / prompts)``, so a
+    single grammar applies to all rows.
     """
 
     def __init__(self, grammars: Sequence[Any]) -> None:
@@ -227,7 +229,7 @@ class RowTrackers:
         """The generation that ``ids`` continues, moved there; or a new one, with ``ids`` as its prompt.
 
         Raises ``ValueError`` if the number of rows is not a multiple of the number of grammars. If a matcher raises, everything
-        is forgotten: a row may be ahead of its matcher.
+        is forgotten, because some rows may be ahead of their matchers.
         """
         tracker = self.continued(ids) or self.begin(ids)
         tracker.called()

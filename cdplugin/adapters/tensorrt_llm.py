@@ -3,9 +3,9 @@
     processor = tensorrt_llm.GrammarLogitsProcessor(spec, tokenizer_folder)
     llm.generate(prompt, SamplingParams(max_tokens=200, logits_processor=processor))
 
-TensorRT-LLM sends sampling parameters to other processes, and a compiled grammar cannot be sent. So the processor takes the
-spec and the place of the tokenizer: it compiles once here, so that what is wrong is raised here, and once in each process that
-masks. Interface: ``tensorrt_llm.sampling_params.LogitsProcessor`` of 1.x, read in its sources; the tests call it as that says.
+TensorRT-LLM pickles sampling parameters to other processes, and a compiled grammar cannot be pickled. So the processor takes
+the spec and the tokenizer's path. It compiles the spec at once, to raise errors in the caller, and again in each process that
+masks. Interface: ``tensorrt_llm.sampling_params.LogitsProcessor`` of 1.x, read in its sources; the tests call it accordingly.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ with needs("tensorrt-llm"):
     from tensorrt_llm.sampling_params import LogitsProcessor
 
 _MOST_REQUESTS = 1024
-"""Requests of one processor whose states are kept: it is not told when one is over."""
+"""Requests whose state a processor keeps: TensorRT-LLM does not tell it when one is over."""
 
 
 @fixed_cache(4, entry_bytes=64 << 20)  # an operator's tokenizers, not a user's
@@ -40,11 +40,11 @@ def _compiler(tokenizer: str, vocab_size: int | None) -> Compiler:
 
 
 class GrammarLogitsProcessor(LogitsProcessor):
-    """Masks the logits of its requests, beams included. Does not raise while it masks: the engine would stop for everybody.
+    """Masks the logits of its requests, beams included. It does not raise while it masks: that would stop the whole engine.
 
     ``tokenizer``: folder or name, as ``AutoTokenizer`` takes it; ``vocab_size``: width of the logits where they are padded.
-    Raises :class:`cdplugin.GrammarError` for a spec that cannot be compiled. Where something fails later (a line in the log of
-    the process that masks), the text may only end.
+    Raises :class:`cdplugin.GrammarError` for a spec that cannot be compiled. After a later failure (logged by the process that
+    masks) only end tokens are allowed.
     """
 
     def __init__(self, spec: Spec, tokenizer: str, vocab_size: int | None = None) -> None:
@@ -81,7 +81,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
         self._requests.move_to_end(req_id)
         prompt, masks = self._requests[req_id]
         length = prompt.shape[1]
-        if len(ids) > 1 and ids.shape[1] == length + 1:  # the prompt was one row, its beams are several
+        if len(ids) > 1 and ids.shape[1] == length + 1:  # the prompt came as one row; now each beam has one
             masks.reset()
             masks.masks(np.repeat(prompt, len(ids), axis=0))
         return masks.masks(ids)

@@ -1,4 +1,4 @@
-"""Another path of the logits processor: ``logits_processors=["cdplugin.adapters.vllm_logits:GrammarLogitsProcessor"]``."""
+"""A second import path of the logits processor: ``cdplugin.adapters.vllm_logits:GrammarLogitsProcessor``."""
 
 from cdplugin.adapters.vllm.logits import GrammarLogitsProcessor
 

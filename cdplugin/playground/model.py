@@ -1,4 +1,4 @@
-"""A Hugging Face model for the playground's button: loaded on a thread, answers under a grammar."""
+"""The model behind the playground's button: a Hugging Face model, loaded on a thread, that answers under a grammar."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 _MOST_PROMPT = 1024
-"""Tokens of a prompt, fewer where the model's context is shorter."""
+"""Most tokens of a prompt; fewer if the model's context is shorter."""
 
 
 class Model:
@@ -41,14 +41,14 @@ class Model:
         return Vocabulary.from_huggingface(self._tokenizer, self._width)
 
     def load(self) -> None:
-        """Begin to load the weights."""
+        """Start loading the weights, on a thread."""
         self._thread.start()
 
     def _load(self) -> None:
         import torch
         from transformers import AutoModelForCausalLM
 
-        # a core is left to the page; and threads of a pool that wait for each other on busy cores are slower than one
+        # Leave cores to the page; a pool's threads that wait for each other on busy cores are slower than one thread.
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))
         try:
             self._model = AutoModelForCausalLM.from_pretrained(self._path, dtype=torch.float32).eval()  # it stays on the CPU
@@ -57,9 +57,9 @@ class Model:
             self.state = f"failed: {type(error).__name__}: {str(error)[:200]}"
 
     def answer(self, grammar: Grammar, prompt: str, most: int) -> Trace:
-        """The greedy answer to a prompt under a grammar, at most ``most`` tokens, legal within them.
+        """The greedy answer to a prompt under a grammar: legal, and at most ``most`` tokens long.
 
-        Raises CdpluginError, and ``ValueError`` for a prompt without a token and for whatever the model itself raises.
+        Raises CdpluginError, and ``ValueError`` for a prompt without tokens and for whatever the model itself raises.
         """
         import torch
 

@@ -1,10 +1,10 @@
-"""The playground's HTTP: the standard library's server on the loopback address, and nothing for anyone else.
+"""The playground's HTTP server, on the loopback address only, built on the standard library.
 
-What keeps other pages of the same browser out: the ``Host`` header must name the loopback address (a name that an attacker
-rebinds to 127.0.0.1 does not), an ``Origin`` that is sent must be the page's own, requests carry ``application/json`` (so a
-form cannot send them, and a script of another origin would have to ask first, which is never granted), and no answer carries
-a CORS header. What keeps requests harmless: a length before a body, :data:`MOST_BODY` bytes, :data:`TIMEOUT` seconds for a
-client to send or take something, :data:`MOST_CONNECTIONS` at once; and the budgets of :mod:`cdplugin.playground.service`.
+Other pages of the same browser are kept out: the ``Host`` header must name the loopback address (which stops DNS rebinding), an
+``Origin`` header must be the page's own, requests must be ``application/json`` (a form cannot send that, and a script of
+another origin needs a preflight, which is never granted), and no response has a CORS header. Requests are bounded: a length
+before a body, :data:`MOST_BODY` bytes, :data:`TIMEOUT` seconds for each send or receive, :data:`MOST_CONNECTIONS` at once, and
+the budgets of :mod:`cdplugin.playground.service`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ HEADERS = {
 
 
 class Server(ThreadingHTTPServer):
-    """Serves a playground on the loopback address. ``port`` 0: any that is free."""
+    """Serves a playground on the loopback address. ``port`` 0: any free port."""
 
     daemon_threads = True
     request_queue_size = MOST_CONNECTIONS
@@ -63,7 +63,7 @@ class Server(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_port}/"
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """A thread for a connection, if not too many are open: else it is closed."""
+        """Start a thread for the connection; answer 503 and close it if too many are open."""
         if not self._slots.acquire(blocking=False):
             with contextlib.suppress(OSError):
                 request.sendall(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
@@ -72,14 +72,14 @@ class Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """What the connection's thread does."""
+        """Run the connection on its thread, then free its slot."""
         try:
             super().process_request_thread(request, client_address)
         finally:
             self._slots.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news; anything else is."""
+        """Ignore clients that went away; report everything else."""
         import sys
 
         if not isinstance(sys.exc_info()[1], (ConnectionError, TimeoutError, socket.timeout)):
@@ -87,18 +87,18 @@ class Server(ThreadingHTTPServer):
 
 
 class Handler(BaseHTTPRequestHandler):
-    """One connection."""
+    """Handles one connection."""
 
     protocol_version = "HTTP/1.1"
     server_version = "cdplugin"
     sys_version = ""
     timeout = TIMEOUT
-    wbufsize = 1 << 16  # an answer's head and body leave together: else the second waits 40 ms for the first's acknowledgement
+    wbufsize = 1 << 16  # send head and body together: apart, the second waits 40 ms for the first one's acknowledgement
     disable_nagle_algorithm = True
     server: Server
 
     def do_GET(self) -> None:
-        """The page's files, and ``/api/info``."""
+        """Serve the page's files and ``/api/info``."""
         if not self._is_ours():
             return
         path = self.path.partition("?")[0]
@@ -111,7 +111,7 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.NOT_FOUND, f"path: expected one of {', '.join(FILES)}, /api/info")
 
     def do_POST(self) -> None:
-        """``/api/step``, ``/api/why``, ``/api/answer``."""
+        """Serve ``/api/step``, ``/api/why`` and ``/api/answer``."""
         if not self._is_ours():
             return
         answers: dict[str, Callable[[Any], dict[str, Any]]] = {
@@ -141,7 +141,7 @@ class Handler(BaseHTTPRequestHandler):
             self._send_json(HTTPStatus.OK, out)
 
     def _is_ours(self) -> bool:
-        """Whether the request comes from our own page or from a program on this machine; refused here if not."""
+        """Whether the request comes from our own page or from a program on this machine; if not, it is refused here."""
         hosts = self.server.hosts
         host, origin, site = (self.headers.get(name) for name in ("Host", "Origin", "Sec-Fetch-Site"))
         if len(self.headers.get_all("Host", [])) != 1 or host not in hosts:
@@ -156,7 +156,7 @@ class Handler(BaseHTTPRequestHandler):
         return True
 
     def _body(self) -> bytes | None:
-        """The request's body; None if it was refused."""
+        """The request's body; None if the request was refused."""
         if self.headers.get_content_type() != "application/json":
             self._refuse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Content-Type: expected application/json")
             return None
@@ -170,7 +170,7 @@ class Handler(BaseHTTPRequestHandler):
         return self.rfile.read(int(length))
 
     def _refuse(self, status: HTTPStatus, message: str) -> None:
-        self.close_connection = True  # a body may follow that nobody reads
+        self.close_connection = True  # a body that nobody reads may follow
         self._send_json(status, {"refused": message})
 
     def _send_json(self, status: HTTPStatus, value: dict[str, Any]) -> None:
@@ -188,4 +188,4 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing is logged: a request a keystroke is noise, and texts are private."""
+        """Log nothing: one request per keystroke is noise, and texts are private."""

@@ -1,7 +1,7 @@
-"""What the playground answers: JSON-like dictionaries in, dictionaries out; no HTTP.
+"""The playground's answers: dictionaries in and out, no HTTP.
 
-Whatever is asked costs a bounded amount: specs and texts have a length, compiling and steps have smaller budgets than
-elsewhere (:data:`LIMITS`), and the work of all steps of one request is counted. Requests are answered one at a time.
+Every request has a bounded cost: specs and texts have a maximal length, compiling and stepping have smaller budgets than
+elsewhere (:data:`LIMITS`), and the work of all steps of a request is added up. Requests are answered one at a time.
 """
 
 from __future__ import annotations
@@ -35,26 +35,26 @@ LIMITS = Limits(
     max_arena_bytes=64 << 20,
     max_cache_bytes=256 << 20,
 )
-"""Budgets of one grammar: what a person types needs little, and the page stays quick."""
+"""Budgets of one grammar: typed input needs little, and small budgets keep the page responsive."""
 MOST_TEXT = 16 << 10
-"""Bytes of the text."""
+"""Most bytes of the text."""
 MOST_PROMPT = 4 << 10
 MOST_WORK = 40_000_000
-"""Work of following one request's text, all its steps together, in units of ``Limits.max_step_work``."""
+"""Most work of following one request's text, summed over its steps, in units of ``Limits.max_step_work``."""
 MOST_ANSWER = 128
-"""Tokens of the model's answer."""
+"""Most tokens of the model's answer."""
 _KEPT = 8  # grammars whose matcher is kept for the next keystroke
 _SAMPLES = 24
-_LOOKED_AT = 16  # tokens followed between two looks at the work done
+_LOOKED_AT = 16  # the work done is checked once per so many tokens
 
 
 class RequestError(Exception):
-    """A request that is not understood: the message says which field, what was expected and what was found."""
+    """A malformed request: the message names the field, what was expected and what was found."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """The fields of a request, checked."""
+    """The checked fields of a request."""
 
     kind: str
     spec: str
@@ -63,7 +63,7 @@ class Question:
 
     @classmethod
     def read(cls, request: Any, other: str = "", most: int = 0) -> Question:
-        """Check a decoded JSON value. ``other``: a fourth field's name, at most ``most`` bytes. Raises RequestError."""
+        """Check a decoded JSON value. ``other``: name of a fourth field, of at most ``most`` bytes. Raises RequestError."""
         if not isinstance(request, Mapping):
             raise RequestError(f"request: expected an object, found {type(request).__name__}")
         names = ["kind", "spec", "text", *([other] if other else [])]
@@ -111,7 +111,7 @@ class Playground:
         return {"tokenizer": self.name, "size": self.vocab.size, "model": model, "kinds": list(KINDS)}
 
     def step(self, request: Any) -> dict[str, Any]:
-        """Follow a text: its tokens, and what may come after those that are allowed. Raises RequestError."""
+        """Follow a text: its tokens, and what may come after the allowed ones. Raises RequestError."""
         question = Question.read(request)
         with self._lock:
             try:
@@ -124,7 +124,7 @@ class Playground:
                 return {"error": _error(error)}
 
     def why(self, request: Any) -> dict[str, Any]:
-        """Whether ``what`` may follow the text, and why not. Raises RequestError."""
+        """Whether ``what`` may follow the text, and if not, why. Raises RequestError."""
         question = Question.read(request, "what", 256)
         with self._lock:
             try:
@@ -141,7 +141,7 @@ class Playground:
         return {"allowed": allowed, "reason": reason, "tokens": [s.label for s in trace if s.token_id is not None]}
 
     def answer(self, request: Any) -> dict[str, Any]:
-        """The model's constrained answer to ``prompt``, with what it wanted at each step. Raises RequestError."""
+        """The model's constrained answer to ``prompt``, with the token that it preferred at each step. Raises RequestError."""
         question = Question.read(request, "prompt", MOST_PROMPT)
         if self.model is None:
             raise RequestError("model: the playground was started without one (cdplugin playground --model NAME)")
@@ -177,7 +177,7 @@ class Playground:
         return [by_byte.get(bytes([byte]), -1) for byte in text.encode()]
 
     def _follow(self, matcher: Matcher, tokens: list[int]) -> str:
-        """Bring a matcher to the last allowed token of a text; why that stopped early, if a budget did."""
+        """Advance a matcher to the last allowed token of a text. Returns why it stopped early if a budget ran out, else ''."""
         known = matcher.tokens
         same = next((i for i, (a, b) in enumerate(zip(known, tokens, strict=False)) if a != b), min(len(known), len(tokens)))
         matcher.rollback(len(known) - same)
