@@ -1,12 +1,13 @@
-"""Token masks: the trie walk, mask bases by lexer state, rows' deltas, and masking logits.
+"""Token masks: the part that a lexer state decides (bases), the part that a row adds (deltas), and applying masks to logits.
 
 ============  ==========================================================================================================
-``trie``      the arrays that are walked; ``walk``: what walks share
-``bases``     what a lexer state allows whatever the row is: by a ``base_walk``, or from ``neighbours``, ``shared`` bases,
-              ``far_words``; ``ends`` and ``token_lists`` are what it consists of
-``masks``     adds what a row allows, by bases or by a ``group_walk``, and writes mask rows; ``doubts`` depend on a text
-questions     ``spelling`` and ``successors`` (``classes``): how tokens spell a text, where they lead
-logits        ``bitmask`` and ``bitmask_triton`` apply a mask
+``trie``      builds the token trie as flat arrays; ``walk``: what all walks over it share
+``bases``     the tokens that a lexer state allows whatever the row is: from a ``base_walk``, or derived from ``neighbours``,
+              ``shared`` bases or ``far_words``; a base consists of ``token_lists`` and of ``ends``
+``masks``     adds the tokens that a row allows, by bases or by a ``group_walk``, and writes mask rows; ``doubts`` are tokens
+              that depend on a tracked value
+questions     ``spelling`` and ``successors`` (``classes``): how tokens spell a text, and where each token leads
+logits        ``bitmask`` (CPU) and ``bitmask_triton`` (GPU) apply a mask
 records       ``layout`` and ``fields``
 ============  ==========================================================================================================
 """

@@ -1,22 +1,25 @@
-"""The two walks of the token trie that make a base: of a lexer state alone, and of a state beside another one.
+"""The two trie walks that make a mask base: of one lexer state, or of the difference between two.
 
-The trie is an array in depth-first order with the size of each subtree, so a dead node is skipped by one addition and there is
-no stack but arrays by depth (:mod:`cdplugin.kernels.masks.walk`; llguidance's toktrie note derives the loop). Below a node in
-whose state few bytes lead anywhere (:mod:`cdplugin.kernels.lexer.heads`), the children with these bytes are found by bisection;
-a subtree all of whose bytes lead back to the state, or that has only letters where any of them may come, is taken whole. Plain
-text is not walked at all: where a lexer state is known to live through ``n`` characters of a vocabulary's slices
-(:mod:`cdplugin.kernels.lexer.plain_text`), the mask of the tokens of at most ``n`` such characters is taken as it is, and only
-the rest of the trie is walked.
+The trie is an array in depth-first order with the size of each subtree. So skipping a dead subtree is one addition, and the
+walk needs no stack except arrays indexed by depth (:mod:`cdplugin.kernels.masks.walk`; llguidance's toktrie note derives this
+loop). Three shortcuts avoid nodes:
 
-Why a slice mask is exact: its tokens are all the tokens that are plain text of at most ``n`` characters, and each of them
-leaves the state alive, so all of them are allowed. None of them is lost, since the walk leaves out only those (``skip_chars``)
-or, where plain text longer than ``n`` is dead anyway, the whole trie of plain text. Ends inside what is left out are not
-needed: all tokens below them are allowed already. And a state in which a lexeme could end in plain text, and another go on, is
-not given an odd bound (:mod:`cdplugin.kernels.regex.slices`).
+- Below a node where the lexer state has few heads (:mod:`cdplugin.kernels.lexer.heads`), bisection finds the children with
+  these bytes.
+- A subtree is taken whole if all of its bytes are self-loops of the state, or if it holds only letters and the state takes that
+  many letters in any order.
+- Plain text is not walked. If a state survives any ``n`` plain characters (:mod:`cdplugin.kernels.lexer.plain_text`), the slice
+  mask of the tokens of at most ``n`` such characters is used as it is, and only the rest of the trie is walked.
 
-Beside another state whose base is known (``other``), only the differences are wanted, and below a node after which both are in
-the same state there are none. For the words ``if`` and ``in`` beside names, the walk goes along ``i``, ``if`` and ``in``, and
-below these, and passes over all else.
+Why using a slice mask is exact. Its tokens are all tokens that are plain text of at most ``n`` characters; each leaves the
+state alive, so each is allowed. The walk leaves out no other token: it skips just these (``skip_chars``), or, if longer plain
+text is dead anyway, the whole slice trie. Lexeme ends inside the skipped part are not needed, since all tokens below them are
+allowed already. A state in which a lexeme could end inside plain text while another goes on is never given an odd bound
+(:mod:`cdplugin.kernels.regex.slices`), which is what would let the walk skip the whole slice trie.
+
+:func:`walk_beside` steps a state and another one, ``other``, whose base is known, side by side, and collects the differences.
+Below a node after which both are in the same state there are none. For the keywords ``if`` and ``in`` beside names, the walk
+follows ``i``, ``if`` and ``in`` and what is below them, and skips all else.
 """
 
 import numpy as np
@@ -34,20 +37,20 @@ from cdplugin.kernels.masks.walk import COPIED_BITS, begin_walk, child_from, end
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import copy_words, has_room, header, i32, i64, u8
 
-_FEW, _LONG, _SHAPE_BITS = 1, 2, 2  # of a row in a walk: few bytes go on; it has an entry for each byte
-_MANY = 1024  # tokens of a subtree that are added to a bitmask at once
+_FEW, _LONG, _SHAPE_BITS = 1, 2, 2  # flags of _row_shape: the state has few heads; its row has an entry for each byte
+_MANY = 1024  # a subtree with so many tokens turns the list into a bitmask
 
 
 @kernel
 def walk_base(h, state, node, begun, first_node, skip_chars):
-    """Append the tokens and ends of ``state`` below ``node``, from ``first_node`` on; 0, 1 if the tokens are a bitmask, or a
-    status.
+    """Append the tokens and ends of ``state`` below ``node``; return 0, 1 if the token list has become a bitmask, or a status.
 
-    ``node``: the top, -1 for the root, in whose state ``state`` the walk begins. ``begun``: 0, or the LONGEST state whose own
-    bytes are left out at the first level. Subtrees of the slice trie whose tokens all have at most ``skip_chars`` characters
-    are left out (-1: none is): the slice mask holds them.
+    ``node``: the top of the walk, -1 for the root; ``state`` is the lexer state at it. ``first_node``: where the walk starts;
+    nodes before it are left out. ``begun``: 0, or a LONGEST state; at the first level the walk leaves out the bytes by which
+    that state goes on. ``skip_chars``: subtrees of the slice trie whose tokens all have at most so many characters are left
+    out, since the slice mask holds them (-1: none is).
 
-    One turn of the loop is one node: find the state before it by its depth, look its byte up, and
+    Each turn of the loop handles one node: it finds the state before the node by depth, and looks up the node's byte:
 
     ==================  ==============================================================================
     transition          what is done
@@ -58,8 +61,8 @@ def walk_base(h, state, node, begun, first_node, skip_chars):
     ``n``               take the node's token; take the subtree whole if all of it is allowed, else descend
     ==================  ==============================================================================
 
-    Of the whole trie, tokens become a bitmask once they are many: ids that stand behind it are added where room runs out, and
-    large subtrees at once. Work: a unit for every two nodes visited.
+    In a walk of the whole trie, a list of many tokens becomes a bitmask. Later ids are appended behind the bitmask and folded
+    into it when room runs out; large subtrees are set in it directly. Work: one unit for every two nodes visited.
     """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
@@ -70,13 +73,13 @@ def walk_base(h, state, node, begun, first_node, skip_chars):
     reaches = u8(h, layout.TRIE_REACH)
     ranks = i32(h, layout.TRIE_RANK)
     transitions = i32(h, layout.TRANSITIONS)
-    # slice tokens come first in the trie, so a node's place tells whether the slice mask may hold its subtree
+    # slice tokens come first in the trie, so a node's index tells whether the slice mask may hold its subtree
     slice_end = head[layout.SLICE_END] if skip_chars >= 0 else np.int64(0)
     top, base, levels, end = begin_walk(h, node, 4)
     row = _row_shape(h, state) if top >= 0 else top
     if row < 0:
         return row
-    words = i64(h, layout.STACK)  # by depth: states, nodes, whether the node has its end, rows with their shapes
+    words = i64(h, layout.STACK)  # by depth: state, node, whether its end has been noted, row with its shape
     nodes, noted, rows = levels, 2 * levels, 3 * levels
     words[top] = state
     words[nodes + top] = node
@@ -84,8 +87,8 @@ def walk_base(h, state, node, begun, first_node, skip_chars):
     words[rows + top] = row
     out = i32(h, layout.TOKEN_LISTS)
     used = start = head[layout.TOKENS_USED]
-    # a list that may become a bitmask has room for one behind it; below ends (the root is one where a lexeme ended before the
-    # token) other walks add to the list, so it stays ids
+    # a list that may become a bitmask keeps room for one behind it. Below ends (also at the root, if a lexeme ended before the
+    # token) several walks append to one list, so there it stays ids
     spare = head[layout.WORDS] if node < 0 and begun == 0 else np.int64(0)
     room = out.shape[0] - spare
     folded = np.int64(0)
@@ -100,13 +103,13 @@ def walk_base(h, state, node, begun, first_node, skip_chars):
         parent = depth - 1
         before = words[parent]
         byte = np.int64(bytes_[at])
-        # nearly every byte is known: a long row is read here, without the call
+        # nearly every transition is cached: read a long row here, without a call
         row = words[rows + parent]
         if row & _LONG:
             after = np.int64(transitions[(row >> _SHAPE_BITS) + byte])
         else:
             after = known_transition(h, before, byte)
-        if after == 0 and row & _FEW and head_place(h, before, byte) < 0:  # a head, too, may be dead
+        if after == 0 and row & _FEW and head_place(h, before, byte) < 0:  # heads are a superset: a head may be dead, too
             at = _next_child(h, before, words[nodes + parent], at)
             continue
         if begun and after != 0 and depth == top + 1:
@@ -120,7 +123,7 @@ def walk_base(h, state, node, begun, first_node, skip_chars):
             if after < 0:
                 return after
         if after == lexer_layout.BEFORE:
-            # all bytes that end the lexeme stand below one node: one end for all of them
+            # all bytes before which the lexeme ends are children of one node: one end for all of them
             if words[noted + parent] == 0:
                 words[noted + parent] = 1
                 if add_end(h, words[nodes + parent], longest_of(h, before), before) < 0:
@@ -135,9 +138,9 @@ def walk_base(h, state, node, begun, first_node, skip_chars):
             if folded < 0:
                 return folded
             used = head[layout.TOKENS_USED]
-        out[used] = tokens[at]  # without a branch: one written where no token ends is written over
+        out[used] = tokens[at]  # branch-free: where no token ends, the next write overwrites this one
         used += tokens[at] >= 0
-        if skips[at] == 1:  # nothing can follow an end here, and the token itself is in the base
+        if skips[at] == 1:  # a leaf needs no end: its token is in the base already
             at += 1
             continue
         if after & lexer_layout.ENDS_BIT:
@@ -178,7 +181,9 @@ def walk_base(h, state, node, begun, first_node, skip_chars):
 
 @kernel
 def _row_shape(h, state):
-    """Where the row of a state begins, and in the lowest bits whether its heads are few and its row is long; or a status."""
+    """Return the index of a state's transition row, shifted left by ``_SHAPE_BITS``, with the flags ``_FEW`` and ``_LONG``; or
+    a status.
+    """
     row = row_of(h, state)
     if row < 0:
         return row
@@ -188,11 +193,12 @@ def _row_shape(h, state):
 
 @kernel
 def _next_child(h, state, node, at):
-    """The first child of ``node`` after its child ``at`` whose byte is a head of ``state``, or what follows its subtree.
+    """Return the first child of ``node`` after its child ``at`` whose byte is a head of ``state``, or the node after ``node``'s
+    subtree.
 
-    ``node`` is -1 for the root; ``at`` is a child of it whose byte is no head. Heads and children both ascend, so they are
-    merged: the next head that is not below the child's byte, then by bisection the first child that is not below that head. A
-    walk beside few heads so visits as many children as there are heads, however many the node has.
+    ``node`` is -1 for the root; the byte of ``at`` is no head. Heads and children both ascend, so this is a merge: take the
+    next head not below the child's byte, then bisect for the first child not below that head. So a walk beside few heads visits
+    only as many children as there are heads, however many the node has.
     """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
@@ -205,7 +211,7 @@ def _next_child(h, state, node, at):
         if at < head[layout.SLICE_END]:
             node = nodes
             after = head[layout.SLICE_END]
-    # bisection goes on from where the last head was found: heads ascend, as children do
+    # each bisection starts where the last one ended: heads ascend, as children do
     low = np.int64(starts[node])
     end = np.int64(starts[node + 1])
     byte = head_from(h, state, np.int64(bytes_[at]))
@@ -221,12 +227,15 @@ def _next_child(h, state, node, at):
 
 @kernel
 def _fold_full(h, start, room, spare, folded, left):
-    """Make a bitmask of a list, from ``start`` on, that has reached the end of its room, or add the ids behind one to it; 1. Or
-    ``GROW``, where it stays ids (``spare`` is 0) or that would give little room. ``left``: nodes to visit.
+    """Make room in a list that is full, by turning its ids into a bitmask or folding the ids behind a bitmask into it; return
+    1.
+
+    Return ``GROW`` if the list must stay ids (``spare`` is 0) or if folding would free little room. ``left``: nodes still to
+    visit.
     """
     used = header(h)[layout.TOKENS_USED]
     if spare == 0 or used - start <= 2 * spare or room - start < 3 * spare:
-        has_room(h, layout.TOKEN_LISTS, room + spare + min(left, 1 << 16))  # the walk starts again: not too often
+        has_room(h, layout.TOKEN_LISTS, room + spare + min(left, 1 << 16))  # ask for much: the walk starts over after GROW
         return np.int64(statuses.GROW)
     fold(h, start, folded != 0)
     return np.int64(1)
@@ -234,8 +243,10 @@ def _fold_full(h, start, room, spare, folded, left):
 
 @kernel
 def _take_all_below(h, at, start, room, spare, folded):
-    """Add all tokens below the node ``at`` to the list that begins at ``start``; 1 if it is a bitmask then (``folded``: if it
-    was one), else 0; or ``GROW``. A subtree of many tokens makes one of a list that may become one.
+    """Add all tokens below the node ``at`` to the list that begins at ``start``; return 1 if the list is a bitmask then, else
+    0; or ``GROW``.
+
+    ``folded``: whether it is a bitmask now. A subtree of many tokens turns a list that may become a bitmask into one.
     """
     head = header(h)
     tokens = i32(h, layout.TOKEN_LISTS)
@@ -260,15 +271,17 @@ def _take_all_below(h, at, start, room, spare, folded):
 
 @kernel
 def walk_beside(h, state, other, node, begun):
-    """Append the differences between the bases of ``state`` and ``other`` below ``node``: ``t`` for a token that only the first
-    has, ``~t`` for one that only the second has, and the ends at nodes by which they differ. 0 or a status.
+    """Append the difference between the bases of ``state`` and ``other`` below ``node``; 0 or a status.
 
-    The walk steps both states side by side and descends only where they differ: from equal states, everything below is equal.
-    An end at a node replaces the other base's end there, which may be missing: below a node of which the other has every token
-    none are noted. An end that scans nothing removes it. A LONGEST match may turn out to end only below its node
-    (``BEFORE``), so an end is noted at each node where either state has such a match, and completed when the ``BEFORE`` comes.
-    Where the one state's row is beside the other's (:mod:`cdplugin.kernels.lexer.rows`), only children by its own bytes are
-    looked at; elsewhere L_OWN makes nearly all siblings equal by one look-up.
+    Written are ``t`` for a token that only ``state`` allows, ``~t`` for one that only ``other`` allows, and the ends of
+    ``state`` at nodes where the two differ. The walk steps both states and descends only where they differ: below equal states,
+    everything is equal.
+
+    An end at a node replaces the other base's end at that node, if it has one there (it has none below a node whose tokens it
+    all allows). An end that scans nothing removes it. Whether a LONGEST match ends at a node shows only at the next byte
+    (``BEFORE``). So an end is noted, empty, at each node where either state has such a match, and completed when ``BEFORE``
+    comes. If our row is stored beside the other's (:mod:`cdplugin.kernels.lexer.rows`), only children by its own bytes are
+    visited; elsewhere L_OWN makes nearly all siblings equal by one look-up.
     """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
@@ -280,7 +293,7 @@ def walk_beside(h, state, other, node, begun):
     row = row_of(h, state) if top >= 0 else top
     if row < 0:
         return row
-    words = i64(h, layout.STACK)  # by depth: our states, the other's (0: dead), the place of the node's end (-1: none), nodes
+    words = i64(h, layout.STACK)  # by depth: our state, the other's (0: dead), where the node's end was noted (-1: not), node
     others, places, nodes = levels, 2 * levels, 3 * levels
     words[top] = state
     words[others + top] = other
@@ -311,7 +324,7 @@ def walk_beside(h, state, other, node, begun):
             if ended == 0:
                 at += skips[at]
                 continue
-        # one of the two may be dead already; below such a node all tokens of the other tell them apart
+        # one of the two may be dead already; then every token of the other is a difference
         after = transition(h, before, byte) if before else np.int64(0)
         beside = transition(h, other_before, byte) if other_before else np.int64(0)
         if after < 0 or beside < 0:
@@ -319,7 +332,7 @@ def walk_beside(h, state, other, node, begun):
         if after == lexer_layout.BEFORE:
             _complete_end(h, words[places + parent], before)
             after = np.int64(0)
-        # the other's end there is taken away by ours, so nothing of it counts below
+        # our end at that node replaces the other's, so nothing that follows the other's counts
         if beside == lexer_layout.BEFORE:
             beside = np.int64(0)
         if after == beside:
@@ -338,7 +351,7 @@ def walk_beside(h, state, other, node, begun):
         if after < 0 or beside < 0:
             return min(after, beside)
         place = np.int64(-1)
-        # where both end and go on alike, the other's end stays: one noted here would replace it
+        # where both end alike and go on alike, note no end: it would replace the other's, which is right
         if skips[at] > 1 and (after != beside or scanned != beside_scanned):
             if scanned or beside_scanned or longest_of(h, after) or longest_of(h, beside):
                 place = add_end(h, at, scanned, 0)
@@ -351,7 +364,7 @@ def walk_beside(h, state, other, node, begun):
         words[others + depth] = beside
         words[places + depth] = place
         words[nodes + depth] = at
-        row = row_of(h, after) if after else np.int64(0)  # its own bytes are known with its row
+        row = row_of(h, after) if after else np.int64(0)  # making the row also notes the state's own bytes (L_HEADS)
         if row < 0:
             return row
         at += 1
@@ -360,7 +373,7 @@ def walk_beside(h, state, other, node, begun):
 
 @kernel
 def _complete_end(h, place, before):
-    """Say of an end that was noted at ``place`` in ENDS that the LONGEST lexemes of the state ``before`` end there."""
+    """Complete the end noted at ``place`` in ENDS: the LONGEST lexemes of the state ``before`` end there."""
     ends = i64(h, layout.ENDS)
     ends[place + mask_layout.E_SCANNED] = longest_of(h, before)
     ends[place + mask_layout.E_BEGUN] = before
@@ -368,14 +381,14 @@ def _complete_end(h, place, before):
 
 @kernel
 def _scanned_in(h, after):
-    """What lexemes end in a transition's target, a ``K_ACCEPTED`` value, or 0."""
+    """Return the lexemes that end with a transition, as a ``K_ACCEPTED`` value, or 0. ``after``: the transition."""
     return accepted_of(h, after & lexer_layout.STATE_MASK) if after & lexer_layout.ENDS_BIT else np.int64(0)
 
 
 @kernel
 def _rest_within(h, after, reach):
-    """The state that goes on from a transition's target below a node where ``reach`` bytes may come (TRIE_REACH); 0 or a
-    status.
+    """Return the state that goes on after a transition, with counts cut for ``reach`` bytes (TRIE_REACH of the node); 0: none;
+    or a status.
     """
     if after & lexer_layout.ENDS_BIT:
         after = rest_of(h, after & lexer_layout.STATE_MASK)

@@ -1,9 +1,10 @@
-"""Bases of masks: what a lexer state allows below some nodes of the token trie, whatever the row.
+"""Mask bases: the tokens that a lexer state allows below some nodes of the token trie, whatever the row is.
 
 The base of a lexer state holds the tokens that stay inside the state's lexemes, and those at whose last byte a lexeme ends
-(what a row allows, it can always go on from). At nodes where a lexeme ends and the trie goes on, the rest depends on the row:
-the base lists them as *ends* ``(node, begun)``, in *groups* by the lexemes that end there. ``begun`` is 0, or the state of
-LONGEST lexemes that end at the node: then only bytes that do not belong to them (whose transition is ``BEFORE``) go on.
+(every row allows what its lexemes allow, so a row can always go on from there). At a node where a lexeme ends but the trie goes
+on, the row decides about the tokens below. The base lists such nodes as *ends* ``(node, begun)``, in *groups* by the lexemes
+that end there. ``begun`` is 0, or the state of LONGEST lexemes that end at the node: from there only bytes go on by which these
+lexemes cannot continue (their transition is ``BEFORE``).
 
 For example, take ``S: "[" L "]"   L: w | w "," L   w: /[a-z]+/`` and as tokens the bytes, ``ab``, ``a,``, ``a]``, ``a,b]``::
 
@@ -11,15 +12,15 @@ For example, take ``S: "[" L "]"   L: w | w "," L   w: /[a-z]+/`` and as tokens 
     state 5 = {"]", ","}      base: "]" ","                two groups: {","} ends at ",", {"]"} ends at "]"
     row 2, after "[", in state 3: mask = base + delta;     delta: "a," "a]" "a,b]", what row 3 (after w) allows below "a"
 
-What comes next at a group's ends depends on the row only through the lexer states that the next row starts in. So the base of
-*such a start state below the ends of such a group* is recorded too (:func:`base_of`), and has groups of its own: a token of
-several lexemes is found by a chain of bases, and a new row only has to follow the chains
-(:mod:`cdplugin.kernels.masks.masks`). How the trie is walked stands in :mod:`cdplugin.kernels.masks.base_walk`.
+After a group's ends, the row matters only through the lexer states in which the next row starts. So :func:`base_of` also
+records the base of *such a start state below the nodes of such a group*, which has groups of its own. A token that spans
+several lexemes is then found along a chain of bases, and a new row only follows chains that exist already
+(:mod:`cdplugin.kernels.masks.masks`). :mod:`cdplugin.kernels.masks.base_walk` describes the walk itself.
 
-Many states differ only in keywords that are open beside a name or a comment, or in the property names that are open beside a
-text that must be none of them. Such a state takes over the base of a simplified one (its *parent*), without the keywords and
-without the exceptions, and is walked only where it differs from that, which is along the spellings of its words. So does one
-that most bytes lead on from as from a state that was walked before (:mod:`cdplugin.kernels.masks.neighbours`).
+Many states differ only in words: keywords beside a name or a comment, or the property names that a text must not equal. The
+base of such a state is stored as a difference from that of a *parent*, the simplified state without these words, so the walk
+follows only the spellings of the words. A state that resembles one walked before takes that one as its parent
+(:mod:`cdplugin.kernels.masks.neighbours`).
 """
 
 import numpy as np
@@ -45,17 +46,19 @@ from cdplugin.kernels.store.stack import intern_words, push
 
 @kernel
 def base_of(h, state, ends):
-    """Record number of the base of a (saturated) lexer state, in the whole trie (``ends`` = 0) or below the ends of a group
-    (their ``K_ENDS`` value), walked now if it is new; or a status.
+    """Return the record number of the base of a saturated lexer state, walking the trie if the base is new; or a status.
 
-    A base is made from that of the *simplified* state if there is one, which is walked first, or from a neighbour's. Bases are
-    nested one level deep only: that one has no parent, so a mask is written from two lists at most. Below ends, a base of
-    EXACT lexemes has no parent: it might have tokens to take away from it (B_LESS), and the lists of a delta are only united.
-    Nor has one below ends that :func:`~cdplugin.kernels.masks.ends.overlap`: an end of its own replaces the parent's at its
-    node (:func:`~cdplugin.kernels.masks.ends.group_ends`), which may be that of a walk from another of the nodes.
+    ``ends``: 0 for the whole trie, or the ``K_ENDS`` value of a group, for the base below that group's nodes.
 
-    Cost of a new base: a walk of the trie (300,000 nodes for 128,000 tokens, most of them skipped or taken whole); beside a
-    parent, a walk along its own words.
+    A base is stored as a difference from the base of the *simplified* state, if there is one (made first), or of a neighbour.
+    Bases nest one level deep only: a parent has no parent, so a mask is written from two lists at most. Below ends, two kinds
+    of bases have no parent. Those of EXACT lexemes, since they might have to remove tokens of the parent (B_LESS), but the
+    lists of a delta are only united. And those below ends that :func:`~cdplugin.kernels.masks.ends.overlap`: there one node is
+    reached by walks from two nodes of the group, and an end of our own at it would replace the parent's end of the other walk
+    too (:func:`~cdplugin.kernels.masks.ends.group_ends`).
+
+    Cost of a new base: a walk of the trie (300,000 nodes for 128,000 tokens, most of them skipped or taken as whole subtrees);
+    with a parent, a walk along the words alone.
     """
     known = _known_base(h, state, ends)
     if known != statuses.UNKNOWN:
@@ -72,7 +75,7 @@ def base_of(h, state, ends):
             parent = _whole_base(h, other, ends)
         if parent < 0:
             return parent
-        # its base was made while it was a state like any other; two levels are not written
+        # that base was made as a difference from a third one; bases nest one level deep only, so it cannot be a parent
         if parent_of(h, parent) >= 0:
             other, parent = state, np.int64(-1)
     if parent < 0 and ends == 0 and not is_spelled(h, state):
@@ -88,10 +91,10 @@ def base_of(h, state, ends):
 
 @kernel
 def _known_base(h, state, ends):
-    """:func:`base_of` if it was walked, else ``UNKNOWN``; or a status.
+    """Return the number of the base if it has been made, else ``UNKNOWN``; or a status.
 
-    In the whole trie it stands in L_BASE. Below ends it is keyed by (ends, state), not by row, so all rows that start in a
-    state share it; the key is a value like any other, and its ``V_AUX`` holds 1 + the number.
+    For the whole trie the number stands in L_BASE. Below ends the key is (ends, state), without the row, so all rows that start
+    in the state share the base. The key is interned as a ``K_BASE`` value, whose ``V_AUX`` holds 1 + the number.
     """
     if ends == 0:
         number = mask_base_of(h, state)
@@ -105,23 +108,22 @@ def _known_base(h, state, ends):
 
 @kernel
 def _whole_base(h, state, ends):
-    """Record number of a new base without a parent: taken over from what grammars have in common, or walked; or a status."""
+    """Make a base without a parent, from the shared store or by a walk; return its record number, or a status."""
     shared = shared_base(h, state) if ends == 0 else np.int64(statuses.UNKNOWN)
     return _new_base(h, state, ends, state, np.int64(-1)) if shared == statuses.UNKNOWN else shared
 
 
 @kernel
 def _new_base(h, state, ends, other, parent):
-    """Walk and record a new base of ``state`` (:func:`base_of`).
+    """Walk and record a new base of ``state`` (:func:`base_of`); return its record number, or a status.
 
-    ``parent``: -1, or the base, for the same nodes, of the state ``other``. Returns the number of the record, or a
-    status; a walk that fails gives back what it wrote to TOKEN_LISTS and ENDS. The walk appends tokens and ends behind what is
-    in use; then the ends are turned into groups in place (:func:`group_ends`), and the tokens into a closed list
-    (:func:`~cdplugin.kernels.masks.token_lists.close_list`).
+    ``parent``: -1, or the base of the state ``other`` for the same nodes. The walk appends tokens and ends to TOKEN_LISTS and
+    ENDS. Then :func:`group_ends` turns the ends into groups, in place, and
+    :func:`~cdplugin.kernels.masks.token_lists.close_list` closes the token list. A walk that fails releases what it wrote.
     """
     head = header(h)
     number = head[layout.N_BASES]
-    # room for the record first: a walk that could not be recorded would have to be made again
+    # ask for the record's room first: a walk that cannot be recorded would have to be repeated
     if not has_room(h, layout.BASES, (number + 1) * mask_layout.BASE_WORDS):
         return np.int64(statuses.GROW)
     tokens_start = head[layout.TOKENS_USED]
@@ -152,15 +154,15 @@ def _new_base(h, state, ends, other, parent):
 
 @kernel
 def _record_walked(h, tokens_start, ends_start, walked, parent):
-    """Record what a walk has appended to TOKEN_LISTS and ENDS as a base. ``walked``: what :func:`_walk_root` or
-    :func:`_walk_below` returned. 0 or a status.
+    """Record what a walk has appended to TOKEN_LISTS and ENDS as a base; 0 or a status. ``walked``: the result of
+    :func:`_walk_root` or :func:`_walk_below`.
     """
     head = header(h)
     groups_of_parent = groups_of(h, parent) if parent >= 0 else np.int64(0)
     groups = group_ends(h, ends_start, groups_of_parent, n_groups_of(h, parent) if parent >= 0 else np.int64(0))
     if groups < 0:
         return groups
-    # the list must hold nothing but ids before it is closed; what is taken away waits on the stack
+    # the list must hold only tokens to add before it is closed; the tokens to remove wait on the stack
     apart = head[layout.STACK_TOP]
     n_less = _set_apart(h, tokens_start) if parent >= 0 else np.int64(0)
     if n_less < 0:
@@ -172,14 +174,14 @@ def _record_walked(h, tokens_start, ends_start, walked, parent):
     copy_words(i32(h, layout.TOKEN_LISTS), less_start, i64(h, layout.STACK), apart, n_less)
     head[layout.TOKENS_USED] = less_start + n_less
     n_groups = (head[layout.ENDS_USED] - groups) // mask_layout.GROUP_WORDS
-    slice_row = walked >> 1 if walked >> 1 else np.int64(-1)  # row 0 holds the slice tokens of no characters: none
+    slice_row = walked >> 1 if walked >> 1 else np.int64(-1)  # row 0 (slice tokens of no characters) is empty
     record_base(h, slice_row, tokens_start, length, groups, n_groups, parent, less_start, n_less)
     return np.int64(0)
 
 
 @kernel
 def _walk_below(h, state, ends, other, parent):
-    """The walks of :func:`_new_base` below ``ends`` (0: below the root), beside ``other`` where there is a parent; 0 or a
+    """Walk below each node of ``ends`` (0: below the root) for :func:`_new_base`, beside ``other`` if there is a parent; 0 or a
     status.
     """
     if ends == 0:
@@ -192,7 +194,7 @@ def _walk_below(h, state, ends, other, parent):
     head[layout.WORK_LEFT] -= length_of(h, ends) >> (1 + PASSED_BITS)
     for i in range(0, length_of(h, ends), 2):
         node = word_of(h, ends, i)
-        # below most nodes at which whitespace or a number ends, nothing that this state begins with comes
+        # below most nodes at which whitespace or a number ends, no byte comes with which this state can begin
         if node >= 0 and below[node] & kinds == 0:
             continue
         begun = word_of(h, ends, i + 1)
@@ -207,8 +209,9 @@ def _walk_below(h, state, ends, other, parent):
 
 @kernel
 def _walk_root(h, state):
-    """The walk of :func:`_new_base` of the whole trie, less what a slice mask holds: ``2 r + b``, ``r`` the row of that mask
-    (0: no tokens), ``b`` = 1 if the list of tokens is a bitmask; or a status.
+    """Walk the whole trie for :func:`_new_base`, except for the part that a slice mask covers.
+
+    Returns ``2 r + b``, or a status. ``r``: the row of that slice mask, 0: none. ``b``: 1 if the token list is a bitmask.
     """
     spelled = spell_far_words(h, state)
     if spelled:
@@ -225,9 +228,9 @@ def _walk_root(h, state):
             slice_row = head[layout.N_SLICES] - 1
             first_node = head[layout.SLICE_END]
         else:
-            # the last row holds the tokens of every length, so the row of a number of characters is below it
+            # the last row holds the slice tokens of any length; the rows before it are by number of characters
             slice_row = min(chars, head[layout.N_SLICES] - 2)
-            if plain & 1 and slice_row == chars:  # and none of the longer ones
+            if plain & 1 and slice_row == chars:  # longer plain text is dead: nothing of the slice trie is left to walk
                 first_node = head[layout.SLICE_END]
     skipped = slice_row if head[layout.USE_SLICES] else np.int64(-1)
     status = walk_base(h, state, np.int64(mask_layout.ROOT_NODE), np.int64(0), first_node, skipped)
@@ -236,10 +239,10 @@ def _walk_root(h, state):
 
 @kernel
 def _set_apart(h, start):
-    """Move the tokens to take away from the list at ``start`` to the stack; how many, or a status.
+    """Move the tokens to remove from the list at ``start`` to the stack; return how many, or a status.
 
-    :func:`~cdplugin.kernels.masks.base_walk.walk_beside` writes one list: ``t`` is a token to add to the parent's tokens,
-    ``~t`` one to take away from them.
+    :func:`~cdplugin.kernels.masks.base_walk.walk_beside` writes both kinds into one list: ``t`` is a token to add to the
+    parent's tokens, ``~t`` one to remove from them.
     """
     head = header(h)
     tokens = i32(h, layout.TOKEN_LISTS)

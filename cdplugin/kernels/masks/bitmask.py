@@ -1,7 +1,7 @@
-"""Masking logits on the CPU: one pass over a row, 32 tokens per mask word.
+"""Apply masks to logits on the CPU: one pass over each row, 32 tokens per mask word.
 
-Logits are handled as integers of their own width, so that one loop serves float32 (as int32), float16 and bfloat16 (as int16):
-``fill`` is the bit pattern of minus infinity. A word of ones is skipped; any other is a select over 32 lanes with an
+Logits are handled as integers of their own width, so one loop serves float32 (as int32), float16 and bfloat16 (as int16);
+``fill`` is the bit pattern of minus infinity. A mask word of all ones is skipped; any other is a select over 32 lanes with an
 unconditional store, which LLVM turns into vector blends.
 """
 

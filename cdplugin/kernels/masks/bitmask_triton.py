@@ -1,7 +1,7 @@
-"""Masking logits on a GPU with Triton. Import it only where Triton is installed and the logits are on the device.
+"""Apply masks to logits on a GPU, with Triton. Import this only where Triton is installed and the logits are on the device.
 
-Logits are taken in chunks of 16 bytes, as much as one instruction stores. A chunk of which all is masked is written, one of
-which nothing is masked is left alone, and only a mixed one is read first. So what moves is what is masked, at a copy's speed.
+Logits are processed in chunks of 16 bytes, as much as one store instruction writes. A chunk that is masked whole is written, an
+unmasked one is left alone, and only a mixed one is read first. So the memory traffic is that of the masked logits.
 """
 
 from __future__ import annotations

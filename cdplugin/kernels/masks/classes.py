@@ -1,12 +1,13 @@
-"""Tokens in doubt, by the class of each (:mod:`cdplugin.kernels.masks.successors`): counted, and taken out of doubt.
+"""Undecided tokens by class: count them per class, and decide whole classes at once.
 
-::
+Infilling decides the tokens of a slot in classes (:mod:`cdplugin.infill.token_classes`): tokens of one class lead to the same
+cursor (:mod:`cdplugin.kernels.masks.successors`). Both kernels take the address of a *question*, an int64 array::
 
     question | words of a row  addresses: tokens in doubt, taken, numbers  classes  address: counts  address: flags    int64
-    rows     | bits by token, int64          numbers | int32 by token, -1: none
-    counts   | int64 by class                flags   | uint8 by class, 1: its tokens are taken
+    rows     | bits by token, int64          numbers | int32: the class of each token, -1: none
+    counts   | int64 by class                flags   | uint8 by class, 1: take its tokens
 
-Of 128,000 tokens with some hundred futures, few are in doubt soon, so what is walked are the bits of those.
+Of 128,000 tokens few are still in doubt after a few classes, so the loops visit set bits only.
 """
 
 import numpy as np
@@ -20,7 +21,7 @@ CLASSES_WORDS = 7
 
 @kernel
 def tally(address):
-    """Count the tokens in doubt of each class; 0."""
+    """Count the tokens in doubt of each class, into the question's counts; return 0."""
     question = view_i64(address, CLASSES_WORDS)
     doubt = view_i64(question[C_DOUBT], question[C_WORDS])
     numbers = view_i32(question[C_NUMBERS], 64 * question[C_WORDS])
@@ -39,7 +40,7 @@ def tally(address):
 
 @kernel
 def take(address):
-    """Move the tokens of some classes from one row to the other; how many."""
+    """Move the tokens of the flagged classes from the row *in doubt* to the row *taken*; return how many."""
     question = view_i64(address, CLASSES_WORDS)
     doubt = view_i64(question[C_DOUBT], question[C_WORDS])
     taken = view_i64(question[C_TAKEN], question[C_WORDS])

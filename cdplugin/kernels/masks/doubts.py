@@ -1,18 +1,17 @@
-"""The doubts of a mask: tokens that end a tracked value and get into what depends on it, decided beside a cursor's text.
+"""Doubtful tokens: those that finish a tracked value and reach into text that depends on it. Each cursor's text decides them.
 
-A doubt is followed from the cursor, so that the owner makes rules for what comes after its text's value: some hundred
-microseconds for each text, of which a string has as many as tokens. Where the lexeme's texts are *alike* (``X_ALIKE``: any
-strings, which matter only as values to avoid), a doubt is decided once for all texts in a row that are *long*: longer than any
-whole string inside the token, and than any that the grammar lists, and so equal to none.
-
-::
+To decide a doubt, the token is followed from the cursor, and the owner makes rules for what comes after the value. That takes
+some hundred microseconds for each text, and a string has as many prefixes as it has tokens. The shortcut: if the lexeme's texts
+are *alike* (``X_ALIKE``: any strings, which matter only as values to avoid), one answer per row serves all texts that are
+*long*, that is longer than any whole string inside the token and than any string that the grammar lists, so equal to none of
+them::
 
     ["blue", "green       the row after ["blue",
-       "",              allowed: what ends has a new value, and "" has not come before
+       "",              allowed: the value that ends is new, and "" has not come before
                         the same for ["blue", "gre and ["blue", "greenish, but not for ["blue", ", which ends as ""
 
-After such a token there are any strings again, so whether it is allowed depends on the values that have come, which the row
-knows, and on whether two of the values inside the token and the text are equal.
+After such a token any string may follow again. So the answer depends only on the values before, which the row knows, and on
+whether two of the values in the token and the text are equal; a long text equals none.
 """
 
 import numpy as np
@@ -28,25 +27,25 @@ from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import i32, i64, length_of, memo_get, memo_put, word_of
 from cdplugin.kernels.store.stack import intern_words
 
-_BESIDE = 4  # bytes of a token with a whole string that are not the string's: what ends the text, a comma, two quotes
-_ESCAPE = 5  # bytes at most that an escape goes on for after its backslash
-_LOOKED_AT = 64  # bytes of a text, from its end: more than short tokens ask for
+_BESIDE = 4  # bytes of a token with a whole string that are not the string's: a closing quote, a comma, two quotes
+_ESCAPE = 5  # an escape has at most so many bytes after its backslash
+_LOOKED_AT = 64  # bytes of a text that are read, from its end: enough for all but very long tokens
 _BACKSLASH, _QUOTE, _NINE, _E = 0x5C, 0x22, 0x39, 0x65
 
 
 @kernel
 def add_doubts(h, number, pair, out):
-    """OR those doubts of mask ``number`` that are legal after ``pair`` into ``out``; 0 or a status.
+    """OR the open doubts of mask ``number`` that are legal after ``pair`` into ``out``; 0 or a status.
 
-    Each doubt is followed byte by byte from the pair, with its text, or was from another one. They are few: most tokens that
-    reach a shadow are sure.
+    Each doubt is followed byte by byte from the pair with its text, unless the row's memo has the answer (``M_DOUBT``). Doubts
+    are few: most tokens that reach a shadow are sure.
     """
     masks = i64(h, layout.MASKS)
     record = number * mask_layout.MASK_WORDS
     first = masks[record + mask_layout.MASK_DOUBTS]
     last = first + masks[record + mask_layout.MASK_N_DOUBTS]
     row = pair >> 32
-    cursor = np.int64(-1)  # made for the first doubt that is not known
+    cursor = np.int64(-1)  # made only when a doubt has to be followed
     offsets = i64(h, layout.TOKEN_OFFSETS)
     value_bytes = _bytes_that_tell(h, pair) if first < last else np.int64(0)
     if value_bytes < 0:
@@ -73,7 +72,9 @@ def add_doubts(h, number, pair, out):
 
 @kernel
 def _cursor_of(h, pair):
-    """The cursor of one pair, or a status. A pair with a text is no cursor by itself, but a set of one pair is."""
+    """Return the cursor of one pair, or a status. A pair with a text fits into no single-pair cursor, so it becomes a set of
+    one pair.
+    """
     if pair & lexer_layout.TEXT_BIT:
         return np.int64(intern_words(h, layout.K_STATE, 1, pair, 0, 0, 0))
     return single(pair >> 32, pair & layout.LOW_32, np.int64(0))
@@ -81,8 +82,8 @@ def _cursor_of(h, pair):
 
 @kernel
 def _bytes_that_tell(h, pair):
-    """How many bytes, at least, the string has that a pair's text writes, if with so many its lexeme's texts are alike; else 0.
-    Or a status.
+    """Return a lower bound of the length in bytes of the string that a pair's text is writing, if texts of that length are
+    alike; else 0; or a status.
     """
     text = pair & layout.LOW_32
     if text & lexer_layout.TEXT_BIT == 0:
@@ -100,10 +101,10 @@ def _bytes_that_tell(h, pair):
 
 @kernel
 def _string_bytes(h, text):
-    """How many bytes, at least, the value of a text has that is a string; -1 where it may be something else.
+    """Return a lower bound of the bytes in the string value that a text has begun; -1 if the value may be no string.
 
-    Bytes without a backslash before them stand for themselves, but for the opening quote. The first ones that are looked at may
-    belong to an escape. A number has no bytes but those of numbers.
+    Reads the text backwards. A byte without a backslash before it stands for itself, except for the opening quote. The first
+    bytes of what was read may belong to an escape, so ``_ESCAPE`` is subtracted. A byte that no number contains tells a string.
     """
     seen = np.int64(0)
     is_string = False

@@ -1,8 +1,8 @@
-"""Ends of lexemes below some nodes of the trie: noted on a walk, then grouped by what ends.
+"""Lexeme ends inside tokens: noted during a walk, then grouped by the lexemes that end.
 
-An *end* is a trie node at which lexemes end while the trie goes on below it. A row needs to know what it becomes there, and
-that depends on the lexemes only: so the ends of a base are grouped by what ends (``E_SCANNED``), and a row moves once for each
-group. The nodes of a group are interned (``K_ENDS``), since groups with the same nodes share the bases below them.
+An *end* is a trie node at which lexemes end while the trie goes on below. What the row becomes there depends only on which
+lexemes end. So the ends of a base are grouped by that (``E_SCANNED``), and a row advances once per group. The set of a group's
+nodes is interned (``K_ENDS``): groups with the same nodes share the bases below them.
 """
 
 import numpy as np
@@ -24,13 +24,13 @@ from cdplugin.kernels.store.arena import (
 )
 from cdplugin.kernels.store.stack import push
 
-_FEW_GROUPS = 8
-PASSED_BITS = 4  # ends that are passed over at the cost of a unit of work, as a power of two
+_FEW_GROUPS = 8  # up to so many groups, _sort_few sorts by one pass for each
+PASSED_BITS = 4  # passing over 2 ** PASSED_BITS ends costs one unit of work
 
 
 @kernel
 def add_end(h, node, scanned, begun):
-    """Append an end (``E_NODE``, ``E_SCANNED``, ``E_BEGUN``) behind what is in use of ENDS; its place there, or ``GROW``."""
+    """Append an end (``E_NODE``, ``E_SCANNED``, ``E_BEGUN``) to ENDS; return its index there, or ``GROW``."""
     head = header(h)
     at = head[layout.ENDS_USED]
     if not has_room(h, layout.ENDS, at + mask_layout.END_WORDS):
@@ -45,12 +45,14 @@ def add_end(h, node, scanned, begun):
 
 @kernel
 def overlap(h, ends):
-    """Whether one of the nodes of ``ends`` lies below another one that all bytes lead on from (its ``begun`` is 0), so that
-    walks from both come by. LONGEST lexemes that ended above would have gone on to the node below: no walk from there does.
+    """Return whether one node of ``ends`` lies below another one, so that the walks from both visit the same nodes.
+
+    Only an upper node with ``begun`` 0 counts. From an upper node with ``begun``, the walk leaves out the bytes by which its
+    LONGEST lexemes go on, and these lexemes would have gone on to the lower node, so that walk does not reach it.
     """
     skips = i32(h, layout.TRIE_SKIP)
     header(h)[layout.WORK_LEFT] -= length_of(h, ends) >> (1 + PASSED_BITS)
-    end = np.int64(-1)  # of what is below the last such node; the nodes ascend
+    end = np.int64(-1)  # of the subtree of the last such node; the nodes ascend
     for i in range(0, length_of(h, ends), 2):
         node = word_of(h, ends, i)
         if node < end:
@@ -62,13 +64,12 @@ def overlap(h, ends):
 
 @kernel
 def group_ends(h, start, theirs, n_theirs):
-    """Replace the ends from ``start`` on by groups: ends at which the same lexemes end form one. Returns ``start``, where the
-    first group stands, or ``GROW``.
+    """Replace the ends from ``start`` on by groups, one for each set of lexemes that ends; return ``start``, or ``GROW``.
 
     The parent base has ``n_theirs`` groups, from ``theirs`` on. They are inherited, except at nodes that have an end of our
-    own: it replaces the parent's end, or removes it if it scans nothing. A group that loses no node is copied as it is, so the
-    two bases share its ``K_ENDS`` value and all bases below it. Cost: sorting the ends, and one look at each node of the
-    parent's groups.
+    own: it replaces the parent's end, or removes it if it scans nothing. A group that loses no node is copied as it is, so both
+    bases share its ``K_ENDS`` value and all bases below it. Cost: sorting the ends, and one look at each node of the parent's
+    groups.
     """
     head = header(h)
     own = (head[layout.ENDS_USED] - start) // mask_layout.END_WORDS
@@ -77,7 +78,7 @@ def group_ends(h, start, theirs, n_theirs):
         h, layout.ENDS, head[layout.ENDS_USED] + mask_layout.GROUP_WORDS * n_theirs
     ):
         return np.int64(statuses.GROW)
-    # on the stack: the own nodes, sorted, to look for; then a copy of the own ends, since the groups overwrite them
+    # on the stack: our own nodes, sorted, to bisect in; then a copy of our own ends, since the groups overwrite them
     head[layout.STACK_TOP] = base + (mask_layout.END_WORDS + 1) * own
     words = i64(h, layout.STACK)
     ends = i64(h, layout.ENDS)
@@ -91,7 +92,7 @@ def group_ends(h, start, theirs, n_theirs):
     head[layout.WORK_LEFT] -= 8 * own
     for other in range(theirs, theirs + mask_layout.GROUP_WORDS * n_theirs, mask_layout.GROUP_WORDS):
         head[layout.WORK_LEFT] -= length_of(h, ends[other + mask_layout.G_ENDS])
-        # most groups of the parent are untouched: the own nodes lie along a few words
+        # most groups of the parent stay as they are: our own nodes lie along the spellings of a few words
         if not _meets(h, ends[other + mask_layout.G_ENDS], base, looked_for):
             copy_words(ends, group, ends, other, mask_layout.GROUP_WORDS)
             group += mask_layout.GROUP_WORDS
@@ -108,7 +109,7 @@ def group_ends(h, start, theirs, n_theirs):
 
 @kernel
 def _meets(h, ends, nodes, count):
-    """Whether a node of the pairs ``ends`` is among the sorted ``STACK[nodes:nodes + count]``."""
+    """Return whether a node of the pairs ``ends`` is among the sorted ``STACK[nodes:nodes + count]``."""
     if count == 0:
         return False
     words = i64(h, layout.STACK)
@@ -122,7 +123,9 @@ def _meets(h, ends, nodes, count):
 
 @kernel
 def _push_others(h, ends, scanned, nodes, count):
-    """Push the pairs ``ends``, as ends, whose nodes are not among the sorted ``STACK[nodes:nodes + count]``; 0 or a status."""
+    """Push those pairs of ``ends``, as ends, whose nodes are not among the sorted ``STACK[nodes:nodes + count]``; 0 or a
+    status.
+    """
     for i in range(0, length_of(h, ends), 2):
         node = word_of(h, ends, i)
         if not _is_among(i64(h, layout.STACK), nodes, count, node):
@@ -133,11 +136,11 @@ def _push_others(h, ends, scanned, nodes, count):
 
 @kernel
 def _write_groups(h, group, first):
-    """Write the ends ``STACK[first:top]`` as groups to ENDS, from ``group`` on; where they end, or ``GROW``. Ends that scan
-    nothing are left out.
+    """Write the ends ``STACK[first:top]`` to ENDS as groups, from ``group`` on; return where they end, or ``GROW``. Ends that
+    scan nothing are left out.
 
-    The ends are sorted by what ends, then by place, as words ``scanned << 32 | number``: each run of equal ``scanned`` is a
-    group. Each end is in it once.
+    The ends are sorted by the lexemes that end, then by index, as words ``scanned << 32 | index``: each run of equal
+    ``scanned`` is a group. A group lists each end once.
     """
     head = header(h)
     count = (head[layout.STACK_TOP] - first) // mask_layout.END_WORDS
@@ -166,7 +169,7 @@ def _write_groups(h, group, first):
             words[pairs + n_pairs] = pair
             n_pairs += 1
             i += 1
-        # walks below nodes of which one is above the other come to the same end each: kept, they would multiply
+        # walks from two nodes, one below the other, find the same ends: without this, duplicates would multiply down the chain
         if not ascend:
             head[layout.WORK_LEFT] -= n_pairs
             n_pairs = sort_unique(words, pairs, n_pairs)
@@ -177,7 +180,7 @@ def _write_groups(h, group, first):
             node = (pair >> 32) - 1
             words[pairs + 2 * k] = node
             words[pairs + 2 * k + 1] = pair & layout.LOW_32
-            # what a walk below the group would cost decides whether a row walks it or follows a base
+            # the number of nodes below the group decides whether a row walks it or follows a base
             below += skips[node] if node >= 0 else head[layout.N_NODES]
         if scanned:
             value = intern(h, layout.K_ENDS, pairs, size)
@@ -192,10 +195,12 @@ def _write_groups(h, group, first):
 
 @kernel
 def _sort_few(words, start, count, free):
-    """Sort ``words[start:start + count]``, whose low halves ascend, if their high halves are few: a pass for each of these.
-    False, and nothing is changed, if they are many. Writes to ``words[free:free + 2 * count]``.
+    """Sort ``words[start:start + count]`` by their high halves, if these have few distinct values: one stable pass for each
+    value.
 
-    A number may end at a thousand nodes of the trie, as one of two or three lexemes: then a pass for each beats a sort.
+    The low halves ascend already. Return False, and change nothing, if the values are many. Uses ``words[free:free + 2 *
+    count]`` as scratch. A number may end at a thousand trie nodes, as one of two or three lexemes: then a pass for each beats a
+    sort.
     """
     if count <= _FEW_GROUPS:
         return False
@@ -232,6 +237,6 @@ def _sort_few(words, start, count, free):
 
 @kernel
 def _is_among(words, start, count, word):
-    """Whether the sorted ``words[start:start + count]`` hold ``word``."""
+    """Return whether the sorted ``words[start:start + count]`` hold ``word``, by bisection."""
     at = lower_bound(words, start, start + count, word)
     return at < start + count and words[at] == word

@@ -1,20 +1,24 @@
-"""Words that no token reads to their end: to a mask they are as good as not there.
+"""Far words: words that no token reads to their end. Masks can ignore them, and then no new base has to be walked.
 
-Inside a property's name the lexer waits for the rest of one or several names, and perhaps for any text that is none of them. No
-token has so much of a name that the name ends in it, but for the last few bytes; so the mask is that of any text, or that of
-the tokens that spell a part of the names::
+Inside a property name the lexer waits for the rest of one or several names, and perhaps for any text that is none of them.
+Except in a name's last few bytes, no token contains the rest of a name. So the mask equals that of the arbitrary text alone;
+or, if there is none, it is the set of tokens that spell a part of the names::
 
     {k1: cription", k2: laration", s: ([^"]* & ~(cription | laration))"}      as {s: [^"]*"}, whose base is known
     {k1: cription"}                                                           c, cr, cri, cript, cription
 
-Of a state that is met for the first time no transition is computed for that: the trie is looked up along the words.
+Both are found by following the words in the trie; no transition of the state itself is computed.
 
-Why the masks are the same. Let no token read a word to its end, nor an exception of ``(A & ~F) T`` and the first byte of what
-follows it, and let ``A`` be ``R{m,}``, infinite after whatever was read of it. A token that stays inside a word is allowed by
-the text beside the word, too, which goes on with all that tokens read of it; that is looked up. A token inside ``A`` can
-be gone on with whether or not finitely many texts are taken away. A token that gets into ``T`` has left ``A`` with a text that
-is none of ``F``, or it would have read an exception and a byte of ``T``. And where a lexeme ends inside a token it is none
-of the words, so the ends are those of the text as well.
+Why the masks are equal. Assume that no token reads a word to its end; that no token reads an exception ``F`` of an expression
+``(A & ~F) T`` and the first byte after it; and that ``A`` is ``R{m,}``, so infinitely many texts continue whatever was read of
+it. There are four kinds of tokens:
+
+- A token that stays inside a word: the arbitrary text allows it too, since the simplified state goes on with every part of a
+  word that a token reads. This is checked along the trie.
+- A token that stays inside ``A``: it can be continued, since only finitely many of infinitely many texts are excluded.
+- A token that leaves ``A`` and enters ``T``: it left ``A`` with a text that is none of ``F``, or it would have read an
+  exception and a byte of ``T``.
+- A token inside which a lexeme ends: that lexeme is none of the words, so the ends are those of the arbitrary text.
 """
 
 import numpy as np
@@ -42,18 +46,16 @@ from cdplugin.kernels.store.arena import (
 )
 from cdplugin.kernels.store.stack import push, push_pair
 
-_MOST_LITERALS = 64  # in one set of them
-_MOST_LOOKS = 256  # nodes at which it is asked how an exception goes on
+_MOST_LITERALS = 64  # of one K_LITERALS that are followed
+_MOST_LOOKS = 256  # steps of the search that follows one exception
 
 
 @kernel
 def without_far_words(h, state):
-    """The simplified state (:func:`~cdplugin.kernels.lexer.simplified.simplified_state`) where no token reads to the end of a
-    word or an exception that it drops, and it goes on with all that the words begin with; else the state itself. Or a status.
+    """Return the simplified state if every word and exception that it drops is far, else ``state`` itself; or a status.
 
-    The two have one mask then, with the same ends: within a token a word only goes on, as the text beside it does, and an
-    exception takes away nothing, since infinitely many texts begin with what was read of it. EXACT lexemes only, and none that
-    tracks its value. Memoised in L_FAR.
+    The two then have the same mask, with the same ends (see above). Only for states of EXACT lexemes, none of which tracks its
+    value. Memoised in L_FAR. See :func:`~cdplugin.kernels.lexer.simplified.simplified_state` for what is dropped.
     """
     known = far_of(h, state)
     if known > 0:
@@ -75,8 +77,8 @@ def without_far_words(h, state):
 
 @kernel
 def _is_far(h, e, other):
-    """Whether no token reads to the end of what the simplified state ``other`` drops of an expression: 1, 0 also where it is
-    not seen, or a status.
+    """Return 1 if no token reads to the end of the words that the simplified state ``other`` drops of ``e``, 0 if not or not
+    found out; or a status.
     """
     body, tail = split(h, e)
     kind = kind_of(h, body)
@@ -97,7 +99,7 @@ def _is_far(h, e, other):
 
 @kernel
 def _n_exceptions(h, e):
-    """How many parts of an intersection are complements of words; 0 of anything else."""
+    """Return how many parts of an intersection are complements of words; 0 if ``e`` is no intersection."""
     count = 0
     if kind_of(h, e) == layout.K_AND:
         for i in range(length_of(h, e)):
@@ -107,13 +109,13 @@ def _n_exceptions(h, e):
 
 @kernel
 def _is_exception(h, e):
-    """Whether ``e`` is the complement of words."""
+    """Return whether ``e`` is the complement of words (finite and THIN expressions)."""
     return kind_of(h, e) == layout.K_NOT and flags_of(h, word_of(h, e, 0)) & (FINITE | THIN) == FINITE | THIN
 
 
 @kernel
 def _only_byte(h, e):
-    """The byte of a ``K_BYTES`` with one byte; -1 for anything else."""
+    """Return the byte of a ``K_BYTES`` of one byte; -1 for anything else."""
     found = np.int64(-1)
     if kind_of(h, e) == layout.K_BYTES:
         for byte in range(256):
@@ -126,8 +128,10 @@ def _only_byte(h, e):
 
 @kernel
 def _exceptions_are_far(h, joint, tail, before):
-    """Whether no token reads ``before`` (a byte, -1: nothing), an exception of ``joint``, ``R{m,} & ~F & …``, and the first
-    byte of ``tail``; 0 also for other shapes; or a status.
+    """Return 1 if no token reads an exception of ``joint`` and the first byte of ``tail`` after it; 0 if not or not found out;
+    or a status.
+
+    ``joint`` must have the shape ``R{m,} & ~F & …``. ``before``: a byte that comes before ``joint``, -1: none.
     """
     first, _ = split(h, tail)
     if kind_of(h, first) != layout.K_BYTES:
@@ -148,10 +152,10 @@ def _exceptions_are_far(h, joint, tail, before):
 
 @kernel
 def _exception_is_far(h, e, first, before):
-    """:func:`_exceptions_are_far` of one exception, literals in sequence and alternatives at its end (a name, each character
-    of which may be spelled in several ways). ``first``: a ``K_BYTES``.
+    """Decide :func:`_exceptions_are_far` for one exception ``e``, whose follower is the byte set ``first``.
 
-    The stack holds what is left of it at a node of the trie.
+    ``e`` is literals in sequence with alternatives at its end (a name, each character of which may be spelled in several ways).
+    The stack is a work list of pairs (trie node, what is left of the exception).
     """
     head = header(h)
     base = head[layout.STACK_TOP]
@@ -187,7 +191,9 @@ def _exception_is_far(h, e, first, before):
 
 @kernel
 def _push_behind(h, node, literals, rest):
-    """Push the nodes of the trie below ``node`` at which literals end, with ``rest``: 1; 0 where they are many; or ``GROW``."""
+    """Push, with ``rest``, the trie nodes below ``node`` at which literals end; return 1, 0 if the literals are too many, or
+    ``GROW``.
+    """
     low, high, depth = word_of(h, literals, 0), word_of(h, literals, 1), word_of(h, literals, 2)
     if high - low > _MOST_LITERALS:
         return np.int64(0)
@@ -206,8 +212,10 @@ def _push_behind(h, node, literals, rest):
 
 @kernel
 def _are_far(h, literals, other):
-    """Whether no token reads one of the literals to its end, and the lexer state ``other`` goes on with all that tokens read of
-    them: 1, 0 also where it is not seen, or a status.
+    """Return 1 if no token reads one of the literals to its end, and the state ``other`` goes on with each part that tokens
+    read.
+
+    Returns 0 if not or not found out; or a status.
     """
     low, high, depth = word_of(h, literals, 0), word_of(h, literals, 1), word_of(h, literals, 2)
     if high - low > _MOST_LITERALS:
@@ -237,7 +245,7 @@ def _are_far(h, literals, other):
 
 @kernel
 def _goes_on_with(h, node, first):
-    """Whether the trie goes on from a node by one of the bytes ``first``, a ``K_BYTES``."""
+    """Return whether a trie node has a child by one of the bytes ``first``, a ``K_BYTES``."""
     starts = i32(h, layout.TRIE_FIRST_CHILD)
     children = i32(h, layout.TRIE_CHILDREN)
     bytes_ = u8(h, layout.TRIE_BYTE)
@@ -250,8 +258,9 @@ def _goes_on_with(h, node, first):
 
 @kernel
 def child_by(h, node, byte):
-    """The first child of a node of the trie by a byte, -1: none. The roots are the nodes ``N_NODES``, of plain text, and
-    ``N_NODES + 1``, of the rest. Found by bisection.
+    """Return the first child of a trie node by a byte, -1: none. Found by bisection.
+
+    The roots are the nodes ``N_NODES``, of the slice trie, and ``N_NODES + 1``, of the rest.
     """
     place = _place_of(h, node, byte)
     return np.int64(i32(h, layout.TRIE_CHILDREN)[place]) if place >= 0 else np.int64(-1)
@@ -259,7 +268,7 @@ def child_by(h, node, byte):
 
 @kernel
 def _place_of(h, node, byte):
-    """Where in TRIE_CHILDREN the children of a node by a byte begin, -1: there are none."""
+    """Return the index in TRIE_CHILDREN of the first child of a node by a byte, -1: none."""
     children = i32(h, layout.TRIE_CHILDREN)
     bytes_ = u8(h, layout.TRIE_BYTE)
     starts = i32(h, layout.TRIE_FIRST_CHILD)
@@ -270,7 +279,7 @@ def _place_of(h, node, byte):
 
 @kernel
 def is_spelled(h, state):
-    """Whether all lexemes of a state are EXACT and begin with literals, of which none has ended."""
+    """Return whether all lexemes of a state are EXACT and begin with literals, none of which has ended."""
     value = value_of(h, state)
     if ending_of(h, word_of(h, value, 0) >> 32) != layout.EXACT:
         return False
@@ -283,11 +292,11 @@ def is_spelled(h, state):
 
 @kernel
 def spell_far_words(h, state):
-    """Append the tokens that spell a part of the words of a state to TOKEN_LISTS: 1; 0, and nothing is written, where it has
-    anything but words, or some token reads one to its end; or a status.
+    """Append the tokens that spell a part of a state's words to TOKEN_LISTS; return 1, 0, or a status.
 
-    Each token comes once, though words begin alike. No lexeme ends inside these tokens, so there are no ends. Work: a bisection
-    among the children of a node for each byte that the trie has of a word, in each of the two tries.
+    Returns 0, and writes nothing, if the state has anything but words, or if some token reads one to its end. Each token is
+    listed once, even if words begin alike. No lexeme ends inside these tokens, so the base has no ends. Work: for each byte of
+    a word that the trie has, a bisection among the children of a node, in each of the two tries.
     """
     if not is_spelled(h, state):
         return np.int64(0)
@@ -317,7 +326,9 @@ def spell_far_words(h, state):
 
 @kernel
 def _push_spellings(h, literals):
-    """Push the tokens that spell a part of a literal: 1; 0 where one reads it to its end, or they are many; or a status."""
+    """Push the tokens that spell a part of a literal; return 1, 0 if a token reads one to its end or the literals are too many,
+    or a status.
+    """
     low, high, depth = word_of(h, literals, 0), word_of(h, literals, 1), word_of(h, literals, 2)
     if high - low > _MOST_LITERALS:
         return np.int64(0)
@@ -340,7 +351,7 @@ def _push_spellings(h, literals):
                     break
                 end = np.int64(starts[node + 1])
                 node = np.int64(children[place])
-                # behind the first child by a byte there are others where several tokens have the same bytes
+                # where several tokens have the same bytes, each further one is a child of its own
                 while place < end and bytes_[children[place]] == byte:
                     head[layout.C_NODES] += 1
                     if tokens[children[place]] >= 0 and push(h, tokens[children[place]]) < 0:

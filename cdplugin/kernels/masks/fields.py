@@ -1,4 +1,4 @@
-"""Fields of mask bases (``B_``), by name. Each is one load after inlining. ``base``: a record's number, from 0."""
+"""Accessors for the fields of mask bases (``B_``). Each inlines to one load. ``base`` is a record number, from 0."""
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.masks import layout as mask_layout
@@ -6,20 +6,20 @@ from cdplugin.kernels.store import layout
 from cdplugin.kernels.store.arena import field, header, i64
 
 tokens_of = field(layout.BASES, mask_layout.BASE_WORDS, mask_layout.B_TOKENS)
-"""Where its token list begins in ``TOKEN_LISTS``."""
+"""Index in ``TOKEN_LISTS`` where the base's token list begins."""
 n_tokens_of = field(layout.BASES, mask_layout.BASE_WORDS, mask_layout.B_LENGTH)
-"""The length of its token list, or ``AS_BITMASK``."""
+"""The length of the base's token list, or ``AS_BITMASK``."""
 groups_of = field(layout.BASES, mask_layout.BASE_WORDS, mask_layout.B_GROUPS)
-"""Its first group of ends, in ``ENDS``."""
+"""Index in ``ENDS`` of the base's first group of ends."""
 n_groups_of = field(layout.BASES, mask_layout.BASE_WORDS, mask_layout.B_N_GROUPS)
-"""How many groups of ends it has."""
+"""The number of the base's groups of ends."""
 parent_of = field(layout.BASES, mask_layout.BASE_WORDS, mask_layout.B_PARENT)
-"""The base whose tokens it has too, -1: none."""
+"""The base that this one is stored as a difference from, -1: none."""
 
 
 @kernel
 def record_base(h, slice_row, tokens, length, groups, n_groups, parent, less, n_less):
-    """Write the next record of BASES, for which there is room; its number."""
+    """Append a record to BASES and return its number. The caller has checked that there is room."""
     head = header(h)
     number = head[layout.N_BASES]
     bases = i64(h, layout.BASES)

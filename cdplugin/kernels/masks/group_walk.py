@@ -1,12 +1,16 @@
-"""The walk of the trie below the ends of a group, for one row: what the row goes on with there, lexer and parser together.
+"""The trie walk below a group's ends for one row: steps whole cursors, lexer and parser together.
 
-Where tokens get into lexemes that depend on an earlier text (:mod:`cdplugin.kernels.lexer.tracked`), the walk has cursors that
-carry no text, so that any value stands for the lexemes that ended. What they allow is never too little. A token is *sure*
-where it cannot be too much either: if it does not get past the first byte of a shadow, or stays in one whose state is rich,
-in which so many plain characters may come that the values to avoid cannot be all there is, or beside which a lexeme goes on
-that depends on no value; or if what it gets past, where a doubtful lexeme (UNSURE, SIGN) might have come, is a lexeme that
-surely may come. The other tokens are doubts.
-Where no lexeme tracks its value, all tokens are sure.
+:mod:`cdplugin.kernels.masks.masks` calls it for small groups, and where tracked values matter
+(:mod:`cdplugin.kernels.lexer.tracked`). There the cursors of the walk carry no text, so any value stands for the lexemes that
+ended: what they allow is never too little, but it may be too much. The walk sorts tokens into two kinds. A token is *sure* if
+it is certainly allowed, whatever the values are:
+
+- it reaches at most the first byte of a shadow; or
+- it stays in a shadow whose state is *rich*: so many plain characters may come that the values to avoid cannot be all texts; or
+- a lexeme that depends on no value goes on beside the shadow; or
+- where a doubtful lexeme (UNSURE, SIGN) might have come, the token continues with a lexeme that surely may come.
+
+All other tokens are *doubts*. If no lexeme of the grammar tracks its value, all tokens are sure.
 """
 
 import numpy as np
@@ -25,19 +29,20 @@ from cdplugin.kernels.parser.fields import exact_start_of
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import has_room, header, i32, i64, length_of, u8, word_of
 
-RICH = 3  # plain characters, any of which may come: these are more texts than there can be values to avoid
-# the mark of a cursor: 0: no text matters; the row, plus 1, in whose shadow it is; or
+RICH = 3  # any RICH plain characters are more texts than there can be values to avoid
+# The mark of a cursor says what its way may depend on. 0: on no text. Above 0: it is in a shadow; row + 1. Otherwise:
 _DIRTY = -1  # it may depend on a text
 _AHEAD = -2  # it does not yet, but an UNSURE lexeme or a SIGN may begin here, or has begun
-_BOTH = -3  # a doubtful lexeme has just ended, and one that surely may come: there is a way on, but what follows may mislead
+_BOTH = -3  # a doubtful lexeme and one that surely may come have just ended: the token is sure, but what follows may not be
 _DOUBTFUL = 1 << layout.UNSURE | 1 << layout.SIGN  # roles
 
 
 @kernel
 def walk_group(h, row, ends, doubtful):
-    """Append the sure (or the ``doubtful``) tokens that ``row`` allows below the ends of a group (``K_ENDS``); 0 or a status.
+    """Append the sure tokens (or, if ``doubtful``, the doubts) that ``row`` allows below the ends of a group (``K_ENDS``); 0 or
+    a status.
 
-    Where there are doubts, the same walk is made twice, once for each kind, since a mask holds them in two lists.
+    If there may be doubts, the caller makes the walk twice, once for each kind, since a mask stores them in two lists.
     """
     cursor = textless_start(h, row)
     if cursor < 0 or (cursor >> 32 and cursor & lexer_layout.STATE_MASK == 0):  # only the end may come
@@ -51,11 +56,11 @@ def walk_group(h, row, ends, doubtful):
 
 @kernel
 def _walk(h, cursor, top_node, begun, doubtful):
-    """:func:`walk_group` below one node (-1: the root), from the cursor at it.
+    """Do :func:`walk_group` below one node (-1: the root), from the cursor at it.
 
-    ``begun``: 0, or a LONGEST state whose own bytes are left out at the first level, since by them the lexeme would not have
-    ended. The walk steps whole cursors. Bytes that stay inside a lexeme are one look-up in the transition row. Beside each
-    cursor stands its mark: has the way here been through a shadow, and is it still in the first one?
+    ``begun``: 0, or a LONGEST state; by its own bytes its lexeme would have gone on instead of ending here, so the walk leaves
+    these bytes out at the first level. Bytes that stay inside a lexeme cost one look-up in the transition row. Beside each
+    cursor stands its mark.
     """
     head = header(h)
     bytes_ = u8(h, layout.TRIE_BYTE)
@@ -105,7 +110,7 @@ def _walk(h, cursor, top_node, begun, doubtful):
                 return sure
             # sure tokens are wanted where doubtful is False, the others where it is True
             if (sure == 0) == doubtful:
-                # the list is written through a view; when it is full the walk begins again with a larger one
+                # the list is written through a view; when it is full, the walk starts over with a larger table
                 if used == room:
                     has_room(h, layout.TOKEN_LISTS, room + 1)
                     return np.int64(statuses.GROW)
@@ -121,10 +126,10 @@ def _walk(h, cursor, top_node, begun, doubtful):
 
 @kernel
 def _mark_after(h, mark, before, byte, after):
-    """The mark of the cursor ``after`` that ``byte`` leads to from the cursor ``before``, which has ``mark``.
+    """Return the mark of the cursor ``after``, to which ``byte`` leads from the cursor ``before`` with ``mark``.
 
-    Where a doubtful lexeme may end, the way depends on a text for good. By another lexeme's end it does not: such a lexeme is
-    offered whatever the value is.
+    If a doubtful lexeme may have ended, the way depends on a text for good. If only other lexemes have ended, it does not: they
+    are offered whatever the value is.
     """
     if mark != _AHEAD:
         return _mark(h, mark, after)
@@ -136,8 +141,9 @@ def _mark_after(h, mark, before, byte, after):
 
 @kernel
 def _roles_ended(h, cursor, byte):
-    """The roles of the lexemes that end with ``byte``, which has just been a step of the cursor, bit r for role r; all of them
-    but PLAIN where that is not seen.
+    """Return the roles of the lexemes that end with ``byte``, bit r for role r; the doubtful roles if that cannot be told.
+
+    ``byte`` has just been a step of the cursor, so its transitions are known.
     """
     roles = np.int64(0)
     for i in range(pairs_in(h, cursor)):
@@ -156,10 +162,10 @@ def _roles_ended(h, cursor, byte):
 
 @kernel
 def _mark(h, before, cursor):
-    """The mark of a cursor after one whose mark is ``before``, if no doubtful lexeme ends between them.
+    """Return the mark of a cursor after one with mark ``before``, if no doubtful lexeme ends between them.
 
-    0 until a shadow has begun. In a shadow: the row + 1, so that a second shadow, which begins in another row, is told from
-    the first. ``_DIRTY`` for good once the shadow has ended, or a second one begun.
+    It is 0 until a shadow begins. In a shadow it is the row + 1, so that a second shadow, which begins in another row, is
+    distinguished from the first. It is ``_DIRTY`` for good once a shadow has ended, or a second one begun.
     """
     if cursor >> 32:
         roles = roles_of(h, cursor & lexer_layout.STATE_MASK)
@@ -184,7 +190,7 @@ def _mark(h, before, cursor):
 
 @kernel
 def _is_sure(h, cursor, mark):
-    """1 if a text can go on from a cursor whatever the values are, 0 if that is not known; or a status."""
+    """Return 1 if a text can go on from a cursor whatever the values are, 0 if that is not known; or a status."""
     if mark == 0 or (mark == _BOTH and roles_of(h, cursor & lexer_layout.STATE_MASK) & 1 << layout.UNSURE == 0):
         return np.int64(1)
     if mark == _AHEAD:
@@ -194,11 +200,11 @@ def _is_sure(h, cursor, mark):
 
 @kernel
 def _surely_goes_on(h, cursor):
-    """Whether some lexeme of a cursor ``_AHEAD`` may come whatever the values are.
+    """Return whether some lexeme of a cursor marked ``_AHEAD`` may come whatever the values are.
 
-    That is so at the boundary before a row without doubtful lexemes. Where a SIGN may come, but nothing else that is doubtful,
-    one of the lexemes that start in the row may, and all of them are still there: of those that begin with white space none is
-    left out by it.
+    That holds in two cases. At the boundary before a row, if none of its lexemes is UNSURE. And if the only doubtful lexemes
+    are SIGNs: then one of the lexemes that start in the row surely may come, provided that all of them are still open (white
+    space, with which some may begin, has not ruled any out).
     """
     for i in range(pairs_in(h, cursor)):
         pair = pair_of(h, cursor, i)
@@ -217,12 +223,11 @@ def _surely_goes_on(h, cursor):
 
 @kernel
 def _is_rich(h, cursor):
-    """1 if a cursor is in a shadow in which any plain characters may come, at once or after a byte that must come first (as
-    after the backslash of an escape), or beside which a lexeme goes on that is offered whatever the value is; 0 if not; or a
-    status.
+    """Return 1 if a cursor is in a shadow that surely can be continued, 0 if that is not known; or a status.
 
-    ``RICH`` plain characters are more texts than there can be values to avoid, so at least one of them is new: the token can
-    be gone on with, whatever was seen.
+    It can if any ``RICH`` plain characters may come, at once or after one byte that must come first (as after the backslash of
+    an escape): these are more texts than there can be values to avoid, so at least one is new. It also can if a lexeme goes on
+    beside the shadow that is offered whatever the value is.
     """
     if cursor >> 32 == 0:
         return np.int64(0)
@@ -235,7 +240,7 @@ def _is_rich(h, cursor):
 
 @kernel
 def _takes_plain_text(h, state):
-    """1 if the only lexeme of a state goes on through any ``RICH`` plain characters, else 0; or a status."""
+    """Return 1 if the only lexeme of a state goes on through any ``RICH`` plain characters, else 0; or a status."""
     state = saturated(h, state, header(h)[layout.MAX_DEPTH])
     if state < 0:
         return state
@@ -247,8 +252,10 @@ def _takes_plain_text(h, state):
 
 @kernel
 def _leads_to_plain_text(h, state):
-    """1 if few bytes may come next and the first of them leads to where any ``RICH`` plain characters may come, which the
-    structure says; else 0, or a status.
+    """Return 1 if the state has few heads and the first leads to where any ``RICH`` plain characters may come; else 0; or a
+    status.
+
+    Only what the structure of the expression tells counts (``plain_run_of``), no search.
     """
     if length_of(h, value_of(h, state)) != 1:
         return np.int64(0)

@@ -1,15 +1,14 @@
-"""Token masks: what a row adds to the base of a lexer state (:mod:`cdplugin.kernels.masks.bases`), cached by (row, base).
+"""Token masks: *base + delta* for a pair (row, lexer state), cached by (row, base).
 
-The mask of a pair (row, lexer state) is *base + delta*. The base holds the tokens that stay inside the state's lexemes or end
-one with their last byte; it is the same for all rows. The delta holds the tokens in which a lexeme ends and another one goes
-on: it depends on the row.
+The base (:mod:`cdplugin.kernels.masks.bases`) holds the tokens that stay inside the state's lexemes or end one with their last
+byte; it is the same for all rows. The delta holds the tokens in which a lexeme ends and another one goes on: it depends on the
+row.
 
-The delta is found without walking the trie. For each group of the base's ends: the row after scanning what ends there, and the
-bases of its start states below the group's ends; then the same for those bases, until no pair (row, base) is new. A token of
-several lexemes is found by a chain of bases. Bases are shared by rows, so a new row mostly follows known chains. Groups with
-few nodes below them are walked instead of recorded (``SMALL``).
-
-::
+The delta is found without walking the trie. For each group of the base's ends, the row scans the lexemes that end there; the
+next row's start states have bases below the group's nodes; their tokens belong to the delta, and their groups are treated in
+the same way, until no pair (row, base) is new. So a token of several lexemes is found along a chain of bases. Rows share bases,
+so a new row mostly follows known chains. Groups with few nodes below them (``SMALL``) are walked instead
+(:mod:`cdplugin.kernels.masks.group_walk`)::
 
     (row 2, base of state 3)                    tokens of w: a, ab, …                 the base, not the delta
        └ group {w} at nodes N ──> row 3 = advance(row 2, {w}), which starts in state 5 = {"]", ","}
@@ -17,25 +16,21 @@ few nodes below them are walked instead of recorded (``SMALL``).
                ├ group {","} at N' ──> row 4, state 3: (row 4, base of 3 below N')    a,b …
                └ group {"]"} at N" ──> row 5, where nothing starts
 
-The chain ends because the nodes of each link lie strictly deeper in the trie than those of the link before.
+The chains end, because the nodes of each link lie strictly deeper in the trie than those of the link before.
 
-Where a token gets into a lexeme that depends on the value of the one before it (:mod:`cdplugin.kernels.lexer.tracked`), the
-trie is walked, and each token is sure, or one of the mask's *doubts*: these are followed, one by one, from the cursor whose
-mask is filled.
+Where a token reaches into a lexeme that depends on an earlier value (:mod:`cdplugin.kernels.lexer.tracked`), the trie is
+walked. Each token is then either sure, or one of the mask's *doubts*, which are followed one by one from the cursor whose mask
+is filled. Token terminals are in neither part; :func:`add_terminals` adds them last.
 
-Token terminals are in neither: few grammars have them, and :func:`add_terminals` adds them last.
+A mask that is written often is also cached as a whole row, so that writing it is one copy. An arena caches few of these
+(``_MOST_ROWS``), since a row takes 16 KB with 128,000 tokens and most masks are written once or twice::
 
-A mask that is written often is kept as a row of its own beside its parts, so that it is a copy from then on. An arena keeps few
-of these (``_MOST_ROWS``): a row takes 16 KB with 128,000 tokens, and most masks are written once or twice.
+    written    1    …    7    8             9
+               parts     parts, and cached  a copy of the cached row
+    MASK_ROW   -8   …   -2   -1             1 + the row's index in TOKEN_LISTS
 
-::
-
-    written    1    …    7    8           9
-               parts     parts  and kept  a copy of the row
-    MASK_ROW   -8   …   -2   -1           1 + the row's place in TOKEN_LISTS
-
-What a mask costs: known, a copy of ``WORDS`` words and, until it is kept, the tokens of base and delta; a new row over known
-bases, an Earley advance and a list union for each link; a new lexer state, a walk of the trie.
+Cost: a known mask, a copy of ``WORDS`` words and, until it is cached as a row, the tokens of base and delta; a new row over
+known bases, an Earley advance and a list union for each link; a new lexer state, a walk of the trie.
 """
 
 import numpy as np
@@ -60,21 +55,21 @@ from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import copy_words, has_room, header, i32, i64, length_of, memo_get, memo_put, spend, word_of
 from cdplugin.kernels.store.stack import intern_words, push_pair
 
-_OFTEN = 8  # a mask that is written so often is kept as a row: then it is a copy
-_MANY_BITS = 300  # if it has more tokens than are written as fast
-_BITS_OF_ROW = 250
-_MOST_ROWS = 32  # that an arena keeps
-_LOOKED_AT = 64  # pairs, for one that is there already
-SMALL = 48  # nodes below the ends of a group up to which they are walked for each row
+_OFTEN = 8  # writes after which a mask is cached as a row, so that the next write is a copy
+_MANY_BITS = 300  # ... if it sets more tokens one by one; fewer are as fast as a copy
+_BITS_OF_ROW = 250  # tokens set one by one that take as long as ORing a bitmask
+_MOST_ROWS = 32  # rows that an arena caches
+_LOOKED_AT = 64  # last pairs among which _reach looks for a duplicate
+SMALL = 48  # a group with at most so many trie nodes below it is walked for each row, instead of having bases
 
 
 @kernel
 def mask_of(h, row, state):
-    """Record number of the mask of the pair ``(row, state)``, computed now if it is new; or a status.
+    """Return the record number of the mask of the pair ``(row, state)``, computing the mask if it is new; or a status.
 
-    ``state`` is saturated first: counts beyond the longest token are cut, so that states that no token tells apart share a
-    mask; and so are words that no token ends (:func:`without_far_words`). Memoised by (row, base). A mask that fails gives
-    back what it wrote to ``TOKEN_LISTS``.
+    The state is first *saturated*: counts beyond the longest token are cut, so that states that no token tells apart share a
+    mask. Then its far words are dropped (:func:`without_far_words`). Memoised by (row, base). A computation that fails releases
+    what it wrote to ``TOKEN_LISTS``.
     """
     head = header(h)
     state = saturated(h, state, head[layout.MAX_DEPTH])
@@ -122,9 +117,9 @@ def mask_of(h, row, state):
 
 @kernel
 def _n_bits(h, number):
-    """How many tokens, about, are written one by one for a mask: those of its base, of its parent's, and of its own list.
+    """Return about how many tokens writing a mask sets one by one: those of its base, of the base's parent, and of its delta.
 
-    Plain text, which is a slice mask, counts for nothing: it is a copy anyway.
+    A slice mask counts for nothing, since it is a copy.
     """
     record = number * mask_layout.MASK_WORDS
     base = i64(h, layout.MASKS)[record + mask_layout.MASK_BASE]
@@ -135,17 +130,18 @@ def _n_bits(h, number):
 
 @kernel
 def _length(length):
-    """The length of a token list of ids; of a bitmask, how many ids take as long."""
+    """Return the length of a token list of ids; for a bitmask, the number of ids that take as long to write."""
     return np.int64(_BITS_OF_ROW) if length == mask_layout.AS_BITMASK else length
 
 
 @kernel
 def _reach(h, row, base):
-    """Push the pairs (row, base) that a token's lexemes may lead to, ``(row, base)`` first; 0 or a status.
+    """Push the pairs (row, base) along the chains of a mask, ``(row, base)`` first; 0 or a status.
 
-    The stack is worklist and result in one. Bases below ends lie deeper in the trie than the ends, so the search ends. A pair
-    to which several groups lead comes once, unless many others come between: else all ways to it would be followed. Groups of
-    at most ``SMALL`` nodes are left to :func:`_delta`, and so are rows at which a tracked value matters.
+    The stack is work list and result in one. The search ends because each base below ends lies deeper in the trie than those
+    ends. A pair that several groups lead to is pushed once, unless more than ``_LOOKED_AT`` others were pushed in between;
+    without this, every path would be followed. Groups of at most ``SMALL`` nodes are left to :func:`_delta`, and so are rows
+    where a tracked value matters.
     """
     head = header(h)
     bottom = at = head[layout.STACK_TOP]
@@ -159,7 +155,7 @@ def _reach(h, row, base):
             return np.int64(statuses.LIMIT_WORK)
         groups = groups_of(h, base)
         for group in range(groups, groups + mask_layout.GROUP_WORDS * n_groups_of(h, base), mask_layout.GROUP_WORDS):
-            # ENDS is read anew each time: advance and base_of may write to it
+            # read ENDS anew each time: advance and base_of may write to it
             if i64(h, layout.ENDS)[group + mask_layout.G_NODES] > SMALL:
                 next_row = advance(h, row, i64(h, layout.ENDS)[group + mask_layout.G_SCANNED])
                 ends = i64(h, layout.ENDS)[group + mask_layout.G_ENDS]
@@ -176,18 +172,19 @@ def _reach(h, row, base):
 
 @kernel
 def _delta(h, bottom, start):
-    """Write the delta of the pairs ``STACK[bottom:top]`` as a token list from ``start`` on; its length (ids, or ``AS_BITMASK``)
-    or a status. The first pair's own base is no part of it.
+    """Write the delta of the pairs ``STACK[bottom:top]`` as a token list from ``start`` on; return its length (ids, or
+    ``AS_BITMASK``), or a status.
 
-    The list begins as ids. Once a bitmask would be shorter, the list becomes one (``dense``); ids that come later stand behind
-    it and are folded in at the end. Small groups are walked here, with whole cursors.
+    The base of the first pair is no part of it. The list begins as ids. Once a bitmask would be shorter, the list becomes one
+    (``dense``); later ids are appended behind the bitmask and folded in at the end. Small groups are walked here, with whole
+    cursors.
     """
     head = header(h)
     dense = False
     for at in range(bottom, head[layout.STACK_TOP], 2):
         row = i64(h, layout.STACK)[at]
         base = i64(h, layout.STACK)[at + 1]
-        # the first pair's own tokens are its base, which the mask names
+        # the first pair's tokens are the mask's base, which the record names
         if at > bottom:
             status = _add_base(h, base, start, dense)
             if status < 0:
@@ -201,8 +198,10 @@ def _delta(h, bottom, start):
 
 @kernel
 def _walk_groups(h, row, base, doubtful):
-    """Append the sure (or the ``doubtful``) tokens below those groups of a base that are walked for each row: those of at most
-    ``SMALL`` nodes, and those after which a shadow may come; 0 or a status.
+    """Walk those groups of a base that are walked for each row, and append their sure tokens (or, if ``doubtful``, their
+    doubts); 0 or a status.
+
+    These are the groups of at most ``SMALL`` nodes, and those after which a shadow may come.
     """
     groups = groups_of(h, base)
     for group in range(groups, groups + mask_layout.GROUP_WORDS * n_groups_of(h, base), mask_layout.GROUP_WORDS):
@@ -221,10 +220,11 @@ def _walk_groups(h, row, base, doubtful):
 
 @kernel
 def _is_walked(h, row):
-    """1 if the trie is walked below the ends of groups for ``row``, however large it is, else 0; or a status.
+    """Return 1 if the trie must be walked below the ends of groups that lead to ``row``, however large they are, else 0; or a
+    status.
 
-    Bases are shared by all rows, but what a shadow allows depends on a text: where a lexeme may come at the boundary before the
-    row that depends on an earlier one. So does what comes before an UNSURE lexeme, where no value may be left.
+    Bases are shared by all rows, but what a shadow allows depends on a text. So the trie is walked if a lexeme that depends on
+    an earlier value may start in the row, and, where few values may be left, also one lexeme before an UNSURE one.
     """
     tracked = header(h)[layout.HAS_TRACKED]
     state = exact_start_of(h, row) if tracked else np.int64(0)
@@ -247,12 +247,12 @@ def _is_walked(h, row):
 
 @kernel
 def _doubts(h, bottom, row, state):
-    """Write the doubts of the mask of ``(row, state)``, whose pairs are ``STACK[bottom:top]``, behind its tokens. 0 or a
-    status.
+    """Write the doubts of the mask of ``(row, state)`` behind its tokens. 0 or a status. The mask's pairs are
+    ``STACK[bottom:top]``.
 
-    If no text matters in ``state`` (none of its lexemes tracks its value), they are decided now, once for all cursors:
-    those that can be followed stay as decided tokens. Otherwise they stay open, for :func:`add_doubts` to decide beside
-    the cursor's text.
+    If no lexeme of ``state`` tracks its value, no text matters, and the doubts are decided here once for all cursors: those
+    that can be followed stay, as decided tokens. Otherwise they stay open, and :func:`add_doubts` decides them with the
+    cursor's text.
     """
     head = header(h)
     if not head[layout.HAS_TRACKED]:
@@ -264,7 +264,7 @@ def _doubts(h, bottom, row, state):
             return status
     if has_role(h, state, layout.TRACKS):
         return np.int64(0)
-    # a pair that carries no text: what it leads to is the same for every cursor of the pair
+    # the pair carries no text: the answer is the same for every cursor of the pair
     cursor = single(row, state, np.int64(0))
     kept = start
     for i in range(start, head[layout.TOKENS_USED]):
@@ -281,8 +281,10 @@ def _doubts(h, bottom, row, state):
 
 @kernel
 def _push_after(h, bottom, row, ends):
-    """Push ``row`` with each base of what it starts with (EXACT, and LONGEST or LAZY lexemes), below the ends of a group, where
-    the pairs ``STACK[bottom:top]`` do not have it; 0 or a status.
+    """Push ``row`` with the base of each of its start states below ``ends``, if it is not among ``STACK[bottom:top]``; 0 or a
+    status.
+
+    A row has up to two start states: one of EXACT lexemes, one of LONGEST and LAZY ones.
     """
     for field in (parser_layout.R_START, parser_layout.R_LONGEST):
         state = i64(h, layout.ROWS)[row * parser_layout.ROW_WORDS + field]
@@ -299,7 +301,7 @@ def _push_after(h, bottom, row, ends):
 
 @kernel
 def _is_pushed(h, bottom, row, base):
-    """Whether the pair (row, base) is among the last ``_LOOKED_AT`` of ``STACK[bottom:top]``."""
+    """Return whether the pair (row, base) is among the last ``_LOOKED_AT`` pairs of ``STACK[bottom:top]``."""
     words = i64(h, layout.STACK)
     top = header(h)[layout.STACK_TOP]
     for at in range(max(bottom, top - 2 * _LOOKED_AT), top, 2):
@@ -310,11 +312,11 @@ def _is_pushed(h, bottom, row, base):
 
 @kernel
 def _add_base(h, base, start, dense):
-    """Add the tokens of a base (and its parent) to the list under construction at ``start``. 1 if that is a bitmask now (with
-    ids after it), 0 if it is ids still; or ``GROW``.
+    """Append the tokens of a base and of its parent to the list under construction at ``start``; return 1 if the list is a
+    bitmask now, 0 if it is still ids; or ``GROW``.
 
-    A base below ends has no slice and takes nothing away from its parent, since LONGEST states alone have a parent there and
-    the words that they drop only add: so union is enough.
+    Union is enough: a base below ends has no slice mask, and it removes nothing from its parent, since there only LONGEST
+    states have a parent, and the words that their simplified states drop only add tokens.
     """
     head = header(h)
     words = head[layout.WORDS]
@@ -326,7 +328,7 @@ def _add_base(h, base, start, dense):
         if length == 0:
             continue
         used = head[layout.TOKENS_USED]
-        # as ids the list would be longer than a bitmask: from here on it is one
+        # as ids, the list would be longer than a bitmask: turn it into one
         if not dense and (length == mask_layout.AS_BITMASK or used - start + length > words):
             if fold(h, start, False) < 0:
                 return np.int64(statuses.GROW)
@@ -345,9 +347,8 @@ def _add_base(h, base, start, dense):
 
 @kernel
 def _write_mask(h, number, out):
-    """Write mask ``number`` over the mask row ``out``: every word of it. 0 or ``GROW``.
-
-    One that is written often, and of many tokens, is kept as a row.
+    """Write mask ``number`` to the mask row ``out``, every word of it. 0 or ``GROW``. Caches the row if the mask is written
+    often.
     """
     record = number * mask_layout.MASK_WORDS
     row = i64(h, layout.MASKS)[record + mask_layout.MASK_ROW]
@@ -365,9 +366,9 @@ def _write_mask(h, number, out):
 
 @kernel
 def _keep_row(h, record, out):
-    """Keep the row ``out`` as that of a mask, if it is not one too many (then it is never asked again). 0 or ``GROW``.
+    """Cache ``out`` as the row of a mask; if the arena caches ``_MOST_ROWS`` already, never try again. 0 or ``GROW``.
 
-    The row holds no doubts that are open (:func:`add_doubts`): these depend on the text, and are added after it is copied.
+    The row does not include open doubts (:func:`add_doubts`): these depend on the text and are added after copying.
     """
     head = header(h)
     at = head[layout.TOKENS_USED]
@@ -385,10 +386,10 @@ def _keep_row(h, record, out):
 
 @kernel
 def _compose_mask(h, number, out):
-    """:func:`_write_mask` from its parts.
+    """Write a mask from its parts (:func:`_write_mask`).
 
-    In this order: the slice mask or zeros; the tokens of the base, or of its parent; less and plus what tells the base from
-    its parent; the row's own tokens; the doubts that were decided when the mask was made.
+    In this order: the slice mask, or zeros; the tokens of the base or of its parent; the base's difference from its parent,
+    first minus, then plus; the delta; the doubts that were decided when the mask was made.
     """
     masks = i64(h, layout.MASKS)
     record = number * mask_layout.MASK_WORDS
@@ -406,7 +407,7 @@ def _compose_mask(h, number, out):
             out[i] = 0
     add_list(h, tokens_of(h, whole), n_tokens_of(h, whole), out)
     if parent >= 0:
-        # first less, then plus: a token that is in both lists is allowed
+        # first minus, then plus: a token in both lists is allowed
         tokens = i32(h, layout.TOKEN_LISTS)
         first = bases[base * mask_layout.BASE_WORDS + mask_layout.B_LESS]
         for i in range(first, first + bases[base * mask_layout.BASE_WORDS + mask_layout.B_N_LESS]):
@@ -420,11 +421,11 @@ def _compose_mask(h, number, out):
 
 @kernel
 def fill(h, cursor, out):
-    """Write the mask of ``cursor`` into ``out`` (int32 words); stop tokens and token terminals are the caller's. 0 or a status,
-    then ``out`` is garbage.
+    """Write the mask of ``cursor`` into ``out`` (int32 words). 0, or a status, and then ``out`` is garbage.
 
-    The mask of a set of pairs is the union of theirs. The first is written over ``out``, the others into a row beside it that
-    is ORed in. The dead cursor, and one at which only the end may come, have empty masks.
+    Stop tokens and token terminals are left to the caller. The mask of a set of pairs is the union of their masks: the first is
+    written to ``out``, each other one to a second row that is ORed in. The mask is empty at the dead cursor, and where only the
+    end may come.
     """
     if cursor >> 32:
         state = cursor & lexer_layout.STATE_MASK
@@ -444,7 +445,7 @@ def fill(h, cursor, out):
 
 @kernel
 def _fill_pairs(h, cursor, out):
-    """:func:`fill` for a set of pairs: how many of them have masks (0: ``out`` is as it was), or a status."""
+    """Do :func:`fill` for a set of pairs; return how many of them have masks (0: ``out`` is unchanged), or a status."""
     count = np.int64(0)
     beside = out
     for i in range(length_of(h, cursor)):
@@ -454,7 +455,7 @@ def _fill_pairs(h, cursor, out):
         number = mask_of(h, pair >> 32, lexer_state_of(h, pair & layout.LOW_32))
         if number < 0:
             return number
-        if count == 1:  # a mask is written whole, so another one needs a row of its own before the two are united
+        if count == 1:  # writing a mask overwrites every word, so the second one needs a row of its own
             beside = np.empty(len(out), np.int32)
         status = _write_mask(h, number, beside)
         if status < 0:
@@ -483,8 +484,10 @@ def add_terminals(h, cursor, out):
 
 @kernel
 def _add_terminals_of(h, row, state, out):
-    """:func:`add_terminals` for one pair. Terminals match at lexeme boundaries: their words stand in the start state of a row,
-    and in the state after LONGEST lexemes that match here (:func:`past_longest`).
+    """Do :func:`add_terminals` for one pair.
+
+    Terminals match at lexeme boundaries only: their words stand in the start state of a row, and in the state after LONGEST
+    lexemes that match here (:func:`past_longest`).
     """
     row, state = past_longest(h, row, state)
     if row < 0:

@@ -1,11 +1,12 @@
-"""Neighbours: states that were walked whole, and that most bytes lead on from as from a new state.
+"""Neighbours: recently walked states that a new state resembles, so that its base becomes a difference.
 
-A text that must not contain a word, a comment up to the bytes that end it: by most bytes their states lead to one that was
-there before (Knuth, Morris and Pratt, 1977), and each of them would be a walk of the whole trie. The base of such a state is
-made from that of a neighbour instead, by a walk where the two differ::
+Consider a text that must not contain a word, or a comment up to the bytes that end it. From each of the states along such a
+text, most bytes lead to a state that was met before (as in the automaton of Knuth, Morris and Pratt, 1977), yet each state
+would cost a walk of the whole trie. Instead, the base of a new state is stored as the difference from that of a *neighbour*:
+one of the last states whose base was walked whole, from which nearly all bytes lead to the same states::
 
     {t: [^<>]* & ~.*(foo|bar).*}         walked whole
-    the same after "fo"                  differs by "o", which is dead; "f" and "b", and all others, lead to the same states
+    the same after "fo"                  differs by "o", which is dead; "f", "b" and all other bytes lead to the same states
 """
 
 import numpy as np
@@ -17,14 +18,14 @@ from cdplugin.kernels.lexer.lexer import saturated_within, transition
 from cdplugin.kernels.store import layout
 from cdplugin.kernels.store.arena import header, i32, length_of, pack, u8, word_of
 
-_KEPT = 4  # the last states whose walks were large, from WALKED on, with the nodes that were visited
-_LARGE = 16  # a walk is large that visits one of so many nodes of the trie
-_FAR = 2  # below the bytes by which a neighbour differs there are at most one of so many nodes as its walk visited
+_KEPT = 4  # header words from WALKED on: the last states with large walks, packed with the nodes visited
+_LARGE = 16  # a walk is large if it visits at least 1 / _LARGE of the trie
+_FAR = 2  # a neighbour differs in at most 1 / _FAR as many nodes as its own walk visited
 
 
 @kernel
 def note_walked(h, state, visited):
-    """Keep a state, whose base was walked whole, as a neighbour of later ones, if the walk visited many nodes."""
+    """Remember a state whose base was walked whole, as a possible neighbour of later ones, if the walk visited many nodes."""
     head = header(h)
     if visited < head[layout.N_NODES] // _LARGE:
         return
@@ -35,7 +36,9 @@ def note_walked(h, state, visited):
 
 @kernel
 def neighbour_of(h, state):
-    """A neighbour of a state, with lexemes that end in the same one way, or the state itself; or a status."""
+    """Return a neighbour of a state, one whose lexemes all end the same way as its own; ``state`` itself if there is none; or a
+    status.
+    """
     head = header(h)
     ending = _ending_of(h, state) if head[layout.WALKED] else np.int64(-1)
     for i in range(layout.WALKED, layout.WALKED + _KEPT):
@@ -53,7 +56,7 @@ def neighbour_of(h, state):
 
 @kernel
 def _ending_of(h, state):
-    """How all lexemes of a state end, EXACT or LONGEST; -1 if that is not the same for all."""
+    """Return how all lexemes of a state end, EXACT or LONGEST; -1 if they differ, or if any is LAZY."""
     value = value_of(h, state)
     ending = ending_of(h, word_of(h, value, 0) >> 32)
     for i in range(1, length_of(h, value)):
@@ -64,7 +67,7 @@ def _ending_of(h, state):
 
 @kernel
 def _after_within(h, state, byte, reach):
-    """A transition, whose counts are cut to ``reach`` bytes where no lexeme ends; or a status."""
+    """Return a transition, with counts cut to ``reach`` bytes if no lexeme ends by it; or a status."""
     after = transition(h, state, byte)
     if after <= 0 or after >= lexer_layout.ENDS_BIT or reach == 0:
         return after
@@ -73,7 +76,7 @@ def _after_within(h, state, byte, reach):
 
 @kernel
 def _is_near(h, state, other, most):
-    """Whether at most ``most`` nodes of the trie lie below bytes that lead two states to different ones: 1, 0, or a status."""
+    """Return 1 if at most ``most`` trie nodes lie below bytes that lead the two states to different ones, else 0; or a status."""
     head = header(h)
     nodes = head[layout.N_NODES]
     starts = i32(h, layout.TRIE_FIRST_CHILD)

@@ -1,45 +1,42 @@
-"""Bases that grammars have in common: looked up in a store that all grammars of a vocabulary read, instead of walked anew.
+"""The shared store: mask bases that all grammars of one vocabulary take over from each other instead of walking the trie.
 
 What a walk of the whole trie finds depends on the expressions that are open in a lexer state, not on the numbers of their
-lexemes, nor on the grammar: half of the nodes that schemas visit in such walks an earlier schema has visited below the same
-expressions. So the owner (:mod:`cdplugin.engine.shared_bases`) keeps a *store*: values, bases, token lists and ends as in an
-arena, in which a base stands for a set of expressions, and a lexeme that ends is the place of its expression in the set.
-
-::
+lexemes or on the grammar. Half of the nodes that JSON schemas visit in such walks, an earlier schema has visited for the same
+expressions. So the owner (:mod:`cdplugin.engine.shared_bases`) keeps a *store* with the tables of an arena: values, bases,
+token lists, ends. In it a base belongs to a set of expressions, and a lexeme that ends is named by the place of its expression
+in the set::
 
     arena of grammar 1    state {5: [^"]*"}   walked: tokens, groups of ends {5}        learned by the owner, between steps
     store                 {[^"]*"}            the same tokens, groups of ends {place 0}
     arena of grammar 2    state {9: [^"]*"}   taken over: tokens, groups of ends {9}
 
-The store is written by one thread and read by many without a lock. Nothing in it ever changes or moves, values are only
-added; a reader's header (``SHARED``) is a copy that counts fewer values than there are by now, and :func:`find` passes over
-those that it does not count.
+One thread writes the store; many read it without a lock. Values are only added: nothing changes or moves. A reader's header
+(``SHARED``) is a copy from an earlier time; :func:`find` ignores values that this copy does not count.
 
-An expression's *counterpart* is its id in the store. Both begin with the values of one template, so ids below ``SHARED_SAME``
-are their own counterparts; those of others are found part by part (:func:`_counterpart`), which is hash-consing across
-arenas: equal ids, equal expressions. Literals are told by their bytes (``K_SPELLINGS``), since each grammar numbers its own.
+An expression's *counterpart* is its id in the store. Arena and store begin with the values of one template, so ids below
+``SHARED_SAME`` are their own counterparts. Other counterparts are found part by part (:func:`_counterpart`), which is
+hash-consing across arenas. Literals are identified by their bytes (``K_SPELLINGS``), since each grammar numbers its own.
 
-The store has the tables of an arena that its readers look at, and no others:
+The store has these tables of an arena, and no others:
 
 ============  ==================================================================================================
 table         what it holds here
 ============  ==================================================================================================
-VALUES, DATA  the template's values; expressions; ``K_SPELLINGS`` in the place of ``K_LITERALS``; ``K_ENDS``, whose
+VALUES, DATA  the template's values; expressions, with ``K_SPELLINGS`` instead of ``K_LITERALS``; ``K_ENDS``, whose
               nodes are those of the same trie; ``K_OPEN``, the key of a base: the expressions of its state, sorted
-INDEX         slots of values, larger than any number of values that there is room for: it never grows
+INDEX         hash table of values, with more slots than there is room for values: it never grows
 BASES         records as in an arena, without parents
-TOKEN_LISTS   their lists, as ids or as a bitmask; copied into the arena that takes a base over
+TOKEN_LISTS   their token lists, copied into the arena that takes a base over
 ENDS          their groups: ``G_SCANNED`` is the set of places that end, bit ``i`` for word ``i`` of the key
-STACK         the words of one value at a time, by who adds
+STACK         scratch of the writer: the words of one value at a time
 ============  ==================================================================================================
 
-A base is added when it was walked twice: three of five keys are asked for once, by one lexeme of one grammar, and what they
-hold would be most of the store. Of these only the key is there (``V_AUX`` is ``_ONCE``). The number of a base is written into
-``V_AUX`` after the base, and a reader passes over numbers that its header does not count: it may see the word, but what that
-names need not have reached it.
+A base is added when it has been walked twice. Three of five keys are walked once only, and their bases would fill most of the
+store; of these, the store has the key alone (``V_AUX`` is ``_ONCE``). A base is written before its number goes into the key's
+``V_AUX``. A reader ignores numbers that its header does not count: it may see such a number before the data that it names.
 
-Not shared are bases below ends, bases with a parent (these are walked along a few spellings only), and states with a lexeme
-that is not EXACT or that plays a role besides (tokens that count, values that matter).
+Not shared are: bases below ends; bases with a parent, whose walks are short; and states with a lexeme that is not EXACT or has
+a further role (tokens that count, values that are tracked).
 """
 
 import numpy as np
@@ -74,18 +71,20 @@ from cdplugin.kernels.store.arena import (
 )
 from cdplugin.kernels.store.stack import push, push_all
 
-LEAST_NODES = 400  # nodes of a walk from which on its base is learned
-MOST_OPEN = 8  # expressions of a state that is shared
-_MOST_PARTS = 64  # of an expression that is looked for
-_MOST_LITERALS, _MOST_LITERAL_BYTES = 16, 256
-_NEVER = 1 << 40  # in the place of a counterpart: the expression is too large to be shared
-_ONCE = -1  # V_AUX of a key whose base was walked once
-_FULL = -40  # among statuses: the store has no room
+LEAST_NODES = 400  # a base is learned if its walk visited so many nodes
+MOST_OPEN = 8  # expressions of a state whose base is shared
+_MOST_PARTS = 64  # direct parts of an expression that is shared
+_MOST_LITERALS, _MOST_LITERAL_BYTES = 16, 256  # of a K_LITERALS that is shared
+_NEVER = 1 << 40  # instead of a counterpart: the expression is too large to be shared
+_ONCE = -1  # V_AUX of a key whose base has been walked once
+_FULL = -40  # a status of this module: the store has no room
 
 
 @kernel
 def is_shareable(h, state):
-    """Whether a base of the state is worth looking for: few lexemes, all EXACT and with nothing to them but their text."""
+    """Return whether a base of the state is worth sharing: few lexemes, all of them EXACT, without token ranges, counts and
+    roles.
+    """
     if header(h)[layout.SHARED] == 0 or header(h)[layout.USE_SLICES] == 0:
         return False
     value = value_of(h, state)
@@ -103,8 +102,8 @@ def is_shareable(h, state):
 
 @kernel
 def shared_base(h, state):
-    """Record number of the base of a (saturated) state in the whole trie, taken over from the store; ``UNKNOWN`` if that has
-    none; or a status.
+    """Return the record number of the whole-trie base of a saturated state, taken over from the store now; ``UNKNOWN`` if the
+    store has none; or a status.
     """
     if not is_shareable(h, state):
         return np.int64(statuses.UNKNOWN)
@@ -123,8 +122,10 @@ def shared_base(h, state):
 
 @kernel
 def learn(h, base, store):
-    """Add the bases from number ``base`` on that are worth it (``B_LEARN``) to ``store``, the owner's own header of the store
-    that this arena reads, and that nobody else writes to meanwhile. 0; 1 if the store has no room; or a status of the arena.
+    """Add the arena's bases from number ``base`` on that are worth it (``B_LEARN``) to the store; return 0, 1 if the store has
+    no room, or a status of the arena.
+
+    ``store``: the owner's own header of the store that this arena reads; nobody else may write to it meanwhile.
     """
     head = header(h)
     for number in range(base, head[layout.N_BASES]):
@@ -145,8 +146,10 @@ def learn(h, base, store):
 
 @kernel
 def _push_open(h, state, store):
-    """Push the state's words, ``counterpart << 32 | lexeme`` each, sorted; how many, 0 if an expression is not in the store;
-    or a status. With the owner's ``store`` (else 0), what is not there is added; ``_FULL`` if it has no room.
+    """Push the words ``counterpart << 32 | lexeme`` of a state, sorted; return how many, 0 if the store lacks an expression, or
+    a status.
+
+    With the owner's ``store`` (else 0), missing expressions are added; ``_FULL`` if there is no room.
     """
     head = header(h)
     first = head[layout.STACK_TOP]
@@ -166,9 +169,9 @@ def _push_open(h, state, store):
 
 @kernel
 def _counterpart(h, e, store):
-    """The id of an expression in the store, 0 if it is not there; or a status. With ``store``: :func:`_push_open`.
+    """Return the id of an expression in the store, 0 if it is not there; or a status. With ``store``, see :func:`_push_open`.
 
-    Parts first, from a work list; memoised (``M_SHARED``), so that a derivative asks for what is new in it only.
+    Post-order over the parts, with a work list. Memoised (``M_SHARED``), so for a derivative only its new parts are looked up.
     """
     head = header(h)
     if e < head[layout.SHARED_SAME]:
@@ -200,8 +203,9 @@ def _counterpart(h, e, store):
 
 @kernel
 def _known_counterpart(h, e, store):
-    """The memoised counterpart of ``e``, 0 if it is not in the store, ``_NEVER``; -1: not known. To whom adds what is missing
-    (``store``), 0 says nothing.
+    """Return the memoised counterpart of ``e``, 0 if it is not in the store, ``_NEVER``, or -1 if it is not memoised.
+
+    For a writer (``store``), a memoised 0 counts as not memoised, since it may add the expression.
     """
     if e < header(h)[layout.SHARED_SAME]:
         return np.int64(e)
@@ -211,7 +215,7 @@ def _known_counterpart(h, e, store):
 
 @kernel
 def _n_parts(h, e):
-    """How many of an expression's words, from the first on, are expressions."""
+    """Return how many of an expression's words, from the first on, are expressions."""
     kind = kind_of(h, e)
     if kind == layout.K_CAT or kind == layout.K_ALT or kind == layout.K_AND or kind == layout.K_NOT:
         return length_of(h, e)
@@ -220,8 +224,9 @@ def _n_parts(h, e):
 
 @kernel
 def _push_parts(h, e, store):
-    """Push the parts of ``e`` whose counterparts are not known; whether there are any (none, if one has no counterpart, or they
-    are too many); or ``GROW``.
+    """Push the parts of ``e`` whose counterparts are not memoised; return 1 if there are any, else 0; or ``GROW``.
+
+    Returns 0 as well if some part has no counterpart, or if the parts are too many: then ``e`` has none either.
     """
     head = header(h)
     top = head[layout.STACK_TOP]
@@ -241,8 +246,8 @@ def _push_parts(h, e, store):
 
 @kernel
 def _look_up(h, e, store):
-    """The counterpart of ``e``, whose parts' are known: 0 if there is none, ``_NEVER`` if it is too large to have one; or a
-    status, ``_FULL`` among them. With ``store`` it is added.
+    """Return the counterpart of ``e``, whose parts have been looked up: 0 if there is none, ``_NEVER`` if ``e`` is too large;
+    or a status (``_FULL`` too). With ``store``, add it.
     """
     head = header(h)
     top = head[layout.STACK_TOP]
@@ -275,8 +280,8 @@ def _look_up(h, e, store):
 
 @kernel
 def _push_spellings(h, e):
-    """Push what tells literals by their bytes: the length of each and its bytes, eight to a word. 0 or ``GROW``; nothing is
-    pushed if they are many.
+    """Push the key of literals by their bytes: for each, its length and its bytes, eight to a word. 0 or ``GROW``; pushes
+    nothing if they are too many.
     """
     head = header(h)
     top = head[layout.STACK_TOP]
@@ -301,7 +306,9 @@ def _push_spellings(h, e):
 
 @kernel
 def _add_value(h, start, count, kind, store):
-    """The value ``(kind, STACK[start:start + count])`` of the arena's stack, interned in the store; or ``_FULL``."""
+    """Intern the value ``(kind, STACK[start:start + count])`` of the arena's stack in the store; return its id there, or
+    ``_FULL``.
+    """
     if not has_room(store, layout.STACK, count):
         return np.int64(_FULL)
     copy_words(i64(store, layout.STACK), 0, i64(h, layout.STACK), start, count)
@@ -314,8 +321,8 @@ def _add_value(h, start, count, kind, store):
 
 @kernel
 def _write_key(h, first, count):
-    """Write the expressions of ``STACK[first:first + count]`` (:func:`_push_open`), the key of their base, above ``STACK_TOP``;
-    0 or ``GROW``.
+    """Write the key of a base, the expressions of ``STACK[first:first + count]`` (:func:`_push_open`), above ``STACK_TOP``; 0
+    or ``GROW``.
     """
     top = header(h)[layout.STACK_TOP]
     if not has_room(h, layout.STACK, top + count):
@@ -328,19 +335,20 @@ def _write_key(h, first, count):
 
 @kernel
 def _known_base(h, first, count):
-    """1 + the store's base of the expressions ``STACK[first:first + count]``, 0 if it has none; or ``GROW``."""
+    """Return 1 + the store's base for the expressions ``STACK[first:first + count]``, 0 if it has none; or ``GROW``."""
     head = header(h)
     if _write_key(h, first, count) < 0:
         return np.int64(statuses.GROW)
     store = head[layout.SHARED]
     key = find(store, layout.K_OPEN, i64(h, layout.STACK), head[layout.STACK_TOP], count)
     number = aux_of(store, key) if key else np.int64(0)
-    return number if 0 < number <= header(store)[layout.N_BASES] else np.int64(0)  # it may have been added since
+    # a larger number was added after this header was copied
+    return number if 0 < number <= header(store)[layout.N_BASES] else np.int64(0)
 
 
 @kernel
 def _has_room_for(h, n_items, n_groups):
-    """Whether there is room for a base with so many items of a token list and groups of ends."""
+    """Return whether there is room for a base with ``n_items`` items in its token list and ``n_groups`` groups of ends."""
     head = header(h)
     return (
         has_room(h, layout.BASES, (head[layout.N_BASES] + 1) * mask_layout.BASE_WORDS)
@@ -351,7 +359,10 @@ def _has_room_for(h, n_items, n_groups):
 
 @kernel
 def _copy_base(source, number, target, n_items, n_groups):
-    """Record a copy of base ``number``, whose groups lie behind what is in use of ENDS already, with its token list."""
+    """Record a copy of base ``number`` of ``source`` in ``target``, with its token list.
+
+    The caller has written its groups already, behind the used part of ENDS.
+    """
     head = header(target)
     start = head[layout.TOKENS_USED]
     copy_words(i32(target, layout.TOKEN_LISTS), start, i32(source, layout.TOKEN_LISTS), tokens_of(source, number), n_items)
@@ -372,15 +383,16 @@ def _write_group(h, at, scanned, ends, n_nodes):
 
 @kernel
 def _n_items(h, number):
-    """How many items the token list of a base takes."""
+    """Return how many items of TOKEN_LISTS the token list of a base takes."""
     length = n_tokens_of(h, number)
     return header(h)[layout.WORDS] if length == mask_layout.AS_BITMASK else length
 
 
 @kernel
 def _take_over(h, number, state, first):
-    """Record base ``number`` of the store as that of ``state``, whose lexemes are those of ``STACK[first:]``
-    (:func:`_push_open`); its number here, or a status.
+    """Copy base ``number`` of the store into the arena as that of ``state``; return its number here, or a status.
+
+    ``STACK[first:]`` has the words of the state (:func:`_push_open`), which turn places into lexemes.
     """
     head = header(h)
     store = head[layout.SHARED]
@@ -406,7 +418,7 @@ def _take_over(h, number, state, first):
 
 @kernel
 def _lexemes(h, places, first):
-    """The lexemes at some places (bits) of ``STACK[first:]`` as a ``K_ACCEPTED`` value, or a status."""
+    """Return the lexemes at some places (bits) of ``STACK[first:]`` as a ``K_ACCEPTED`` value, or a status."""
     top = header(h)[layout.STACK_TOP]
     if not has_room(h, layout.STACK, top + MOST_OPEN):
         return np.int64(statuses.GROW)
@@ -421,7 +433,7 @@ def _lexemes(h, places, first):
 
 @kernel
 def _copy_ends(h, store, ends):
-    """The ``K_ENDS`` value of the store in the arena: an id or a status. Nodes of the trie are the same in both."""
+    """Intern a ``K_ENDS`` value of the store in the arena; return its id, or a status. Trie nodes are the same in both."""
     top = header(h)[layout.STACK_TOP]
     count = length_of(store, ends)
     if not has_room(h, layout.STACK, top + count):
@@ -432,10 +444,10 @@ def _copy_ends(h, store, ends):
 
 @kernel
 def _add(h, number, store, count):
-    """Add base ``number`` to the store, for the expressions ``STACK[0:count]`` (:func:`_push_open`), the second time that it is
-    asked to: most expressions are one lexeme's of one grammar. 0, ``GROW``, or ``_FULL``.
+    """Add base ``number`` to the store for the expressions ``STACK[0:count]`` (:func:`_push_open`); 0, ``GROW``, or ``_FULL``.
 
-    The key's ``V_AUX`` is set last, so that a base that found no room half-way is none.
+    The first time, only the key is added. ``V_AUX`` of the key is set last, so a base for which room ran out half-way does not
+    count.
     """
     head, theirs = header(h), header(store)
     top = head[layout.STACK_TOP]
@@ -469,7 +481,7 @@ def _add(h, number, store, count):
 
 @kernel
 def _places(h, accepted, count):
-    """The places in ``STACK[0:count]`` (:func:`_push_open`) of the lexemes of a ``K_ACCEPTED`` value, as bits."""
+    """Return the places in ``STACK[0:count]`` (:func:`_push_open`) of the lexemes of a ``K_ACCEPTED`` value, as bits."""
     places = np.int64(0)
     words = i64(h, layout.STACK)
     for place in range(count):

@@ -1,7 +1,7 @@
-"""Text in tokens: the fewest tokens that spell a given text, for short endings.
+"""Tokenize a given text with the fewest tokens, for short endings (:mod:`cdplugin.queries.completion`).
 
-A shortest path over the places of the text, from its end: at each place the trie is followed along the text, and each token on
-the way is an edge.
+A shortest path over the positions of the text, from its end: at each position the trie is followed along the text, and each
+token on the way is an edge.
 """
 
 import numpy as np
@@ -15,16 +15,17 @@ from cdplugin.kernels.store.arena import has_room, i32, i64, spend, u8
 
 @kernel
 def spell(h, text_address, n, banned_address):
-    """Leave a shortest spelling of ``n`` bytes on the stack as tokens, of equally short ones that with the longest tokens
-    first. How many tokens, ``NOT_SPELT`` plus a place, or a status.
+    """Leave a shortest tokenization of ``n`` bytes on the stack; return how many tokens, ``NOT_SPELT`` plus a position, or a
+    status.
 
-    ``text_address``: uint8[n]. ``banned_address``: int64 words, a count and tokens not to be taken. Dynamic programming from
-    the end of the text; ``n + 1`` tokens stand for "cannot be spelled". Work: bytes × longest token × children of a node.
+    Among equally short ones it takes the longest tokens first. ``text_address``: uint8[n]. ``banned_address``: int64 words, a
+    count and the tokens that must not be used. Dynamic programming from the end of the text; a distance of ``n + 1`` means
+    "cannot be spelled". Work: bytes × longest token × children of a node.
     """
     if not has_room(h, layout.STACK, 3 * (n + 1)):
         return np.int64(statuses.GROW)
     text = view_u8(text_address, n)
-    # the tokens to the end of the text; from n + 1 on, what is taken at a place; from 2 n + 2 on, its bytes
+    # by position: tokens to the end of the text; from n + 1 on, the token to take; from 2 n + 2 on, its bytes
     words = i64(h, layout.STACK)
     chosen, length = n + 1, 2 * n + 2
     words[n] = 0
@@ -40,7 +41,7 @@ def spell(h, text_address, n, banned_address):
     while at < n:
         if words[chosen + at] < 0:
             return mask_layout.NOT_SPELT + at
-        words[count] = words[chosen + at]  # what is written over is behind
+        words[count] = words[chosen + at]  # count <= at: only distances that are no longer needed are overwritten
         at += words[length + at]
         count += 1
     return count
@@ -48,8 +49,8 @@ def spell(h, text_address, n, banned_address):
 
 @kernel
 def _choose(h, text, start, n, banned_address):
-    """Find the token to take at the place ``start``, and write it, its bytes, and the tokens from there to the end; those of
-    the places after it are final.
+    """Write, for the position ``start``, the token to take, its bytes, and the tokens to the end. All later positions are
+    final.
     """
     trie_byte = u8(h, layout.TRIE_BYTE)
     skips = i32(h, layout.TRIE_SKIP)
@@ -57,7 +58,8 @@ def _choose(h, text, start, n, banned_address):
     words = i64(h, layout.STACK)
     chosen, length = n + 1, 2 * n + 2
     root = np.int64(0)
-    while root < trie_byte.shape[0]:  # two children may have one byte (plain text, and the rest); below them one
+    # the root may have two children by one byte, in the slice trie and in the rest; below, the first one is enough
+    while root < trie_byte.shape[0]:
         node, at = root, start
         end = root + skips[root]
         root = end
@@ -80,7 +82,7 @@ def _choose(h, text, start, n, banned_address):
 
 @kernel
 def _is_banned(banned_address, token):
-    """Whether a token is in the list at ``banned_address``. A linear search: there are a few stop tokens."""
+    """Return whether a token is in the list at ``banned_address``. A linear search: there are a few stop tokens."""
     count = view_i64(banned_address, 1)[0]
     banned = view_i64(banned_address, count + 1)
     for i in range(1, count + 1):

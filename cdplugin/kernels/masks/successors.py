@@ -1,8 +1,9 @@
-"""Where each allowed token leads: the distinct cursors after the tokens of a mask, and which tokens lead to which.
+"""Successors: the distinct cursors to which the tokens of a mask lead, and which tokens lead to which.
 
-The trie is walked as for a mask that nothing is known of. A dense place has a hundred thousand tokens and a handful of
-cursors, so the cursors go into a small open-addressed table, and the last one that was met is compared first. Where all bytes
-below a node lead back to its cursor (:mod:`cdplugin.kernels.masks.walk`), its subtree is taken whole, as in a base.
+Queries about endings and budgets ask this for every place of their search. The trie is walked with whole cursors. A dense mask
+has a hundred thousand tokens but a handful of distinct successors, so these go into a small open-addressed table, and the last
+successor is compared first. Where all bytes below a node lead back to its cursor (:mod:`cdplugin.kernels.masks.walk`), the
+subtree is taken whole, as in the walk of a base.
 """
 
 from __future__ import annotations
@@ -18,33 +19,34 @@ from cdplugin.kernels.parser.tokens import accept
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import header, i32, i64, spend, u8
 
-# words of a question: addresses of the mask row (int32) and of the answer's numbers (int32, one per bit of the row; -1: none;
-# address 0: they are not wanted), slots of the table (a power of two), cursors so far, tokens that the walk gave a number, 1 if
-# the row has tokens that may not come, all of them text; then the slots' cursors and their numbers, then the cursors, how many
-# tokens lead to each, and the first of these
+# The words of a question: the address of the mask row (int32); the address of the numbers to write (int32, one for each bit of
+# the row, -1: none; address 0: not wanted); the table's slots (a power of two); cursors found so far; tokens that the walk has
+# numbered; 1 if the row may hold tokens that cannot come, all of them text. Then the table: the slots' cursors and numbers.
+# Then the result: the cursors by number, how many tokens lead to each, and the least of these tokens.
 Q_ROW, Q_NUMBERS, Q_SLOTS, Q_COUNT, Q_NUMBERED, Q_IS_TEXT = range(6)
 QUESTION_WORDS = 6
 G_TOKENS, G_NUMBERS, G_CLASSES, G_HEADS, G_GROUPED = range(5)  # words of a question of :func:`group`
 GROUP_WORDS = 5
-_STEP_WORK = 8  # units of work of a step that is more than a look at a table
+_STEP_WORK = 8  # units of work of a step that is more than a table look-up
 
 FULL = 1 << 40
-"""More cursors than half the slots: ask again with more."""
+"""Result of :func:`successors`: more cursors than half of the slots. Ask again with more slots."""
 
 
 def question_size(slots: int) -> int:
-    """The words of a question with so many slots."""
+    """Return the length, in words, of a question with so many slots."""
     return QUESTION_WORDS + 2 * slots + 3 * (slots >> 1)
 
 
 @kernel
 def successors(h, cursor, address):
-    """Number the cursors after the tokens of a mask row, and write each token's number; how many, ``FULL``, or a status.
+    """Number the cursors after the tokens of a mask row, and write each token's number; return how many cursors, ``FULL``, or a
+    status.
 
-    ``address``: a question of :func:`question_size` words (int64): the caller sets ``Q_ROW``, ``Q_NUMBERS``, ``Q_SLOTS`` and
-    ``Q_IS_TEXT``; the cursors come back at its end, in the order of their numbers, then how many tokens lead to each, then the
-    first of these. Tokens that the mask does not have, or that lead nowhere, get -1. Where tokens are counted or are terminals,
-    the trie says too little, and each token is accepted by itself.
+    ``address``: a question of :func:`question_size` words (int64). The caller sets ``Q_ROW``, ``Q_NUMBERS``, ``Q_SLOTS`` and
+    ``Q_IS_TEXT``. The results stand at its end, by number: the cursors, how many tokens lead to each, and the least of these
+    tokens. A token that is not in the mask, or leads nowhere, has the number -1. If the grammar counts tokens or has token
+    terminals, the trie says too little, and each token is accepted by itself.
     """
     head = header(h)
     question = view_i64(address, QUESTION_WORDS)
@@ -93,7 +95,7 @@ def successors(h, cursor, address):
 
 @kernel
 def _note(table, numbers, token, number):
-    """Note where a token leads."""
+    """Write that a token leads to cursor ``number``: its number, the count, and the least token."""
     if numbers.shape[0]:
         numbers[token] = number
     half = table[Q_SLOTS] >> 1
@@ -105,10 +107,10 @@ def _note(table, numbers, token, number):
 
 @kernel
 def group(h, address):
-    """Write tokens by their numbers, each number's ascending, and where each begins; 0, or a status.
+    """Sort tokens by their numbers, ascending within each number, and write where each number's tokens begin; 0, or a status.
 
-    ``address``: int64 words, how many tokens there are, the address of their numbers (int32), how many numbers, the address of
-    int64 words where they begin (and the last one ends), and that of the tokens by number (int32).
+    ``address``: int64 words: how many tokens, the address of their numbers (int32), how many numbers, the address of the int64
+    words where each number's tokens begin (one more for the end), and the address of the sorted tokens (int32).
     """
     question = view_i64(address, GROUP_WORDS)
     n_tokens, n_classes = question[G_TOKENS], question[G_CLASSES]
@@ -128,9 +130,7 @@ def group(h, address):
 
 @kernel
 def _number(table, cursor):
-    """The number of a cursor, a new one if it was not met; -1 if the table is full, which it is when half of its slots
-    are used.
-    """
+    """Return the number of a cursor, adding it if it is new; -1 if the table is full (half of its slots are used)."""
     slots = table[Q_SLOTS]
     at = ((cursor >> 32) * 31 + (cursor & layout.LOW_32)) & (slots - 1)
     while table[QUESTION_WORDS + at]:
@@ -151,9 +151,9 @@ def _number(table, cursor):
 
 @kernel
 def _walk(h, cursor, table, row, numbers):
-    """:func:`successors` of the tokens that are text, by one walk of the trie with whole cursors; 0, ``FULL`` or a status.
+    """Do :func:`successors` for the tokens that are text, by one walk of the trie with whole cursors; 0, ``FULL`` or a status.
 
-    Neighbouring tokens mostly lead to the cursor of the token before, which is compared first (``last``).
+    Neighbouring tokens mostly lead to the same cursor, so the last one (``last``) is compared first.
     """
     bytes_ = u8(h, layout.TRIE_BYTE)
     depths = i32(h, layout.TRIE_DEPTH)
@@ -178,7 +178,7 @@ def _walk(h, cursor, table, row, numbers):
         byte = np.int64(bytes_[node])
         after = step_inside(h, before, byte)
         if after < 0:
-            if not spend(h, _STEP_WORK):  # counted at once: a walk that is told to come again has been there for nothing
+            if not spend(h, _STEP_WORK):  # spent at once, since a walk that returns a status (FULL, GROW) starts over
                 return np.int64(statuses.LIMIT_WORK)
             after = step(h, before, byte)
             if after < 0:
@@ -205,7 +205,7 @@ def _walk(h, cursor, table, row, numbers):
             cursors[depth] = after
             node += 1
             continue
-        # no byte below leads anywhere but back here, inside the same lexemes
+        # all bytes below lead back to this cursor, inside the same lexemes
         inside = ((after >> 32) << 32) | state
         if inside != last:
             last, number = inside, _number(table, inside)

@@ -1,7 +1,7 @@
-"""Lists of tokens in TOKEN_LISTS: as ids, or, where that is shorter, as a bitmask (``AS_BITMASK`` in the place of a length).
+"""Token lists in TOKEN_LISTS: token ids, or, where that is shorter, a bitmask (``AS_BITMASK`` stored instead of a length).
 
-A list is made at the end of what is in use. It begins as ids; one that has become a bitmask may have further ids behind it,
-until these are added to it::
+A list under construction is the end of the used part of the table. It begins as ids. Once it is a bitmask, further ids are
+appended behind the bitmask, until they are folded into it::
 
     ids        start | 17 | 4 | 4096 | …                         TOKENS_USED
     folded     start | a bitmask of WORDS items | 9 | 512 | …    TOKENS_USED
@@ -30,21 +30,22 @@ def add_list(h, start, length, out):
 
 @kernel
 def close_list(h, start):
-    """End the token list that begins at ``start`` and reaches to TOKENS_USED: as ids if that is shorter than a bitmask, else
-    as a bitmask. Its length, ``AS_BITMASK``, or ``GROW``. Order is lost.
+    """End the token list that reaches from ``start`` to TOKENS_USED, as ids or as a bitmask, whichever is shorter.
+
+    Return its length, ``AS_BITMASK``, or ``GROW``. As a bitmask, the list loses its order.
     """
     head = header(h)
     count = head[layout.TOKENS_USED] - start
-    # an id takes as much room as 32 tokens of a bitmask
+    # an id takes an item, as do 32 bits of a bitmask
     return count if count <= head[layout.WORDS] else np.int64(fold(h, start, False))
 
 
 @kernel
 def fold(h, start, folded):
-    """Make a bitmask of the ids from ``start`` to TOKENS_USED, or, if they stand behind one (``folded``), add them to it:
-    ``AS_BITMASK``, or ``GROW``.
+    """Turn the ids from ``start`` to TOKENS_USED into a bitmask; return ``AS_BITMASK``, or ``GROW``.
 
-    The first bitmask is made behind the ids and moved over them, so it needs ``WORDS`` more items for a moment.
+    ``folded``: a bitmask stands at ``start`` already, and the ids behind it are added to it. Else the bitmask is built behind
+    the ids and moved over them, so this needs ``WORDS`` more items for a moment.
     """
     head = header(h)
     words = head[layout.WORDS]

@@ -1,10 +1,10 @@
-"""The token trie as flat depth-first arrays, built with whole-array NumPy: no kernel is compiled for it.
+"""Build the token trie as flat arrays in depth-first order, with whole-array NumPy: no kernel is compiled for it.
 
-A sorted list of tokens *is* a trie in depth-first order: a token adds ``length - lcp`` nodes, where ``lcp`` is what it
-shares with the token before it. So the nodes are one ``repeat`` over the tokens. Only the ends of the subtrees need the
-tree itself; they are found level by level, from ``end(node) = min(next node of the same depth, end(parent))``: every node
-between a node and its parent is deeper than the parent, so whatever ends the parent's subtree ends the node's. 128,000
-tokens with 300,000 nodes take 0.1 s.
+A sorted list of strings *is* a trie in depth-first order: each string adds ``length - lcp`` nodes, where ``lcp`` is the length
+of the prefix that it shares with the string before it. So the nodes are one ``repeat`` over the tokens. Only the ends of the
+subtrees need the tree itself. They are found level by level, from ``end(node) = min(next node of the same depth,
+end(parent))``: every node between a node and the end of its parent's subtree is deeper than the parent, so the first of these
+two ends the node's subtree. 128,000 tokens with 300,000 nodes take 0.1 s.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _by_level(depth: np.ndarray) -> list[np.ndarray]:
 
 
 def subtree_ends(depth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The first node after each subtree, and each node's parent (-1: the root), from the depths of a depth-first order.
+    """Return, for each node of a depth-first order, the first node after its subtree, and its parent (-1: the root).
 
     ``depth``: int32[n], 1 for children of the root. Returns two int64[n]. Work: O(n log n), one pass per level.
     """
@@ -113,11 +113,11 @@ def build_trie(
 
 
 def child_lists(depth: np.ndarray, slice_end: int) -> tuple[np.ndarray, np.ndarray]:
-    """Each node's children, so that one is found by its byte without a look at all before it.
+    """Return each node's children in a form in which one is found by bisection.
 
-    Returns ``children`` int32[m], the nodes ordered by parent, then by place; and ``first_child`` int32[m + 3]: the children of
-    node ``i`` are ``children[first_child[i]:first_child[i + 1]]``. The root is node ``m`` for the first ``slice_end`` nodes and
-    ``m + 1`` for the others, which are tries of their own.
+    ``children`` int32[m]: the nodes, ordered by parent, then by index. ``first_child`` int32[m + 3]: the children of node ``i``
+    are ``children[first_child[i]:first_child[i + 1]]``. The first ``slice_end`` nodes (the slice trie) and the others are tries
+    of their own: their roots are the nodes ``m`` and ``m + 1``.
     """
     nodes = len(depth)
     _, parents = subtree_ends(depth)
@@ -141,7 +141,7 @@ _ALONE = b" _-./:@%+#?&=~,;'()\"\\<>"
 
 
 def _kinds() -> np.ndarray:
-    """``BYTE_KIND``: the groups, each byte of ``_ALONE`` by itself, and one kind for all the rest."""
+    """Compute ``BYTE_KIND``: one kind for each of ``_GROUPS``, one for each byte of ``_ALONE``, and one for all other bytes."""
     kinds = np.full(256, len(_GROUPS) + len(_ALONE), np.int64)  # the last kind: all others
     for kind, members in enumerate((*_GROUPS, *(bytes([byte]) for byte in _ALONE))):
         kinds[list(members)] = kind
@@ -153,7 +153,7 @@ BYTE_KIND = _kinds()
 
 
 def kinds_below(byte: np.ndarray, depth: np.ndarray) -> np.ndarray:
-    """Which kinds of bytes (bit ``BYTE_KIND[b]``) lead on below each node: int32[m]."""
+    """Return, for each node, the set of kinds (bit ``BYTE_KIND[b]``) of all bytes below it: int32[m]."""
     _, parents = subtree_ends(depth)
     own = np.left_shift(1, BYTE_KIND[byte]).astype(np.int32)
     below = np.zeros(len(byte), np.int32)
@@ -163,7 +163,7 @@ def kinds_below(byte: np.ndarray, depth: np.ndarray) -> np.ndarray:
 
 
 def subtree_maximum(depth: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """The largest ``values[j]`` over the nodes ``j`` of each node's subtree: int32[n], a new array."""
+    """Return, for each node, the largest ``values[j]`` over the nodes ``j`` of its subtree: int32[n], a new array."""
     _, parents = subtree_ends(depth)
     best = values.astype(np.int32)
     for nodes in reversed(_by_level(depth)[1:]):
@@ -172,15 +172,15 @@ def subtree_maximum(depth: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def reaches(depth: np.ndarray) -> np.ndarray:
-    """How many bytes the deepest node below each node is deeper than it, at most 255: uint8[n]; 0 for leaves."""
+    """Return, for each node, by how many bytes the deepest node below is deeper, at most 255: uint8[n]; 0 for leaves."""
     return np.minimum(subtree_maximum(depth, depth) - depth, 255).astype(np.uint8)
 
 
 def cumulative_masks(ids: np.ndarray, keys: np.ndarray, rows: int, size: int) -> np.ndarray:
-    """Bit masks of token sets that grow from row to row: row ``k`` holds the ids whose key is at most ``k``.
+    """Return bitmasks of token sets that grow from row to row: row ``k`` holds the ids whose key is at most ``k``.
 
-    ``ids`` and ``keys`` : int64[n], ``0 <= key < rows``. Returns int32[rows, ceil(size / 32)]; token t is bit t % 32 of
-    word t // 32.
+    ``ids`` and ``keys`` : int64[n], ``0 <= key < rows``. Returns int32[rows, ceil(size / 32)]; token t is bit t % 32 of word t
+    // 32.
     """
     words = -(-size // 32)
     masks = np.zeros((rows, words), np.uint32)

@@ -1,14 +1,14 @@
-"""What all walks of the trie share: which nodes they visit, their arrays by depth, and how their work is counted.
+"""What all trie walks share: their range of nodes, their arrays by depth, the self-loops that let them take a subtree whole.
 
-A walk begins at a *top*, a node of the trie or -1 for the root, and visits the nodes below it in depth-first order. What it
-knows of a node stands in arrays by depth, side by side on the stack: the entry by depth ``d`` of array ``k`` is
-``STACK[base + d + k * levels]``. The next node of that depth overwrites it, so nothing is undone on the way up.
+A walk begins at a *top*, a trie node or -1 for the root, and visits the nodes below it in depth-first order. What it knows of a
+node stands in arrays indexed by depth, side by side on the stack: the entry for depth ``d`` of array ``k`` is ``STACK[base + d
++ k * levels]``. The next node of that depth overwrites it, so nothing has to be undone on the way up.
 
-The *loops* of a lexer state are the kinds of bytes all of which lead back to it. In the middle of a word or of a URL most bytes
-change nothing. Where all bytes below a node are such, all tokens of its subtree are allowed, and nothing of it is walked. A
-character beyond ASCII is several bytes, which lead back together: the kind of these bytes is a loop where whole characters are,
-which holds in the slice trie only. And where a text is counted nothing leads back, but letters and digits may be known to come
-in any order, as many as a subtree has (:func:`takes_all_below`).
+The *loops* of a lexer state are the kinds of bytes (``BYTE_KIND``) all of whose bytes lead back to the state. In the middle of
+a word or a URL most bytes do. If all bytes below a node are loops, all tokens of its subtree are allowed, and the subtree is
+not walked. A character beyond ASCII is several bytes, which lead back only together. So the kind of bytes beyond ASCII is a
+loop only in the slice trie, where characters are whole. In a counted text no byte leads back; but the state may be known to
+take letters and digits in any order, as many as the subtree has (:func:`takes_all_below`).
 """
 
 import numpy as np
@@ -27,9 +27,9 @@ from cdplugin.kernels.store.arena import has_room, header, i32, i64, spend, u8
 _BY_KIND = np.argsort(BYTE_KIND, kind="stable")  # the bytes, kind after kind
 _STARTS = np.searchsorted(BYTE_KIND[_BY_KIND], np.arange(BYTE_KIND.max() + 2))
 _N_KINDS = int(BYTE_KIND.max()) + 1
-_LARGE = 256  # nodes of a subtree for which it is worth while to find the loops of a state
-_SOME = 4  # and for which it is asked what else a state takes
-_SEVERAL = 10  # bytes that a state goes on with, as many as there are digits: fewer are no letters that may come as they like
+_LARGE = 256  # least nodes of a subtree for which finding a state's loops pays
+_SOME = 4  # least nodes of a subtree for which the search of takes_letters pays
+_SEVERAL = 10  # least heads of a state that may take letters or digits in any order: there are ten digits
 _LOWER_KINDS = 1 << int(BYTE_KIND[ord("a")]) | 1 << int(BYTE_KIND[ord("z")])
 _UPPER_KINDS = 1 << int(BYTE_KIND[ord("A")]) | 1 << int(BYTE_KIND[ord("Z")])
 _DIGIT_KINDS = 1 << int(BYTE_KIND[ord("0")])
@@ -37,15 +37,15 @@ _HIGH = int(BYTE_KIND[0x80])
 _HIGH_KIND = 1 << _HIGH
 _LETTER_KINDS = _LOWER_KINDS | _UPPER_KINDS | _DIGIT_KINDS
 ANY_KIND = (1 << _N_KINDS) - 1
-COPIED_BITS = 4  # tokens of a subtree that is taken whole at the cost of a node, as a power of two
+COPIED_BITS = 4  # 2 ** COPIED_BITS tokens of a subtree that is taken whole cost as much as one visited node
 
 
 @kernel
 def begin_walk(h, top, arrays):
-    """Reserve ``arrays`` arrays by depth for a walk below ``top``: ``(place, base, levels, end)``.
+    """Reserve ``arrays`` arrays by depth for a walk below ``top``, and return ``(place, base, levels, end)``.
 
-    ``place``: where the top's own entries are, and what STACK_TOP was; or ``GROW``. ``end``: the first node that is not below
-    the top.
+    ``place``: the index of the top's own entry of the first array, and the value that STACK_TOP had; or ``GROW``. ``base`` and
+    ``levels``: see above. ``end``: the first node that is not below the top.
     """
     head = header(h)
     place = head[layout.STACK_TOP]
@@ -60,7 +60,9 @@ def begin_walk(h, top, arrays):
 
 @kernel
 def end_walk(h, place, visited, work):
-    """Give the arrays back, and count the nodes that were visited, and units of work besides; 0 or ``LIMIT_WORK``."""
+    """Release the arrays of a walk and count its nodes; 0 or ``LIMIT_WORK``. ``work``: units of work besides the ``visited``
+    nodes.
+    """
     head = header(h)
     head[layout.STACK_TOP] = place
     head[layout.C_NODES] += visited
@@ -69,8 +71,8 @@ def end_walk(h, place, visited, work):
 
 @kernel
 def ends_before(h, begun, byte):
-    """Whether the LONGEST lexemes of the state ``begun`` end before ``byte``, with which none of them goes on: 1, 0, or a
-    status.
+    """Return 1 if the LONGEST lexemes of the state ``begun`` end before ``byte``, which none of them can continue with; else 0;
+    or a status.
     """
     own = transition(h, begun, byte)
     return np.int64(own == lexer_layout.BEFORE) if own >= 0 else own
@@ -78,8 +80,9 @@ def ends_before(h, begun, byte):
 
 @kernel
 def child_from(children, bytes_, low, high, byte):
-    """The first place in ``children[low:high]``, children of one node (TRIE_CHILDREN), whose byte (TRIE_BYTE) is not below
-    ``byte``; ``high`` if there is none.
+    """Return the first index in ``children[low:high]`` whose node has a byte not below ``byte``; ``high`` if there is none.
+
+    ``children`` (TRIE_CHILDREN) are those of one node; ``bytes_`` is TRIE_BYTE.
     """
     while low < high:
         middle = (low + high) >> 1
@@ -92,9 +95,10 @@ def child_from(children, bytes_, low, high, byte):
 
 @kernel
 def loops_below(h, state, nodes):
-    """The loops of a state (bit k: kind k, ``BYTE_KIND``), for a subtree of so many nodes; or a status.
+    """Return the loops of a state (bit k: kind k, ``BYTE_KIND``) for a subtree of ``nodes`` nodes; or a status.
 
-    To find them may take 256 transitions, so a small subtree does not ask: 0 where they are not known.
+    Finding the loops may take 256 transitions, so for a small subtree they are not computed: the result is 0 unless they are
+    known.
     """
     loops = slice_loops_below(h, state, nodes)
     return loops if loops < 0 else loops & ~_HIGH_KIND
@@ -102,8 +106,10 @@ def loops_below(h, state, nodes):
 
 @kernel
 def slice_loops_below(h, state, nodes):
-    """:func:`loops_below` for a subtree of the slice trie, where characters are whole: the kind of bytes beyond ASCII is among
-    the loops if plain characters beyond ASCII lead back with their last bytes.
+    """Do :func:`loops_below` for a subtree of the slice trie, where characters are whole.
+
+    So here the kind of bytes beyond ASCII is a loop if plain characters beyond ASCII lead back to the state with their last
+    bytes.
     """
     known = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LOOPS]
     if known >= 0:
@@ -113,10 +119,10 @@ def slice_loops_below(h, state, nodes):
 
 @kernel
 def _find_loops(h, state):
-    """Find the loops of a state, and note them in L_LOOPS; or a status.
+    """Compute the loops of a state and note them in L_LOOPS; return them, or a status.
 
-    A kind of ASCII counts only if *all* of its bytes lead to the very same state, with no lexeme ending. A kind is left at its
-    first byte that does not, so a state without loops costs one transition a kind.
+    An ASCII kind is a loop only if *all* of its bytes lead back to the very same state and no lexeme ends. Each kind is given
+    up at its first byte that does not, so a state without loops costs one transition for each kind.
     """
     loops = np.int64(0)
     for kind in range(_N_KINDS):
@@ -141,10 +147,8 @@ def _find_loops(h, state):
 
 @kernel
 def head_kinds(h, state):
-    """The kinds of the bytes by which a state may go on (bit k: kind k, ``BYTE_KIND``), ``ANY_KIND`` where they are many; or a
-    status.
-    """
-    row = row_of(h, state)  # its heads are noted with its row
+    """Return the kinds of a state's heads (bit k: kind k, ``BYTE_KIND``), ``ANY_KIND`` if the heads are many; or a status."""
+    row = row_of(h, state)  # making the row also notes the heads
     if row < 0:
         return row
     n_heads = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_N_HEADS]
@@ -158,11 +162,11 @@ def head_kinds(h, state):
 
 @kernel
 def takes_all_below(h, before, after, at):
-    """Whether all tokens below a node of the trie are found to be allowed: 1, 0, or a status. ``before``, ``after``: the states
-    before the node's byte and after it.
+    """Return 1 if all tokens below a trie node are found to be allowed, else 0; or a status.
 
-    So it is where all bytes below lead back to ``after``. Among the slice tokens, whose characters are whole, it is asked of
-    letters, and of what is below a byte beyond ASCII, besides (:func:`_takes_characters`).
+    ``before`` and ``after`` are the states before and after the node's byte. All tokens are allowed if all bytes below are
+    loops of ``after``. In the slice trie, where characters are whole, :func:`_takes_characters` also tries subtrees of letters
+    only, and subtrees below a byte beyond ASCII.
     """
     nodes = i32(h, layout.TRIE_SKIP)[at]
     below = i32(h, layout.TRIE_BELOW)[at]
@@ -179,10 +183,10 @@ def takes_all_below(h, before, after, at):
 
 @kernel
 def _takes_characters(h, before, after, at):
-    """:func:`takes_all_below` for a node of the slice trie where not all bytes below lead back.
+    """Do :func:`takes_all_below` for a node of the slice trie below which not all bytes are loops.
 
-    A character beyond ASCII may lead back as a whole, to ``before`` if its first byte is the node's. Else, what is below is
-    letters (``_LETTER_KINDS``), perhaps no more than ``after`` is found to take.
+    If the node's byte is beyond ASCII, the whole character may lead back to ``before``. Otherwise what is below is letters
+    (``_LETTER_KINDS``), and ``after`` may be found to take as many in any order.
     """
     below = i32(h, layout.TRIE_BELOW)[at]
     nodes = i32(h, layout.TRIE_SKIP)[at]
@@ -195,5 +199,5 @@ def _takes_characters(h, before, after, at):
     letters = LOWER if below & _LOWER_KINDS else 0
     letters |= UPPER if below & _UPPER_KINDS else 0
     letters |= DIGITS if below & _DIGIT_KINDS else 0
-    # as many characters come as there are nodes, or as the longest token has, at most
+    # a token below has at most as many characters as there are nodes, and as the longest token of the subtree has
     return takes_letters(h, after, np.int64(letters), np.int64(min(nodes, i32(h, layout.TRIE_CHARS)[at]) - 1))
