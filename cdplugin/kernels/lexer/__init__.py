@@ -1,6 +1,6 @@
-"""The lexer: lexer states as values, their transitions, and what is found out about a state when it is first asked for.
+"""The lexer: a lazy DFA over sets of (lexeme, expression). States are hash-consed, transitions are computed on demand.
 
-``states`` makes states, ``lexer`` their transitions, in ``rows``; ``layout`` and ``fields`` say what is stored. ``heads``,
-``plain_text``, ``spelled_run`` and ``simplified`` are shortcuts, each of which gives what the transitions give; ``tracked`` is
-about lexemes on whose value later rules depend.
+``states`` makes states, ``lexer`` their transitions, ``rows`` stores these; ``layout`` and ``fields`` describe the records.
+``heads``, ``plain_text``, ``spelled_run`` and ``simplified`` are shortcuts, each with the same result as stepping the
+transitions. ``tracked`` handles lexemes on whose value later rules depend.
 """

@@ -1,7 +1,8 @@
-"""The *heads* of a lexer state: the bytes that may come next, where they are few.
+"""The *heads* of a lexer state: the bytes that may come next (its first set), noted where they are few.
 
-Inside a name or a number few bytes lead anywhere, and a walk of the token trie need not look at the hundreds of siblings with
-other bytes (:mod:`cdplugin.kernels.masks.base_walk`). Heads are a superset: a byte that is not among them is certainly dead.
+Inside a name or a number few bytes lead anywhere. With their heads known, a trie walk need not visit the hundreds of children
+with other bytes (:mod:`cdplugin.kernels.masks.base_walk`), and a transition row can be short
+(:mod:`cdplugin.kernels.lexer.rows`). Heads are a superset: a byte that is no head is certainly dead; a head may be.
 
 For ``{w: [a-f]+, t: true}`` the heads are ``a b c d e f t``. For ``{s: [^"]*"}`` they would be all bytes: noted as ``MANY``.
 """
@@ -19,28 +20,28 @@ from cdplugin.kernels.store.arena import header, i64, kind_of, length_of, spend,
 from cdplugin.kernels.store.byte_sets import count_bytes_of, fill_bytes
 from cdplugin.kernels.store.stack import push, push_all
 
-MOST_HEADS = 24  # the bytes of three words; more are not noted: looking at all siblings is as fast
-MANY = 256  # in L_N_HEADS: more than that
-_COUNT = 255  # of L_N_HEADS: how many bytes stand in L_HEADS
-_MOST_PARTS = 64  # of the expressions that are looked at: walking all children is no worse than looking through more
+MOST_HEADS = 24  # the bytes of three words; with more, visiting all children is as fast
+MANY = 256  # in L_N_HEADS: more than MOST_HEADS
+_COUNT = 255  # bits of L_N_HEADS that count the bytes in L_HEADS
+_MOST_PARTS = 64  # parts of expressions that are looked through; with more, visiting all children is no worse
 
 
 @kernel
 def n_heads_of(h, state):
-    """How many bytes stand in L_HEADS of a state that has a row."""
+    """Return the number of bytes in L_HEADS of a state that has a row."""
     return i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_N_HEADS] & _COUNT
 
 
 @kernel
 def head_at(h, state, place):
-    """A byte of L_HEADS."""
+    """Return byte number ``place`` of a state's L_HEADS."""
     word = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_HEADS + (place >> 3)]
     return (word >> (8 * (place & 7))) & 255
 
 
 @kernel
 def head_from(h, state, byte):
-    """The first head of a state, which has few, that is not below ``byte``; 256 if there is none.
+    """Return the first head not below ``byte`` of a state with few heads; 256 if there is none.
 
     A linear search over at most ``MOST_HEADS`` bytes, packed eight to a word.
     """
@@ -53,7 +54,7 @@ def head_from(h, state, byte):
 
 @kernel
 def head_place(h, state, byte):
-    """Which of the bytes in L_HEADS a byte is; -1 if it is none."""
+    """Return the index of a byte in L_HEADS; -1 if it is not there."""
     for i in range(n_heads_of(h, state)):
         if head_at(h, state, i) == byte:
             return np.int64(i)
@@ -62,10 +63,10 @@ def head_place(h, state, byte):
 
 @kernel
 def find_heads(h, state):
-    """How many bytes the state's expressions may begin with; ``MANY`` if they are many or hard to tell; or a status.
+    """Compute the heads of a state: return how many, ``MANY`` if they are many or hard to tell, or a status.
 
-    If they are few, they are written to the state's record, ascending, eight to a word. A state that keeps what a LONGEST
-    lexeme has matched has many: any byte that nothing goes on with ends the lexeme.
+    If they are few, they are written to L_HEADS, ascending, eight to a word. A state that holds a match of a LONGEST lexeme has
+    many heads: any byte that no lexeme goes on with ends that match.
     """
     if longest_of(h, state):
         return np.int64(MANY)
@@ -83,8 +84,8 @@ def find_heads(h, state):
 
 @kernel
 def note_heads(h, state, found, most):
-    """Write a set of bytes to L_HEADS of a state, ascending, eight to a word, and return how many they are; -1, and nothing is
-    written, if they are more than ``most``.
+    """Write a set of bytes to a state's L_HEADS, ascending, eight to a word; return how many, or -1, writing nothing, if more
+    than ``most``.
     """
     if count_bytes_of(found) > most:
         return np.int64(-1)
@@ -105,11 +106,12 @@ def note_heads(h, state, found, most):
 
 @kernel
 def add_first_bytes(h, base, found, most_heads, most_parts):
-    """Take the expressions ``STACK[base:top]`` off the stack, and add the bytes that they may begin with to the set ``found``
-    (4 words), or more. 1; 0 if it gave up, at more than ``most_heads`` bytes or ``most_parts`` parts; or a status.
+    """Take the expressions ``STACK[base:top]`` off the stack and add a superset of their first bytes to the set ``found`` (4
+    words).
 
-    Read off the structure: byte sets and literals in front, behind what is nullable, too. A complement adds all bytes, and a
-    text of an intersection is one of its first part.
+    Returns 1; 0 if it gave up, at more than ``most_heads`` bytes or ``most_parts`` parts; or a status. It reads byte sets and
+    literals at the front, and behind nullable parts. For a complement it adds all bytes. For an intersection it takes the first
+    bytes of the first part, which every match matches.
     """
     head = header(h)
     parts = np.int64(0)

@@ -1,9 +1,9 @@
-"""Transitions of lexer states, computed when they are first asked for: the lazy DFA of RE2 and regex-automata, over several
-expressions at once, with a cache that only grows.
+"""Transitions of lexer states, computed when first asked for: a lazy DFA as in RE2 and regex-automata, over several expressions
+at once, whose cache only grows.
 
 The entries of a state's transition row (:mod:`cdplugin.kernels.lexer.rows`) are int32: -1 unknown, 0 dead, otherwise the next
-state's number, with ``ENDS_BIT`` set where lexemes end in it, or ``BEFORE``. In a row of 256 entries a transition is computed
-for a whole class of bytes at once (Owens, Reppy and Turon, 2009), so it is full after a few of them.
+state's number, with ``ENDS_BIT`` set where lexemes end in it, or ``BEFORE``. In a row of 256 entries, a transition is computed
+once for a whole class of bytes with equal derivatives (Owens, Reppy and Turon, 2009), so a few of them fill the row.
 """
 
 import numpy as np
@@ -49,18 +49,18 @@ from cdplugin.kernels.store.arena import (
 from cdplugin.kernels.store.byte_sets import add_byte, fill_bytes, has_byte
 from cdplugin.kernels.store.stack import push
 
-_WORTH = 64  # nodes looked at to find a class of bytes, for each derivative that other bytes would take
+_WORTH = 64  # expression nodes visited to find a byte class, for each derivative that the class saves
 _REACHES = (4, 8, 16, 32, 64)  # bytes to which counts are cut inside a walk
-_CLASSED = 3  # entries of a row from which on bytes that share a transition are looked for
+_CLASSED = 3  # least entries of a row for which finding byte classes pays
 
 
 @kernel
 def transition(h, state, byte):
-    """:func:`lexer_step`, but looked up where it is known, in the row of the state or in that of its simplified one.
+    """Return :func:`lexer_step`, from the cache if it is there, in the row of the state or of its simplified state.
 
-    By a byte outside L_OWN a state and its simplified one go to the same state, so one computation serves all states that
-    share a simplified one. A row beside another one is made so; in a long row everything that the simplified state's row
-    already knows is copied, so the next bytes are plain look-ups.
+    By a byte outside L_OWN, a state and its simplified state go to the same state, so one computation serves all states with
+    that simplified state. Entries of a row *beside* the simplified state's row are read from there; into a long row, all
+    entries that the simplified state's row has are copied at once, so the next bytes are plain look-ups.
     """
     after = known_transition(h, state, byte)
     return after if after >= 0 else _new_transition(h, state, byte)
@@ -68,18 +68,18 @@ def transition(h, state, byte):
 
 @kernel
 def going_on(h, state, byte):
-    """The state after ``byte`` in which lexemes of ``state`` go on, whatever ends there; 0: none does; or a status."""
+    """Return the state after ``byte`` of the lexemes that go on, whatever ends there; 0: none does; or a status."""
     after = transition(h, state, byte)
     return rest_of(h, after & lexer_layout.STATE_MASK) if after > 0 and after & lexer_layout.ENDS_BIT else after
 
 
 @kernel
 def _new_transition(h, state, byte):
-    """:func:`transition` where it is not known."""
+    """Compute :func:`transition` if no row has it."""
     owner = owner_of(h, state, byte)
     if owner < 0:
         return owner
-    # its row may be new: a byte without an entry in a short row is dead
+    # owner_of may have made the row just now: a byte without an entry in a short row is dead
     if not has_long_row(h, owner) and head_place(h, owner, byte) < 0:
         return np.int64(0)
     records = i64(h, layout.LEXER_STATES)
@@ -109,7 +109,7 @@ def _new_transition(h, state, byte):
 
 @kernel
 def transition_of_owner(h, state, byte):
-    """:func:`transition` without a look at the simplified state of the state whose row has the entry."""
+    """Return :func:`transition` without consulting the simplified state of the row's owner."""
     after = known_transition(h, state, byte)
     if after >= 0:
         return after
@@ -119,24 +119,25 @@ def transition_of_owner(h, state, byte):
 
 @kernel
 def _shared(after, longest):
-    """Whether the simplified state's transition is the state's, by a byte with which nothing of its own goes on: unless it is
-    only now that a lexeme ended before the byte.
+    """Return whether the simplified state's transition ``after`` holds for the state too, by a byte outside L_OWN.
+
+    It does not hold if a LONGEST match of the state (``longest``) ends before the byte: that match may have been dropped.
     """
     return after != lexer_layout.BEFORE and (after > 0 or longest == 0)
 
 
 @kernel
 def lexer_step(h, state, byte):
-    """The transition of ``state`` by ``byte``, computed now and stored, in a long row for the byte's whole class; or a status.
+    """Compute and store the transition of ``state`` by ``byte``, in a long row for the byte's whole class; return it, or a
+    status.
 
-    ``state`` has a row with an entry for the byte (:func:`cdplugin.kernels.lexer.rows.owner_of`), unless the byte is dead.
+    ``state`` has a row with an entry for the byte (:func:`cdplugin.kernels.lexer.rows.owner_of`), or the byte is dead. The
+    result is 0: dead; ``BEFORE``: the lexeme ended before the byte; otherwise the next state's number, with ``ENDS_BIT`` if a
+    lexeme ends.
 
-    0: dead; ``BEFORE``: the lexeme ended before the byte; otherwise the next state's number, with ``ENDS_BIT`` where a lexeme
-    ends.
-
-    Each expression is derived by the byte; those whose derivative matches nothing are dropped (:func:`is_nonempty` decides,
-    which for ``&`` and ``~`` may take a search), so a state that is not dead can always be ended. The class is the
-    intersection of the classes of all expressions. Cost: a derivative for each word of the state, and a store for each byte.
+    Each expression is derived by the byte. A derivative that matches nothing is dropped (:func:`is_nonempty` decides this, for
+    ``&`` and ``~`` perhaps by a search), so a live state always has a way to an end. The byte class is the intersection of the
+    classes of all expressions. Cost: a derivative for each word of the state, and a store for each byte of the class.
     """
     row = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_ROW]
     is_long = has_long_row(h, state)
@@ -166,7 +167,7 @@ def lexer_step(h, state, byte):
         if child < 0:
             return child
         if has_classes:
-            # a dead part narrows the class as well: for other bytes it may live
+            # a part that this byte kills narrows the class as well: other bytes may not kill it
             most_visits = FEW_VISITS + _WORTH * (head[layout.C_DERIVATIVES] - derived)
             status = refine_class(h, expression, byte, byte_class, most_visits)
             if status < 0:
@@ -213,8 +214,10 @@ def lexer_step(h, state, byte):
 
 @kernel
 def _before_or_dead(h, matched, byte, byte_class):
-    """``BEFORE``; 0 where a lexeme of ``matched`` (a ``K_ACCEPTED`` value) never ends before ``byte``; or a status. Cuts
-    ``byte_class`` to bytes of which the same is true.
+    """Return ``BEFORE``, or 0 if the fence of a lexeme of ``matched`` (a ``K_ACCEPTED`` value) forbids an end before ``byte``;
+    or a status.
+
+    Narrows ``byte_class`` to bytes with the same result.
     """
     after = np.int64(lexer_layout.BEFORE)
     for i in range(length_of(h, matched)):
@@ -234,10 +237,11 @@ def _before_or_dead(h, matched, byte, byte_class):
 
 @kernel
 def plain_run_of(h, state):
-    """``2 n + x`` for a lexer state (see :func:`cdplugin.kernels.regex.slices.plain_run_bound`): the best of its expressions.
+    """Return ``2 n + x`` for a lexer state (:func:`cdplugin.kernels.regex.slices.plain_run_bound`): the best bound of its
+    expressions; or a status.
 
-    0 where a LAZY lexeme may end all others. ``x`` (nothing longer is possible) is only kept where the state is one lexeme's:
-    with several, what kills one may be taken by another. Memoised in L_PLAIN_RUN; or a status.
+    0 if the state has a LAZY lexeme, which may end all others. ``x`` (longer plain text is dead) is kept only for a state of
+    one lexeme: of several, another one may take what kills the first. Memoised in L_PLAIN_RUN.
     """
     records = i64(h, layout.LEXER_STATES)
     known = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_PLAIN_RUN]
@@ -264,11 +268,11 @@ def plain_run_of(h, state):
 
 @kernel
 def saturated(h, state, longest):
-    """The lexer state that has the same masks as ``state``, with counts cut to ``longest`` bytes and no tokens counted; or a
-    status.
+    """Return the lexer state with the same masks as ``state``, with counts cut to ``longest`` bytes and without token counts;
+    or a status.
 
-    ``longest`` is the length of the longest token, the same for all calls of an arena, so the memo (L_SATURATED) needs no key
-    for it. Masks and their bases are computed for saturated states only; cursors keep the real ones.
+    ``longest``: bytes of the longest token, the same for all calls of an arena, so the memo (L_SATURATED) needs no key for it.
+    Masks and bases are computed for saturated states only; cursors keep the real ones.
     """
     records = i64(h, layout.LEXER_STATES)
     known = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_SATURATED]
@@ -282,12 +286,12 @@ def saturated(h, state, longest):
 
 @kernel
 def saturated_within(h, state, reach):
-    """The lexer state that goes on and ends as ``state`` does for ``reach`` bytes (1 to 255), with counts cut that are farther
-    away; or a status.
+    """Return a lexer state that goes on and ends as ``state`` does for ``reach`` bytes (1 to 255), with farther counts cut; or
+    a status.
 
-    Inside a walk of the trie the longest token does not matter, but how far the trie goes on below a node, and that is mostly a
-    few bytes: so a walk meets few of the states that differ in a count. ``reach`` is rounded up to one of ``_REACHES``, or
-    each count of bytes would make states of its own; beyond the last of these the state is left as it is. Memoised.
+    Inside a trie walk the bound is not the longest token, but how far the trie goes on below the node: mostly a few bytes. So a
+    walk meets few states that differ only in a count. ``reach`` is rounded up to one of ``_REACHES``, to avoid a state for each
+    number of bytes; beyond the last of these, the state is returned as it is. Memoised.
     """
     if i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_COUNTED] == 0:
         return np.int64(state)
@@ -296,7 +300,7 @@ def saturated_within(h, state, reach):
 
 @kernel
 def _counted_within(h, state, reach):
-    """:func:`saturated_within` of a state with counts."""
+    """Do :func:`saturated_within` for a state with counts."""
     if reach > _REACHES[-1]:
         return np.int64(state)
     longest = np.int64(0)
@@ -312,7 +316,7 @@ def _counted_within(h, state, reach):
 
 @kernel
 def _cut(h, state, longest):
-    """The state with counts cut to ``longest`` bytes (:func:`saturate`) and no tokens counted; or a status."""
+    """Return the state with counts cut to ``longest`` bytes (:func:`saturate`) and without token counts; or a status."""
     head = header(h)
     value = value_of(h, state)
     count = length_of(h, value)
@@ -336,9 +340,7 @@ def _cut(h, state, longest):
 
 @kernel
 def _uncounted(h, lexeme):
-    """The number of the same lexeme, begun, that has taken no tokens: how many it has taken makes no difference within one
-    token.
-    """
+    """Return the number of the same lexeme, begun, with no tokens counted. Within one token, the count makes no difference."""
     if after_tick(h, lexeme) < 0:
         return lexeme
     return begun_of(h, symbol_of(h, lexeme))

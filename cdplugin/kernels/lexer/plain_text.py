@@ -1,22 +1,20 @@
-"""How many plain characters, or letters and digits, keep a lexer state alive, found by search where the expressions' structure
-does not tell.
+"""How many plain characters, or letters and digits, keep a lexer state alive; and steps over whole tokens of plain text.
 
-The structure of an expression (:mod:`cdplugin.kernels.regex.slices`) answers for strings and keys. For the rest, such as a
-pattern of at most 99 words, the states after one plain character are found over the lexer's transitions and memoised, and a
-breadth-first search over them counts levels: each level is one character more that every plain text may have. If a level
-brings nothing new, any length will do. Neighbouring positions of a text share nearly all of these states, so the search
-pays for itself at once.
+Walks use the bound to take slice masks and subtrees whole. The structure of an expression often tells it
+(:mod:`cdplugin.kernels.regex.slices`), as for strings and keys. For the rest, such as a pattern of at most 99 words, a
+breadth-first search counts levels: level ``k`` holds the lexer states after any ``k`` plain characters. If no character kills a
+state of the level, any plain text may have one character more. A level without new states closes a cycle: then any length will
+do. Neighbouring positions of a text share nearly all of these states, whose successors are memoised.
 
-What is found is a bound from below and never too much: a state met on a level is one that some plain text of that length leads
-to, and all of them are looked at.
+The result is a lower bound: every state of a level is reached by some plain text of that length, and the search looks at all of
+them, or gives up.
 
-Mail addresses, host names and identifiers do not take all plain text, but they take letters and digits, which is what half of
-a vocabulary's tokens are made of. For these the same search is made (:func:`takes_letters`).
+Mail addresses, host names and identifiers do not take all plain text, but they take letters and digits, of which half of a
+vocabulary's tokens consist. :func:`takes_letters` makes the same search for these.
 
-A token of plain characters inside bounded text is taken at once (:func:`advance_plain_run`).
-In ``R{m,n} T``, where each plain character is one turn of ``R`` and ``T`` begins otherwise, ``k`` plain characters lead to
-``R{m-k,n-k} T``. Stepped byte by byte, a text under ``maxLength`` makes a lexer state for each of its characters when it is
-first met; a token makes one.
+:func:`advance_plain_run` accepts a token of plain characters inside bounded text in one step. In ``R{m,n} T``, where each plain
+character is one turn of ``R`` and ``T`` begins otherwise, ``k`` plain characters lead to ``R{m-k,n-k} T``. Stepping byte by
+byte would make a lexer state for each character of a text under ``maxLength``; this makes one for each token.
 """
 
 import numpy as np
@@ -34,15 +32,15 @@ from cdplugin.kernels.store.stack import has_pair, intern_set, keep_firsts, push
 
 MOST_SEARCHED = 48  # lexer states whose successors one search may compute
 MOST_STATES = 1024  # lexer states that one search may meet
-LOWER, UPPER, DIGITS, HIGH = 1, 2, 4, 8  # letters: a set of these, of ASCII, and plain characters beyond ASCII
+LOWER, UPPER, DIGITS, HIGH = 1, 2, 4, 8  # flags of ``letters``: ASCII letters and digits, and plain characters beyond ASCII
 _LETTER_BITS = 4
-_SOME_CHARS = (4, 8, 16)  # of at most four bytes each, as far as counts are cut
-_FEWEST_LETTERS = 2  # that are searched for; then 4, 8 …
+_SOME_CHARS = (4, 8, 16)  # numbers of characters to search for first; times four bytes, they are among _REACHES
+_FEWEST_LETTERS = 2  # number of letters to search for; rounded up to this, then 4, 8 …
 
 
 @kernel
 def _is_among(byte, letters):
-    """Whether a byte is one of the ``letters``."""
+    """Return whether a byte is one of the ``letters``."""
     if byte >= 0x80:
         return letters & HIGH != 0
     if 0x61 <= byte <= 0x7A:
@@ -52,19 +50,19 @@ def _is_among(byte, letters):
 
 @kernel
 def _after_char(h, state, letters):
-    """The states after one plain character (``letters`` = 0), or one of the ``letters``, as a ``K_AFTER`` value; the empty
-    value if some character kills ``state``; or a status.
+    """Return the states after one plain character (``letters`` = 0), or one of the ``letters``, as a ``K_AFTER`` value; or a
+    status.
 
-    The product of the lexer with the ten-state automaton of a UTF-8 character (:func:`slice_step`), breadth first: from pairs
-    (lexer state, place inside the character) to those where the character is whole. Bytes of one class lead to the same pair,
-    so that neighbours are mostly repetitions (``previous``). Memoised under ``M_AFTER_CHAR``.
+    The value is empty if some character kills ``state``. Breadth-first search over the product of the lexer with the ten-state
+    automaton of a UTF-8 character (:func:`slice_step`), up to the pairs where the character is whole. Bytes of one class lead
+    to the same pair, so each is compared with the one before (``previous``). Memoised under ``M_AFTER_CHAR``.
     """
     known = memo_get(h, layout.M_AFTER_CHAR, state, letters)
     if known >= 0:
         return known
     head = header(h)
     base = head[layout.STACK_TOP]
-    # the stack holds (lexer state, state of the UTF-8 automaton) pairs from base on, all of them visited in turn
+    # the queue, from base on: pairs (lexer state, state of the UTF-8 automaton), visited in turn
     if push_pair(h, state, 0) < 0:
         return statuses.GROW
     at = base
@@ -102,7 +100,7 @@ def _after_char(h, state, letters):
 
 @kernel
 def is_loop(h, state, letters):
-    """Whether any character of the ``letters`` leads back to ``state``: 1, 0, or a status."""
+    """Return 1 if every character of the ``letters`` leads back to ``state``, else 0; or a status."""
     after = _after_char(h, state, letters)
     if after < 0:
         return after
@@ -111,16 +109,15 @@ def is_loop(h, state, letters):
 
 @kernel
 def plain_chars(h, state):
-    """``2 n + x``: ``state`` lives through any plain text of at most ``n`` characters; ``x`` = 1: and through no longer one.
+    """Return ``2 n + x``: ``state`` survives any plain text of at most ``n`` characters, and (``x`` = 1) no longer one; or a
+    status.
 
-    A lower bound: the search gives up after a fixed amount of work. ``UNBOUNDED`` stands for any length.
+    A lower bound: the search gives up after a fixed amount of work. ``UNBOUNDED`` stands for any length. The structure answers
+    first (:func:`plain_run_of`), then the search (see above), up to MAX_CHARS, the longest slice token.
 
-    The structure answers first (:func:`plain_run_of`). Otherwise levels are counted: the stack holds all states met so far,
-    ``STACK[level:end]`` those of the last level; a character that kills one of them ends the count. A level without a new
-    state is a cycle, so any number of characters will do. MAX_CHARS, the longest slice token, is as far as anybody asks.
-
-    Where counts end the search early, it is made for a few characters first, from the state without the counts that so many do
-    not reach: a text of words under a length has a state for each number of words and of characters, but not for the next four.
+    Where counts would end the search early, a search for a few characters is made first, from the state without the counts that
+    so many characters do not reach. A text of words under a length has a state for each number of words and of characters, but
+    not for the next four characters.
     """
     by_structure = plain_run_of(h, state)
     if by_structure != 0:
@@ -130,7 +127,7 @@ def plain_chars(h, state):
         cut = saturated_within(h, state, 4 * chars)
         if cut < 0:
             return cut
-        if cut == state:  # no count is out of reach; if one was for fewer characters, to look farther may take long
+        if cut == state:  # no count is cut; if one was for fewer characters, do not search farther, which may take long
             return best if best else _search(h, state, np.int64(0), header(h)[layout.MAX_CHARS])
         found = plain_run_of(h, cut)
         if found == 0:
@@ -145,8 +142,10 @@ def plain_chars(h, state):
 
 @kernel
 def takes_letters(h, state, letters, count):
-    """Whether ``state`` is found to live through any ``count`` of the ``letters`` (a set of LOWER, UPPER, DIGITS), or of
-    somewhat more: 1, 0, or a status. A search like that of :func:`plain_chars`; the answers for a few counts are memoised.
+    """Return 1 if ``state`` is found to survive any ``count`` of the ``letters`` (flags LOWER, UPPER, DIGITS), else 0; or a
+    status.
+
+    ``count`` is rounded up to a power of two, so that few answers are memoised. The search is that of :func:`plain_chars`.
     """
     most = np.int64(_FEWEST_LETTERS)
     while most < count:
@@ -161,7 +160,10 @@ def takes_letters(h, state, letters, count):
 
 @kernel
 def _search(h, state, letters, most):
-    """``2 n``, counted by levels (:func:`plain_chars`) up to ``most`` characters; or a status."""
+    """Count the levels of the search of :func:`plain_chars`, up to ``most`` characters; return ``2 n``, or a status.
+
+    The stack holds all states met so far; ``STACK[level:end]`` are those of the last level.
+    """
     head = header(h)
     base = head[layout.STACK_TOP]
     if push(h, state) < 0:
@@ -173,7 +175,7 @@ def _search(h, state, letters, most):
         end = head[layout.STACK_TOP]
         for i in range(level, end):
             part = i64(h, layout.STACK)[i]
-            # only what is not memoised is work: a neighbouring position has mostly the same states
+            # count only states that are not memoised: at a neighbouring position most are
             if memo_get(h, layout.M_AFTER_CHAR, part, letters) < 0:
                 work += 1
             after = _after_char(h, part, letters) if work <= MOST_SEARCHED else np.int64(statuses.UNKNOWN)
@@ -203,12 +205,13 @@ def _search(h, state, letters, most):
 
 @kernel
 def advance_plain_run(h, state, text, start, end):
-    """The lexer state after the plain characters ``text[start:end]``; 0 where they are not, or have to be stepped; or a status.
+    """Return the lexer state after the plain characters ``text[start:end]``; 0 if they must be stepped byte by byte; or a
+    status.
 
-    An odd :func:`cdplugin.kernels.lexer.lexer.plain_run_of` says that the state is one lexeme's, in ``R{m,n} T`` as above.
-    Stepped are bytes that end inside a character, and a token whose first transition is known: then the states after it mostly
-    are, too. For ``[^"]{0,20}"`` and the token ``hello`` the result is the state of ``[^"]{0,15}"``, and no state of
-    ``{0,19}`` to ``{0,16}`` is made.
+    An odd :func:`cdplugin.kernels.lexer.lexer.plain_run_of` tells that the state is one lexeme of the shape ``R{m,n} T`` (see
+    above). Bytes are stepped if they end inside a character, are too many, or if the first transition is cached: then the
+    following ones mostly are, too. For ``[^"]{0,20}`` and the token ``hello`` the result is the state of ``[^"]{0,15}``; no
+    states of ``{0,19}`` to ``{0,16}`` are made.
     """
     if known_transition(h, state, np.int64(text[start])) >= 0:
         return np.int64(0)

@@ -1,12 +1,12 @@
-"""Transition rows of lexer states: of 256 entries only where a state needs them.
+"""Transition rows of lexer states: 256 entries only for states that need them.
 
-Inside a name or a keyword one byte goes on, and most states are met once. Rows of 256 entries for all would be most of an
-arena's memory, a fresh page for every four states, and two entries of a row in use. So a state gets its row when its first
-transition is asked for, and it is one of three:
+Inside a name or a keyword one byte goes on, and most states are met once. Rows of 256 entries for all states would be most of
+an arena's memory: a fresh page for every four states, of which two entries each are used. So a state gets its row at its first
+transition, as one of three kinds:
 
-- *short*, for at most ``MOST_SHORT`` heads (:mod:`cdplugin.kernels.lexer.heads`): an entry for each; other bytes are dead.
+- *short*, for at most ``MOST_SHORT`` heads (:mod:`cdplugin.kernels.lexer.heads`): an entry for each head; other bytes are dead.
 - *beside* the row of the simplified state (:mod:`cdplugin.kernels.lexer.simplified`), for EXACT lexemes of which at most
-  ``MOST_SHORT`` bytes lead elsewhere than there: an entry for each of these; for other bytes the simplified state's row counts.
+  ``MOST_SHORT`` bytes lead elsewhere: an entry for each of these; other bytes are looked up in the simplified state's row.
 - *long*: an entry for each byte.
 
 ::
@@ -15,8 +15,9 @@ transition is asked for, and it is one of three:
     {k: ame", s: ([^"]* & ~(name | size))"}          beside     | a |    other bytes: as in the row of {s: [^"]*"}
     {s: [^"]*"}                                      long       | 0 | 1 | … | 255 |
 
-The bytes of short rows and of rows beside others stand in L_HEADS, and L_N_HEADS tells the three apart: it is at most
-``MOST_SHORT``, at least ``BESIDE``, or between. An entry is described in :mod:`cdplugin.kernels.lexer.layout`.
+L_HEADS lists the bytes of short rows and of rows beside others. L_N_HEADS tells the kinds apart: at most ``MOST_SHORT`` is a
+short row, ``BESIDE`` or more a row beside another, anything between a long one. :mod:`cdplugin.kernels.lexer.layout` describes
+the entries.
 """
 
 import numpy as np
@@ -29,15 +30,15 @@ from cdplugin.kernels.lexer.simplified import simplified_state
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import has_room, header, i32, i64, word_of
 
-MOST_SHORT = 8  # entries of a row that is not long: its bytes are one word of L_HEADS
-BESIDE = 512  # in L_N_HEADS, and the number of bytes: the row is beside that of L_SIMPLIFIED
+MOST_SHORT = 8  # most entries of a row that is not long: their bytes are one word of L_HEADS
+BESIDE = 512  # L_N_HEADS is BESIDE + the number of entries: the row is beside that of L_SIMPLIFIED
 
 
 @kernel
 def row_of(h, state):
-    """Where the row of a state begins in TRANSITIONS, made now if it has none: an index, or a status.
+    """Return the index in TRANSITIONS of a state's row, making the row if there is none; or a status.
 
-    It also says, from then on, whether the state has few heads: ``L_N_HEADS`` is noted with ``L_ROW``.
+    Making the row also notes the state's heads: ``L_N_HEADS`` is valid from then on.
     """
     record = state * lexer_layout.LEXER_WORDS
     known = i64(h, layout.LEXER_STATES)[record + lexer_layout.L_ROW]
@@ -56,7 +57,7 @@ def row_of(h, state):
     if not has_room(h, layout.TRANSITIONS, row + size):
         return np.int64(statuses.GROW)
     transitions = i32(h, layout.TRANSITIONS)
-    few = MOST_SHORT < heads <= MOST_HEADS  # in a long row, what is no head is known to be dead
+    few = MOST_SHORT < heads <= MOST_HEADS  # a long row with few heads: all other bytes are known to be dead
     for i in range(row, row + size):
         transitions[i] = 0 if few else -1
     if few:
@@ -71,10 +72,11 @@ def row_of(h, state):
 
 @kernel
 def _find_beside(h, state):
-    """``BESIDE`` plus the number of bytes by which a state may lead elsewhere than its simplified one, noted in L_HEADS;
-    ``MANY`` if they are more than ``MOST_SHORT`` or there is no such state; or a status.
+    """Return ``BESIDE`` plus the number of bytes by which a state may lead elsewhere than its simplified state, and note them
+    in L_HEADS.
 
-    Only EXACT lexemes: what a LONGEST lexeme has matched tells two states apart by all bytes that end it.
+    Returns ``MANY`` if they are more than ``MOST_SHORT`` or nothing can be simplified; or a status. Only for EXACT lexemes: a
+    LONGEST match tells two states apart by all bytes that end it.
     """
     if ending_of(h, word_of(h, value_of(h, state), 0) >> 32) != layout.EXACT:
         return np.int64(MANY)
@@ -90,14 +92,16 @@ def _find_beside(h, state):
 
 @kernel
 def has_long_row(h, state):
-    """Whether the row of a state, which has one, has an entry for each byte."""
+    """Return whether a state's row (it has one) has an entry for each byte."""
     heads = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_N_HEADS]
     return MOST_SHORT < heads < BESIDE
 
 
 @kernel
 def is_beside(h, state, other):
-    """Whether the row of a state, which has one, is beside that of ``other``: only the bytes of L_HEADS may tell them apart."""
+    """Return whether a state's row (it has one) is beside that of ``other``, so that only the bytes of L_HEADS may tell the two
+    apart.
+    """
     records = i64(h, layout.LEXER_STATES)
     record = state * lexer_layout.LEXER_WORDS
     return records[record + lexer_layout.L_N_HEADS] >= BESIDE and records[record + lexer_layout.L_SIMPLIFIED] == other
@@ -105,7 +109,7 @@ def is_beside(h, state, other):
 
 @kernel
 def known_transition(h, state, byte):
-    """The transition of a state by a byte, -1: not computed."""
+    """Return the transition of a state by a byte if it is cached, else -1."""
     records = i64(h, layout.LEXER_STATES)
     record = state * lexer_layout.LEXER_WORDS
     heads = records[record + lexer_layout.L_N_HEADS]
@@ -116,7 +120,7 @@ def known_transition(h, state, byte):
 
 @kernel
 def _known_in_short(h, state, byte):
-    """:func:`known_transition` of a state whose row is not long."""
+    """Do :func:`known_transition` for a state whose row is not long."""
     records = i64(h, layout.LEXER_STATES)
     while True:
         record = state * lexer_layout.LEXER_WORDS
@@ -136,7 +140,7 @@ def _known_in_short(h, state, byte):
 
 @kernel
 def live_from(h, state, byte):
-    """The first byte from ``byte`` on that may lead anywhere from a state, which has a row; 256: none."""
+    """Return the first byte from ``byte`` on that may lead anywhere from a state (it has a row); 256: none."""
     if byte < 256 and i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_N_HEADS] <= MOST_HEADS:
         return head_from(h, state, byte)
     return np.int64(byte)
@@ -144,14 +148,16 @@ def live_from(h, state, byte):
 
 @kernel
 def first_head(h, state):
-    """The first of the bytes that may come next in a state, which has a row, where they are few; 256: they are not, or none."""
+    """Return the first head of a state (it has a row) with few heads; 256 if there is none, or if they are many."""
     few = i64(h, layout.LEXER_STATES)[state * lexer_layout.LEXER_WORDS + lexer_layout.L_N_HEADS] <= MOST_HEADS
     return head_from(h, state, 0) if few else np.int64(256)
 
 
 @kernel
 def end_of_run(h, state, byte, after):
-    """The first byte behind ``byte``, whose transition is ``after``, that is not known to have the same; 256: none."""
+    """Return the first byte after ``byte`` whose transition is not known to be ``after``, the transition of ``byte``; 256:
+    none.
+    """
     byte += 1
     if has_long_row(h, state):
         transitions = i32(h, layout.TRANSITIONS)
@@ -163,8 +169,10 @@ def end_of_run(h, state, byte, after):
 
 @kernel
 def owner_of(h, state, byte):
-    """The state whose row has the entry of ``state`` by ``byte``: itself, or the simplified state where the row is beside that
-    one's and the byte is not in it. Makes the rows on the way. Or a status.
+    """Return the state whose row has the entry of ``state`` by ``byte``, making rows on the way; or a status.
+
+    It is the state itself, or, if its row is beside another one and lacks the byte, the simplified state (or that one's, and so
+    on).
     """
     records = i64(h, layout.LEXER_STATES)
     while True:

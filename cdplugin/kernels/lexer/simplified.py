@@ -1,18 +1,18 @@
-"""Simplified lexer states: without what is spelled out beside a text. Their transition rows and mask bases serve many states.
+"""Simplified lexer states: a state without the words spelled out beside a text. Many states share its transitions and mask
+base.
 
-``{"name": …, "size": …}`` with further names allowed waits for the words ``name`` and ``size``, or for any text but these two.
-Most tokens only see the text. Each object of a schema has other words, so each would have a mask base of its own, with a walk
-of the whole trie. The simplified state drops the words and the exceptions: it is the same for all objects, and a state is
-walked only along the spellings of its own words (:func:`cdplugin.kernels.masks.base_walk.walk_beside`).
-
-::
+``{"name": …, "size": …}`` with further names allowed waits for the words ``name`` and ``size``, or for any text except these
+two. Most tokens touch only the text. But each object of a schema has other words, so each would need a mask base of its own, a
+walk of the whole trie. The simplified state drops the words and the exceptions. It is the same for all such objects, and the
+base of a state is then walked only along the spellings of its own words
+(:func:`cdplugin.kernels.masks.base_walk.walk_beside`)::
 
     state         {k1: name", k2: size", k3: ([^"]* & ~(name | size))"}
     simplified    {                      k3:  [^"]*"                  }        L_OWN = {n, s}
     by "n"        {k1: ame", k3: ([^"]* & ~ame)"}  and  {k3: [^"]*"}: differ, and so on along "name"
     by "x"        both {k3: [^"]*"}: equal, copied, and nothing below is walked
 
-``L_OWN`` names the bytes by which the two states may lead to different ones; any other byte copies the transition. It may
+``L_OWN`` names the bytes by which the two states may lead to different ones; by any other byte the transition is copied. It may
 hold too many bytes, never too few.
 """
 
@@ -33,12 +33,12 @@ from cdplugin.kernels.store.stack import push
 
 @kernel
 def simplified_state(h, state):
-    """The state from whose mask base that of ``state`` is made; or a status.
+    """Return the simplified state of ``state``, or ``state`` itself if there is nothing to drop or nothing would be left; or a
+    status.
 
-    It drops finite LONGEST lexemes, EXACT lexemes that are words, and words that other EXACT lexemes exclude. ``state`` itself
-    where there is nothing to drop, or nothing would be left. A *word* is an expression that is finite and thin: at most ``FEW``
-    bytes go on from anywhere, so its spellings are few nodes of the trie. L_OWN notes the first bytes of what is dropped: only
-    by these may the two states lead to different ones. Memoised in L_SIMPLIFIED.
+    Dropped are finite LONGEST lexemes, EXACT lexemes that are words, and words that other EXACT lexemes exclude. A *word* is an
+    expression that is finite and THIN (at most ``FEW`` bytes go on from anywhere), so its spellings are few trie nodes. L_OWN
+    notes the first bytes of all that is dropped. Memoised in L_SIMPLIFIED.
     """
     records = i64(h, layout.LEXER_STATES)
     known = records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_SIMPLIFIED]
@@ -67,7 +67,7 @@ def simplified_state(h, state):
             expression = simplified
         if push(h, pack(word >> 32, expression)) < 0:
             return np.int64(statuses.GROW)
-    # without any lexeme left there is no state to start from: the walk of a few words alone is short anyway
+    # if no lexeme is left, keep the state: a walk of a few words alone is short anyway
     kept = head[layout.STACK_TOP] - base
     if kept > 0:
         result = np.int64(lexer_state(h, base, sort_unique(i64(h, layout.STACK), base, kept)))
@@ -82,7 +82,7 @@ def simplified_state(h, state):
 
 @kernel
 def _add_first_bytes(h, e, own):
-    """Add the bytes that ``e`` may begin with to the set ``own``, or more; a status if that is negative."""
+    """Add a superset of the first bytes of ``e`` to the set ``own``; a status if negative."""
     base = header(h)[layout.STACK_TOP]
     if push(h, e) < 0:
         return np.int64(statuses.GROW)
@@ -91,7 +91,7 @@ def _add_first_bytes(h, e, own):
 
 @kernel
 def _begins_spelled(h, e):
-    """Whether ``e`` begins with a byte set or with literals: only then are its first bytes all that it can be told by."""
+    """Return whether ``e`` begins with a byte set or with literals: only then is the set of its first bytes exact."""
     while kind_of(h, e) == layout.K_CAT:
         e = word_of(h, e, 0)
     return kind_of(h, e) == layout.K_LITERALS or kind_of(h, e) == layout.K_BYTES
@@ -99,11 +99,11 @@ def _begins_spelled(h, e):
 
 @kernel
 def _without_exceptions(h, e, own):
-    """``e`` without the words that its first two parts exclude (``& ~F``); or a status. Adds the bytes by which the two
-    expressions may differ to ``own``.
+    """Return ``e`` without the words that its first two parts exclude (``& ~F``), or a status. Adds the bytes by which the two
+    may differ to ``own``.
 
     Two parts, because a key follows its quotation mark: ``" ([^"]* & ~name) "``. A difference in the second part shows only
-    after the first, so the first bytes of the first part are added for it; all bytes, where the first part may be empty.
+    after the first part, so for it the first bytes of the first part are added, or all bytes if the first part is nullable.
     """
     if kind_of(h, e) != layout.K_CAT:
         return _without_complements(h, e, own)
@@ -114,7 +114,7 @@ def _without_exceptions(h, e, own):
     changed = first != word_of(h, e, 0)
     if changed and nullable(h, first) != nullable(h, word_of(h, e, 0)) and _add_first_bytes(h, rest, own) < 0:
         return np.int64(statuses.GROW)
-    # where the second part differs shows only after the first: its bytes are not those by which states differ now
+    # a difference in the second part shows only after the first one, so its bytes do not go into ``own``
     later = byte_set(0)
     if kind_of(h, rest) == layout.K_CAT:
         second = _without_complements(h, word_of(h, rest, 0), later)
@@ -137,10 +137,10 @@ def _without_exceptions(h, e, own):
 
 @kernel
 def _without_complements(h, e, own):
-    """An intersection without the complements of words in it; anything else as it is; or a status. The words' first bytes are
-    added to ``own``.
+    """Return an intersection without the complements of words in it, or ``e`` itself; or a status. Adds the words' first bytes
+    to ``own``.
 
-    Left as it is where nothing would remain: an intersection of complements alone has no text to stand for.
+    An intersection of such complements alone is left as it is: without them nothing would remain.
     """
     if kind_of(h, e) != layout.K_AND:
         return e
@@ -165,5 +165,5 @@ def _without_complements(h, e, own):
 
 @kernel
 def _denies_words(h, e):
-    """Whether ``e`` is the complement of words (:func:`simplified_state`)."""
+    """Return whether ``e`` is the complement of words (:func:`simplified_state`)."""
     return kind_of(h, e) == layout.K_NOT and flags_of(h, word_of(h, e, 0)) & (FINITE | THIN) == FINITE | THIN

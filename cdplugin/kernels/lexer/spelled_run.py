@@ -1,9 +1,9 @@
-"""A token inside names: one step instead of one for each byte.
+"""Steps over whole tokens inside names: one step instead of one for each byte.
 
-Inside a property's name the lexer waits for the rest of one or several names, and perhaps for any text that is none of them.
-Nothing ends inside the bytes of a token that is shorter than what is left of each name, so the state after it is found from
-the token as a whole: each literal is ``n`` bytes further, or dropped, and any text stays what it is (``R{0,}``, of which each
-character is a turn)::
+Inside a property name the lexer waits for the rest of one or several names, and perhaps for any text that is none of them. No
+lexeme ends inside a token that is shorter than what is left of each name. So the state after the token is computed directly:
+each literal is ``n`` bytes further, or dropped, and arbitrary text stays what it is (``R{0,}``, of which each character is a
+turn)::
 
     {k1: description", s: ([^"]* & ~(description | default))"}     after "descr":  {k1: iption", s: ([^"]* & ~iption)"}
 """
@@ -25,15 +25,15 @@ from cdplugin.kernels.store.stack import push
 
 @kernel
 def advance_spelled_run(h, state, text, start, end):
-    """The lexer state after the bytes ``text[start:end]`` inside names (and any text beside them); 0 where they have to be
-    stepped; or a status.
+    """Return the lexer state after the bytes ``text[start:end]`` inside names; 0 if they must be stepped byte by byte; or a
+    status.
 
-    Stepped are single bytes; a token whose first transition is known: then the states after it mostly are, too; and states of
-    other lexemes, or whose lexemes do not all go on after it.
+    Stepped are: single bytes; a token whose first transition is cached, since then the following ones mostly are, too; states
+    with lexemes of other shapes; and lexemes that may have ended inside the token.
 
-    The result is the state that stepping comes to: each expression's derivative by the token, dropped where it is dead. Nothing
-    has ended on the way, since no literal does and what follows any text begins with no plain character. What is left matches
-    something, as what was there did: literals and their tail, or an infinite language less a finite one, and its tail.
+    Why the result is the state that stepping reaches. It consists of each expression's derivative by the token, without the
+    dead ones. No lexeme has ended on the way: no literal has, and what follows arbitrary text begins with no plain character.
+    And each derivative matches something: literals and their tail, or an infinite language minus a finite one, and its tail.
     """
     if end - start < 2 or known_transition(h, state, np.int64(text[start])) >= 0:
         return np.int64(0)
@@ -62,7 +62,7 @@ def advance_spelled_run(h, state, text, start, end):
 
 @kernel
 def _is_plain(text, start, end):
-    """Whether the bytes are whole plain characters."""
+    """Return whether the bytes ``text[start:end]`` are whole plain characters."""
     utf8 = np.int64(0)
     for i in range(start, end):
         utf8 = np.int64(slice_step(utf8, np.int64(text[i])))
@@ -73,8 +73,10 @@ def _is_plain(text, start, end):
 
 @kernel
 def _after_run(h, e, text, start, end, is_plain):
-    """The derivative of ``e`` by the bytes, if it begins with literals none of which ends inside them, or with any text that
-    they are a part of (``R{0,} T``, ``(R{0,} & ~F & …) T``); ``UNKNOWN`` for anything else; or a status.
+    """Return the derivative of ``e`` by the bytes ``text[start:end]``, ``UNKNOWN`` for other shapes, or a status.
+
+    Shapes: literals none of which ends inside the bytes, or arbitrary text that they are a part of: ``R{0,} T``, or ``(R{0,} &
+    ~F & …) T``. ``is_plain``: the bytes are whole plain characters.
     """
     body, tail = split(h, e)
     kind = kind_of(h, body)
@@ -97,7 +99,9 @@ def _after_run(h, e, text, start, end, is_plain):
 
 @kernel
 def _stays(h, e):
-    """Whether a repetition is what it was after any plain characters, each of which is a turn: 1, 0, or a status."""
+    """Return 1 if a repetition is ``R{0,}``, each plain character being a turn, so that its derivative by one is itself; else
+    0; or a status.
+    """
     if word_of(h, e, 1) != 0 or word_of(h, e, 2) >= 0:
         return np.int64(0)
     matches = one_char(h, word_of(h, e, 0))
@@ -106,7 +110,9 @@ def _stays(h, e):
 
 @kernel
 def _joint_after(h, joint, text, start, end):
-    """``R{0,} & ~F & …``, each ``F`` finite, after plain bytes; ``UNKNOWN`` for other shapes; or a status."""
+    """Return the derivative of ``R{0,} & ~F & …``, each ``F`` finite, by plain bytes; ``UNKNOWN`` for other shapes; or a
+    status.
+    """
     head = header(h)
     base = head[layout.STACK_TOP]
     status = np.int64(0)

@@ -1,16 +1,16 @@
 """Lexer states: hash-consed sets of (lexeme, expression), each with a number and a record.
 
-Each lexeme declares how it ends, and a state keeps the ways apart:
+Each lexeme declares how it ends:
 
-- EXACT (JSON, regular expressions, GBNF): the lexemes that match end (``L_ACCEPTED``), and the others go on beside them
-  (``L_REST``). Both readings are kept.
-- LAZY: ends at its first match; nothing goes on.
-- LONGEST (Lark): where all match and none can go on, they end. Where some match and some can go on, the next byte decides: the
-  state keeps what matches (``L_LONGEST``), and a byte that nothing goes on with has the transition ``BEFORE``: the lexeme
-  ended before this byte. A lexeme with a fence (``X_FENCE``) never ends before a byte of it.
+- EXACT (JSON, regular expressions, GBNF): wherever lexemes match, they end (``L_ACCEPTED``), and what can go on does
+  (``L_REST``). Both readings are followed.
+- LAZY: a lexeme ends at its first match; nothing goes on.
+- LONGEST (Lark): if nothing can go on, the matches end. If some lexemes match and some can go on, the next byte decides: the
+  state notes the matches (``L_LONGEST``), and a byte that no lexeme goes on with has the transition ``BEFORE``, which says that
+  the matches ended before this byte. A lexeme with a fence (``X_FENCE``) never ends before a byte of the fence.
 
-LONGEST and LAZY lexemes share states, apart from EXACT ones. A token terminal is the word (lexeme, EMPTY) of the state at a
-lexeme boundary; no byte leads anywhere from it.
+LONGEST and LAZY lexemes share states; EXACT ones have states of their own. A token terminal is the word (lexeme, EMPTY) of the
+state at a lexeme boundary; no byte leads on from it.
 
 For example, with the lexemes ``w: /[a-z]+/`` and ``i: "if"`` the bytes of ``if(`` lead through
 
@@ -47,10 +47,10 @@ from cdplugin.kernels.store.arena import (
 
 @kernel
 def _new_lexer_state(h, value, accepted, rest):
-    """A fresh record for ``value``, a ``K_LEXER``; its number, or ``GROW``.
+    """Append a record for ``value``, a ``K_LEXER``; return its number, or ``GROW``.
 
-    ``accepted``: L_ACCEPTED, 0: none. ``rest``: L_REST, or below 0 for the state itself. Everything else is marked as not
-    computed, and the number is noted as the value's ``V_AUX``.
+    ``accepted``: L_ACCEPTED, 0: none. ``rest``: L_REST, or below 0 for the state itself. All other fields are marked as not
+    computed. The number goes into the value's ``V_AUX``.
     """
     head = header(h)
     number = head[layout.N_LEXER_STATES]
@@ -79,7 +79,7 @@ def _new_lexer_state(h, value, accepted, rest):
 
 @kernel
 def _is_counted(h, value):
-    """Whether some expression of a ``K_LEXER`` has counts."""
+    """Return whether some expression of a ``K_LEXER`` value has counts."""
     for i in range(length_of(h, value)):
         if flags_of(h, word_of(h, value, i) & layout.LOW_32) & COUNTED:
             return True
@@ -88,7 +88,7 @@ def _is_counted(h, value):
 
 @kernel
 def _roles(h, value):
-    """The roles (:mod:`cdplugin.kernels.lexer.tracked`) of a state's lexemes, as bits."""
+    """Return the roles (:mod:`cdplugin.kernels.lexer.tracked`) of a ``K_LEXER`` value's lexemes, as bits."""
     roles = np.int64(0)
     for i in range(length_of(h, value)):
         roles |= 1 << role_of(h, word_of(h, value, i) >> 32)
@@ -97,10 +97,10 @@ def _roles(h, value):
 
 @kernel
 def lexer_state(h, start, count):
-    """Number of the state whose (lexeme, expression) words, sorted, are ``STACK[start:start + count]``; 0 if there are none;
-    or a status.
+    """Return the number of the state with the sorted (lexeme, expression) words ``STACK[start:start + count]``, making it if it
+    is new; 0 for no words; or a status.
 
-    The words are all of EXACT lexemes or of none, so the first one tells which. The stack is left as it is.
+    Either all words are of EXACT lexemes or none is, so the first one tells which. The stack is left as it is.
     """
     if count == 0:
         return 0
@@ -117,10 +117,10 @@ def lexer_state(h, start, count):
 
 @kernel
 def _exact_state(h, value, start, count):
-    """The record of a new state of EXACT lexemes: its number, or a status.
+    """Make the record of a new state of EXACT lexemes; return its number, or a status.
 
-    L_ACCEPTED is what matches now. L_REST drops the words whose expression is EPSILON, since they have nothing left; it is a
-    state of its own, found first, because a pair that goes on is interned by it.
+    L_ACCEPTED is what matches now. L_REST is the state without the words whose expression is EPSILON, which have nothing left.
+    It is made first, because a pair that goes on is interned with it.
     """
     head = header(h)
     saved = head[layout.STACK_TOP]
@@ -148,8 +148,9 @@ def _exact_state(h, value, start, count):
 
 @kernel
 def _accepted(h, start, count, at):
-    """The EXACT lexemes of ``STACK[start:start + count]`` that end, as a ``K_ACCEPTED`` value, 0: none; or a status. Uses
-    ``count`` words from ``STACK[at]`` on.
+    """Return the EXACT lexemes of ``STACK[start:start + count]`` that match, as a ``K_ACCEPTED`` value, 0: none; or a status.
+
+    Uses ``count`` words from ``STACK[at]`` on as scratch.
     """
     if not has_room(h, layout.STACK, at + count):
         return np.int64(statuses.GROW)
@@ -166,12 +167,17 @@ def _accepted(h, start, count, at):
 
 @kernel
 def _longest_state(h, value, start, count):
-    """The record of a new state of LONGEST and LAZY lexemes: its number, or a status.
+    """Make the record of a new state of LONGEST and LAZY lexemes; return its number, or a status.
 
-    Three outcomes: nothing matches, and the state only goes on; a LAZY lexeme matches or nothing can go on, so what matches
-    ends here (L_ACCEPTED, L_REST = 0; of a LAZY and a LONGEST match the LAZY one wins); or some match and some go on, and the
-    next byte decides (L_LONGEST). A lexeme that has not begun does not match yet, even if its expression is nullable: an empty
-    match is left to the rules. A fence counts as going on, since the byte after the match has to be seen.
+    Three outcomes:
+
+    - Nothing matches: the state only goes on.
+    - A LAZY lexeme matches, or nothing can go on: the matches end here (L_ACCEPTED, L_REST = 0). A LAZY match wins over a
+      LONGEST one.
+    - Some match and some go on: the next byte decides (L_LONGEST).
+
+    A lexeme that has not begun does not match yet, even if its expression is nullable: the rules handle empty matches. A lexeme
+    with a fence counts as going on, since the byte after its match has to be seen.
     """
     head = header(h)
     saved = head[layout.STACK_TOP]
@@ -214,7 +220,9 @@ def _longest_state(h, value, start, count):
 
 @kernel
 def _rest_state(h, start, count):
-    """The state ``STACK[start:start + count]``, with no expression EPSILON, so that its L_REST is itself; or a status."""
+    """Return the state of ``STACK[start:start + count]``, of which no expression is EPSILON, so that L_REST is the state
+    itself; or a status.
+    """
     value = intern(h, layout.K_LEXER, start, count)
     if value < 0:
         return np.int64(value)
