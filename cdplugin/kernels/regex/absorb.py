@@ -1,21 +1,20 @@
-"""Absorption: an alternative that another one contains is left out of what a lexer state waits for, also where only its parts
-tell that.
+"""Absorption: drop the alternatives of a derivative that another alternative contains, so that fewer lexer states arise.
 
-A text in which a pattern is looked for goes on as any text once the pattern is found. ``C`` is a character::
+Once a pattern that may stand anywhere in a text has been found, any text may follow. ``C`` is a character::
 
-    C* abc C* "        by abc      C* abc C* " | C* "                what follows was matched, and may match again
-                       absorbed    C* "                              a state that most masks are known of
+    C* abc C* "        by abc      C* abc C* " | C* "                it was matched, and may match again
+                       absorbed    C* "                              a state whose mask is mostly known already
     C* [0-9]{5} C* "   by 12       C* [0-9]{5} C* " | [0-9]{4} C* " | [0-9]{3} C* "
                        absorbed    C* [0-9]{5} C* " | [0-9]{3} C* "  the longest run of digits so far
 
-Two rules, where ``T`` is ``C* U`` and every word of ``X`` and of ``R`` is a sequence of words of ``C``
-(:func:`cdplugin.kernels.regex.saturate.is_contained`): ``X T`` is within ``T``, and ``R{n,…} T`` is ``R{n} T`` and within
-``R{m} T`` for ``m <= n``. Inside ``&`` and below a ``~`` in it the same holds for the parts; there ``C*`` is left out beside
-words of ``C`` alone.
+Two rules. Let ``T`` be ``C* U``, and let every word of ``X`` and of ``R`` be a sequence of words of ``C``
+(:func:`cdplugin.kernels.regex.saturate.is_contained`). Then ``X T`` is contained in ``T``; and ``R{n,…} T`` equals ``R{n} T``,
+which is contained in ``R{m} T`` for ``m <= n``. The rules also apply to the parts of an ``&`` and below a ``~`` in it. There,
+``C*`` is dropped beside a part whose words are sequences of words of ``C``.
 
-The constructors (:mod:`cdplugin.kernels.regex.expressions`) cannot do this: containment is a search over derivatives. So
-derivatives are looked at where a text is followed: by lexer states, and by the searches that ask whether these match anything
-and how soon, so that they meet the same expressions. What comes later is derived from what is left.
+The constructors (:mod:`cdplugin.kernels.regex.expressions`) cannot do this, since containment is a search over derivatives. So
+it is done where a text is followed: by lexer states, and by the searches for matches of these, so that both meet the same
+expressions. Later derivatives are taken of what is left.
 """
 
 import numpy as np
@@ -39,23 +38,23 @@ from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_of, memo_get, memo_put, spend, word_of
 from cdplugin.kernels.store.stack import push
 
-_MOST_ALTERNATIVES = 256
-_MOST_PARTS = 32  # of a sequence that are looked at
+_MOST_ALTERNATIVES = 256  # of a union that are compared
+_MOST_PARTS = 32  # of a sequence that are compared
 
 
 @kernel
 def derive_absorbed(h, e, byte):
-    """The derivative of ``e`` by a byte, without the alternatives that others contain; or a status."""
+    """Return the derivative of ``e`` by a byte without absorbed alternatives; or a status."""
     child = np.int64(derive(h, e, byte))
     return absorbed(h, child) if child > EMPTY else child
 
 
 @kernel
 def absorbed(h, e):
-    """``e`` without the alternatives that others contain: an expression that matches the same texts, or a status.
+    """Return an expression that matches the same texts as ``e``, without alternatives that others contain; or a status.
 
-    Looks at the alternatives that ``e`` begins with, at those of an ``&`` that it begins with, and at those below a ``~`` in
-    that. Memoised where there is something to compare.
+    Looks at the union that ``e`` begins with, or at the unions in an ``&`` that it begins with, also below a ``~``. Memoised if
+    there is something to compare.
     """
     body, tail = split(h, e)
     kind = kind_of(h, body)
@@ -75,7 +74,7 @@ def absorbed(h, e):
 
 @kernel
 def _is_worth_it(h, e):
-    """Whether ``e`` is a ``K_ALT`` of which one alternative may contain others."""
+    """Return whether ``e`` is a ``K_ALT`` of which one alternative may contain others."""
     if kind_of(h, e) != layout.K_ALT or length_of(h, e) > _MOST_ALTERNATIVES:
         return False
     for i in range(length_of(h, e)):
@@ -86,7 +85,7 @@ def _is_worth_it(h, e):
 
 @kernel
 def _is_open(h, e):
-    """Whether ``e`` is ``C* U`` or ``R{n,…} C* U``."""
+    """Return whether ``e`` has the shape ``C* U`` or ``R{n,…} C* U``."""
     first, rest = split(h, e)
     if _is_any_number(h, first):
         return True
@@ -96,7 +95,7 @@ def _is_open(h, e):
 
 @kernel
 def _has_choices(h, e):
-    """Whether a part of a ``K_AND``, or what it denies, is :func:`_is_worth_it`."""
+    """Return whether :func:`_is_worth_it` holds for a part of a ``K_AND``, or for what such a part denies."""
     for i in range(length_of(h, e)):
         part = word_of(h, e, i)
         if _is_worth_it(h, word_of(h, part, 0) if kind_of(h, part) == layout.K_NOT else part):
@@ -106,7 +105,7 @@ def _has_choices(h, e):
 
 @kernel
 def _choice(h, e):
-    """A ``K_ALT`` without the alternatives that others contain; anything else as it is; or a status."""
+    """Return a ``K_ALT`` without the alternatives that others contain, anything else as it is; or a status."""
     if not _is_worth_it(h, e):
         return np.int64(e)
     head = header(h)
@@ -142,8 +141,8 @@ def _choice(h, e):
 
 @kernel
 def _trimmed(h, e):
-    """``R{n} C* U`` for ``R{n,…} C* U``, where words of ``R`` are sequences of words of ``C``; anything else as it is; or a
-    status.
+    """Return ``R{n} C* U`` for ``R{n,…} C* U`` where words of ``R`` are sequences of words of ``C``; anything else as it is; or
+    a status.
     """
     first, rest = split(h, e)
     if kind_of(h, first) != layout.K_REPEAT or word_of(h, first, 1) == word_of(h, first, 2):
@@ -161,7 +160,7 @@ def _trimmed(h, e):
 
 @kernel
 def _goes_on(h, e, outer):
-    """1 if ``e`` is seen to be within ``outer`` by one of the two rules above, 0 if not, or a status."""
+    """Return 1 if one of the two rules above shows that ``outer`` contains ``e``, else 0; or a status."""
     if not spend(h, 2):
         return np.int64(statuses.LIMIT_WORK)
     first, rest = split(h, outer)
@@ -180,8 +179,9 @@ def _goes_on(h, e, outer):
 
 @kernel
 def _leads_to(h, e, outer, body):
-    """1 if ``e`` is seen to be ``X`` followed by ``outer`` or something within it, words of ``X`` being sequences of words of
-    ``body``; 0 if not, or a status.
+    """Return 1 if ``e`` is found to be ``X`` followed by ``outer`` or something within it, else 0; or a status.
+
+    Words of ``X`` must be sequences of words of ``body``.
     """
     rest = np.int64(e)
     for _ in range(_MOST_PARTS):
@@ -198,7 +198,7 @@ def _leads_to(h, e, outer, body):
 
 @kernel
 def _is_made_of(h, e, body):
-    """:func:`is_contained`, of what has no ``&`` and no ``~``; of a repetition, one turn."""
+    """Return :func:`is_contained` for PURE expressions, else 0; or a status. Of a repetition ``e``, one turn is asked about."""
     if kind_of(h, e) == layout.K_REPEAT:
         e = word_of(h, e, 0)
     if e == body:
@@ -208,13 +208,15 @@ def _is_made_of(h, e, body):
 
 @kernel
 def _is_any_number(h, e):
-    """Whether ``e`` is ``C*``."""
+    """Return whether ``e`` has the shape ``C*``."""
     return kind_of(h, e) == layout.K_REPEAT and word_of(h, e, 1) == 0 and word_of(h, e, 2) < 0
 
 
 @kernel
 def _all_of(h, e):
-    """A ``K_AND`` with what :func:`_choice` leaves of its parts, and without ``C*`` beside words of ``C``; or a status."""
+    """Return a ``K_AND`` with absorbed alternatives dropped from its parts, and ``C*`` dropped beside words of ``C``; or a
+    status.
+    """
     head = header(h)
     base = head[layout.STACK_TOP]
     n = length_of(h, e)

@@ -1,15 +1,15 @@
-"""Derivatives of expressions, and the classes of bytes that share one.
+"""Brzozowski derivatives (1964), memoised, and the byte classes that share one.
 
-Brzozowski (1964): the derivative of ``e`` by a byte is what ``e`` matches after it. ``d(R{m,n}) = d(R) R{m-1,n-1}``, ``d(A &
-B) = d(A) & d(B)``, ``d(~A) = ~d(A)``. Nothing recurses: the parts whose derivatives are missing are pushed on the arena's
-stack and done first (post-order), and each result is memoised under (expression, byte).
+The derivative of ``e`` by a byte matches what ``e`` matches after that byte. ``d(R{m,n}) = d(R) R{m-1,n-1}``, ``d(A & B) = d(A)
+& d(B)``, ``d(~A) = ~d(A)``. Nothing recurses: parts whose derivatives are missing are pushed on the arena's stack and done
+first (post-order), and each result is memoised under (expression, byte).
 
-For example, with ``R = [a-z]``: the derivative of ``R{1,3} "x"`` by ``x`` is ``R{0,2} "x"``. The derivative of that by ``x``
-is ``R{0,1} "x" | ()``: its head may be empty now, so the ``x`` may also be the one behind it.
+For example, with ``R = [a-z]``: the derivative of ``R{1,3} "x"`` by ``x`` is ``R{0,2} "x"``. The derivative of that by ``x`` is
+``R{0,1} "x" | ()``: now the head is nullable, so the ``x`` may also be the one behind it.
 
-``R{m,n}`` with ``d(R) R{m-1,n-1}`` is right for a nullable ``R`` as well: ``m`` is 0 then by construction.
+``d(R) R{m-1,n-1}`` is right for a nullable ``R`` as well, since then ``m`` is 0 by construction.
 
-:func:`refine_class` finds bytes that certainly have the same derivative, so that a transition row is filled by class.
+:func:`refine_class` finds bytes that certainly have the same derivative, so a transition row is filled class by class.
 """
 
 import numpy as np
@@ -35,17 +35,17 @@ from cdplugin.kernels.store.arena import header, i64, intern, kind_of, length_of
 from cdplugin.kernels.store.byte_sets import add_byte, add_bytes, fill_bytes, has_byte
 from cdplugin.kernels.store.stack import push, push_all, push_pair
 
-FEW_VISITS = 200  # nodes looked at to find a class of bytes, where a class saves little
-MANY_VISITS = 2_000  # and where each byte outside a class takes a derivative: few classes are worth it
-_MOST_HEADS = 16  # of a set of literals: a class without more of them is not worth their bisections
+FEW_VISITS = 200  # nodes visited to find a byte class, where a class saves little
+MANY_VISITS = 2_000  # the same where each further class costs a derivative and a state of a search
+_MOST_HEADS = 16  # first bytes of a set of literals that are taken out of a class; more are not worth their bisections
 
 
 @kernel
 def _leaf_derivative(h, e, byte):
-    """Derivative of a byte set, of a set of literals, or of a concatenation that starts with a byte set, or with literals none
-    of which starts with ``byte``; ``UNKNOWN`` for anything else.
+    """Return the derivative of a byte set or literals, or of a concatenation that begins with a byte set or with literals of
+    which none starts with ``byte``; ``UNKNOWN`` for anything else.
 
-    These are found as fast as a memo entry is, so they are not memoised: most questions are about them.
+    Computing these is as fast as a memo look-up, so they are not memoised. Most questions are about them.
     """
     kind = kind_of(h, e)
     if kind == layout.K_BYTES:
@@ -55,7 +55,7 @@ def _leaf_derivative(h, e, byte):
         return make_literals(h, low, high, word_of(h, e, 2) + 1)
     if kind == layout.K_EMPTY or kind == layout.K_EPSILON:
         return EMPTY
-    if kind == layout.K_CAT:  # the branches of a character class, and of names spelt in every way, are of these shapes
+    if kind == layout.K_CAT:  # branches of character classes, and of names in all spellings, have these shapes
         first = word_of(h, e, 0)
         first_kind = kind_of(h, first)
         if first_kind == layout.K_BYTES:
@@ -69,22 +69,22 @@ def _leaf_derivative(h, e, byte):
 
 @kernel
 def _known_derivative(h, e, byte):
-    """Derivative if it is a leaf's or memoised; ``UNKNOWN`` if it has to be computed; or a status."""
+    """Return the derivative if it is a leaf's or memoised; ``UNKNOWN`` if it must be computed; or a status."""
     result = _leaf_derivative(h, e, byte)
     if result != statuses.UNKNOWN:
         return result
-    # what failed is not memoised, so a result is never a status
+    # failures are not memoised, so this is never a status
     result = memo_get(h, layout.M_DERIVATIVE, e, byte)
     return result if result >= 0 else statuses.UNKNOWN
 
 
 @kernel
 def derive(h, e, byte):
-    """The derivative of ``e`` by ``byte``: what ``e`` matches after it. An id or a status.
+    """Return the derivative of ``e`` by ``byte``: an id or a status.
 
-    Post-order over the parts whose derivatives are missing; each result is memoised under ``(e, byte)``. An entry stays on the
-    stack until its parts are known, and is computed when it comes up again. Cost: a constructor for each node between the root
-    and the leaves in front that is not memoised.
+    Post-order over the parts whose derivatives are missing: an entry stays on the stack until its parts are known, and is
+    computed when it comes up again. Memoised under ``(e, byte)``. Cost: one constructor call for each unmemoised node between
+    the root and the leaves at the front.
     """
     result = _known_derivative(h, e, byte)
     if result != statuses.UNKNOWN:
@@ -153,8 +153,10 @@ def derive(h, e, byte):
 
 @kernel
 def derivatives(h, e, first, end):
-    """Leave on the stack what the bytes from ``first`` to ``end - 1`` lead to: pairs (how many bytes, their derivative), one
-    for each class of bytes that certainly share it. How many pairs, or a status.
+    """Push the derivatives by the bytes ``first`` to ``end - 1``, as pairs (number of bytes, derivative); return how many
+    pairs, or a status.
+
+    There is one pair for each class of bytes that certainly share a derivative.
     """
     head = header(h)
     base = head[layout.STACK_TOP]
@@ -179,10 +181,10 @@ def derivatives(h, e, first, end):
 
 @kernel
 def derive_class(h, e, other, byte, covered):
-    """The derivative of ``e`` by a byte, or a status. Adds to the set ``covered`` bytes that certainly give ``e`` the same one,
-    and where it is not ``EMPTY`` also ``other``; the byte is one of them.
+    """Return the derivative of ``e`` by a byte, or a status, and add the byte's class to the set ``covered``.
 
-    Where two expressions are followed side by side, the first one is dead by most bytes: one class, and ``other`` is not asked.
+    The class holds bytes that certainly give ``e`` the same derivative and, unless that is ``EMPTY``, also ``other``. When two
+    expressions are followed side by side, most bytes kill the first: they are one class, whatever ``other`` does.
     """
     byte_class = byte_set(-1)
     if refine_class(h, e, byte, byte_class, MANY_VISITS) < 0:
@@ -196,8 +198,9 @@ def derive_class(h, e, other, byte, covered):
 
 @kernel
 def note_classes(h, e):
-    """Note the classes of an expression, as sets of 4 words, for :func:`refine_class`: of the characters of texts, which stand
-    behind every count. 0 or a status.
+    """Memoise the byte classes of an expression, as sets of 4 words, for :func:`refine_class`. 0 or a status.
+
+    Used for the characters of texts, which are the bodies of most counts.
     """
     head = header(h)
     base = head[layout.STACK_TOP]
@@ -220,7 +223,9 @@ def note_classes(h, e):
 
 @kernel
 def _cut_to_class(h, e, byte, byte_class):
-    """Cut ``byte_class`` to the class of ``e`` that holds ``byte``; 0 if its classes are not noted (:func:`note_classes`)."""
+    """Narrow ``byte_class`` to the class of ``e`` that holds ``byte``, and return 1; or 0 if :func:`note_classes` has not noted
+    its classes.
+    """
     if kind_of(h, e) != layout.K_ALT:
         return 0
     classes = memo_get(h, layout.M_CLASSES, e, 0)
@@ -237,14 +242,14 @@ def _cut_to_class(h, e, byte, byte_class):
 
 @kernel
 def refine_class(h, e, byte, byte_class, most_visits):
-    """Cut ``byte_class``, 4 words of a set that holds ``byte``, to bytes that certainly give ``e`` the same derivative.
+    """Narrow ``byte_class``, a set of 4 words that holds ``byte``, to bytes that certainly give ``e`` the same derivative.
 
-    The classes of Owens, Reppy and Turon, for one byte: intersect, over the byte sets at the heads of ``e``, the side that
-    ``byte`` is on. Gives up (leaves just ``byte``) after so many nodes (for each part, where ``e`` begins with an ``&``), and
-    where literals go on with ``byte``. Returns how many nodes it looked at, or ``GROW``.
+    The classes of Owens, Reppy and Turon, for one byte: intersect, over the byte sets at the front of ``e``, the side that
+    ``byte`` is on. Gives up, leaving just ``byte``, after ``most_visits`` nodes (for each part, if ``e`` begins with an ``&``),
+    and if some literal goes on with ``byte``. Returns how many nodes it visited, or ``GROW``.
 
-    For ``[a-z]+ | "if"`` and the byte ``k``: inside ``[a-z]``, and no literal begins with it, so the class is ``[a-z]`` less
-    ``i``.
+    For ``[a-z]+ | "if"`` and the byte ``k``: ``k`` is inside ``[a-z]``, and no literal begins with it, so the class is
+    ``[a-z]`` without ``i``.
     """
     joint, _ = split(h, e)
     most_visits *= n_parts_of(h, joint, layout.K_AND)
@@ -267,7 +272,7 @@ def refine_class(h, e, byte, byte_class, most_visits):
         elif kind == layout.K_LITERALS:
             low, high = literals_with(h, e, byte)
             heads = byte_set(0)
-            # a byte that literals go on with has a class of its own; one that none goes on with shares its fate with all such
+            # a byte that some literal goes on with gets a class of its own; all bytes with which none goes on share one
             give_up = give_up or low < high or not add_literal_heads(h, e, heads, _MOST_HEADS)
             for i in range(4):
                 byte_class[i] &= ~heads[i]

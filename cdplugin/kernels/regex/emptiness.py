@@ -1,23 +1,23 @@
 """Emptiness of expressions with ``&`` and ``~``: a search over derivatives for one that matches the empty string.
 
-Most questions are answered after a few steps in breadth. Where they are not (many patterns at once, long texts), two parts of
-an ``&`` may contradict each other already, which is soon seen where all parts at once have too many derivatives. Else the
-search takes up what is left best first (Pearl, *Heuristics*, 1984): in the order of how many bytes a match still needs by a
-rough count. For an ``&`` that is the sum over its parts, so that the search completes one pattern after the other. Whatever
-the order, a search that ends without a match has seen every derivative; fuel that runs out raises, it never guesses.
+A lexer state may only keep expressions that match something, so :func:`is_nonempty` is asked for each new derivative. Most
+questions need a few steps of breadth-first search. For the others (many patterns at once, long texts), two ideas help. Two
+parts of an ``&`` may contradict each other already; that shows soon, while all parts together have too many derivatives. And
+the search becomes best first (Pearl, *Heuristics*, 1984), ordered by a rough count of the bytes that a match still needs. For
+an ``&`` that count is the sum over its parts, so the search completes one pattern after the other. In any order, a search that
+ends without a match has seen every derivative. If the fuel runs out, the owner raises: the search never guesses.
 
-The order of attempts, each only where the one before has not decided:
+The attempts, in order; each only if those before have not decided:
 
-1. flags: what is ``PURE``, ``NULLABLE`` or was decided before (:func:`_decide`);
-2. the length of a match, where that is memoised (:mod:`cdplugin.kernels.regex.lengths`);
+1. flags: ``PURE``, ``NULLABLE``, or decided before (:func:`_decide`);
+2. the length of a match, if it is memoised (:mod:`cdplugin.kernels.regex.lengths`);
 3. one text that is likely to match (:mod:`cdplugin.kernels.regex.likely_text`), then ``_IN_BREADTH`` derivatives in breadth;
 4. two contradicting parts (:func:`_is_refuted`), ``_FOR_A_PAIR`` derivatives for each of ``_MOST_PAIRS`` pairs;
 5. one text that is chosen with care;
-6. the length, on a graph of at most ``FEW_NODES`` nodes that are soon met; else the search up to ``_IN_ALL`` derivatives, best
-   first;
+6. the length, on a graph of at most ``FEW_NODES`` nodes; else the search up to ``_IN_ALL`` derivatives, best first;
 7. the length on a graph of any size, or the search with all of ``Limits.emptiness_fuel``.
 
-With ``~``, emptiness is not even elementary (Stockmeyer and Meyer, 1973), so there is a last resort: ``LIMIT_FUEL``.
+With ``~``, emptiness is not even elementary (Stockmeyer and Meyer, 1973), so the last resort is ``LIMIT_FUEL``.
 """
 
 import numpy as np
@@ -57,21 +57,21 @@ from cdplugin.kernels.store.byte_sets import add_bytes, has_byte
 from cdplugin.kernels.store.heap import heap_pop, heap_push, with_room
 from cdplugin.kernels.store.stack import push_pair
 
-_IN_BREADTH = 200  # derivatives taken before the order is chosen with care
-_IN_ALL = 2_000  # and before parts are looked at in pairs
-_FOR_A_PAIR = 500  # derivatives taken for two parts
-_MOST_PAIRS = 64
-_VISITS_BITS = 6  # nodes that take as much fuel as a derivative, as a power of two
+_IN_BREADTH = 200  # derivatives taken breadth first, before the search becomes best first
+_IN_ALL = 2_000  # fuel up to which parts are not compared in pairs
+_FOR_A_PAIR = 500  # derivatives taken to refute one pair of parts
+_MOST_PAIRS = 64  # pairs of parts that are compared
+_VISITS_BITS = 6  # 2 ** _VISITS_BITS visited nodes take as much fuel as a derivative
 
 
 @kernel
 def is_nonempty(h, e):
-    """1 if ``e`` matches something, 0 if nothing, or a status (``LIMIT_FUEL`` if the fuel ran out: never a guess).
+    """Return 1 if ``e`` matches something, 0 if it matches nothing, or a status (``LIMIT_FUEL`` if the fuel ran out: never a
+    guess).
 
-    Without ``&`` and ``~`` the constructors have decided it. What an earlier search found is used: an engine that has seen
-    more may answer where a fresh one runs out of fuel, never the other way round, and never differently. Otherwise a search
-    over derivatives; the chain that led to a match, or all that was seen, is marked, so that the next state's question is
-    mostly answered.
+    Without ``&`` and ``~``, the constructors have decided it. Results of earlier searches are used: an engine that has seen
+    more may answer where a fresh one runs out of fuel; but two answers never differ. After a search, the path to a match, or
+    everything seen, is marked, so that the question for the next lexer state is mostly answered already.
     """
     fuel = header(h)[layout.FUEL]
     status = _decide_soon(h, e, min(fuel, _IN_BREADTH))
@@ -92,9 +92,10 @@ def is_nonempty(h, e):
 
 @kernel
 def is_plainly_nonempty(h, e):
-    """1 if it is soon found that ``e`` matches something; 0 if nothing, or if it would take long to tell; or a status.
+    """Return 1 if a short search finds that ``e`` matches something; 0 if it matches nothing or if that would take long to find
+    out; or a status.
 
-    For shortcuts only: whoever takes 0 for an answer must be right either way.
+    For shortcuts only: the caller must be right with 0 in both cases.
     """
     status = _decide(h, e, min(header(h)[layout.FUEL], _IN_ALL))
     return 0 if status == statuses.LIMIT_FUEL else status
@@ -102,8 +103,8 @@ def is_plainly_nonempty(h, e):
 
 @kernel
 def _decide(h, e, fuel):
-    """:func:`is_nonempty` by what is known, by a short search, by the length of its matches, or by a search with so much fuel.
-    Marks what was found.
+    """Do :func:`is_nonempty` by what is known, a short search, the length on a small graph, or a search with ``fuel``. Marks
+    the result.
     """
     status = _decide_soon(h, e, min(fuel, _IN_BREADTH))
     return _decide_by_length(h, e, FEW_NODES, fuel) if status == statuses.LIMIT_FUEL else status
@@ -111,7 +112,7 @@ def _decide(h, e, fuel):
 
 @kernel
 def _decide_soon(h, e, fuel):
-    """:func:`is_nonempty` by what is known, by a text that is tried, or by a search with little fuel. Marks what was found."""
+    """Do steps 1 to 3 of :func:`is_nonempty`, with little fuel. Marks the result."""
     if e == EMPTY:
         return 0
     flags = flags_of(h, e)
@@ -119,7 +120,7 @@ def _decide_soon(h, e, fuel):
         return 1
     if flags & IS_EMPTY:
         return 0
-    # without a graph: only where another question has measured it
+    # most_nodes = 0: only if another question has measured the graph
     status = by_length(h, e, 0)
     if status == UNDECIDED:
         status = finds_text(h, e, fuel, False)
@@ -131,7 +132,9 @@ def _decide_soon(h, e, fuel):
 
 @kernel
 def _decide_by_length(h, e, most_nodes, fuel):
-    """:func:`is_nonempty` by the length of its matches, looking at so many nodes, or else by a search. Marks what was found."""
+    """Do :func:`is_nonempty` by the length of the matches, on a graph of at most ``most_nodes`` nodes, or else by a search.
+    Marks the result.
+    """
     status = by_length(h, e, most_nodes)
     if status == UNDECIDED:
         return _decide_by_search(h, e, fuel)
@@ -142,7 +145,7 @@ def _decide_by_length(h, e, most_nodes, fuel):
 
 @kernel
 def _decide_by_search(h, e, fuel):
-    """:func:`is_nonempty` by a search with so much fuel. Marks what was found."""
+    """Do :func:`is_nonempty` by a search with ``fuel``. Marks the result."""
     head = header(h)
     base = head[layout.STACK_TOP]
     status, found = _search(h, e, fuel)
@@ -151,7 +154,7 @@ def _decide_by_search(h, e, fuel):
         clear_flags(h, words[i], SEEN)
         if status == 0:
             set_flags(h, words[i], IS_EMPTY)
-    # back along the chain that led to the match: each expression on it matches something
+    # back along the path that led to the match: each expression on it matches something
     while found >= 0:
         set_flags(h, words[found], NONEMPTY)
         found = words[found + 1]
@@ -163,17 +166,17 @@ def _decide_by_search(h, e, fuel):
 
 @kernel
 def _mark(h, e, matches):
-    """Note on ``e`` whether it matches anything: the next question about it is one load."""
+    """Note on ``e`` whether it matches anything, so the next question about it is one load."""
     set_flags(h, e, NONEMPTY if matches else IS_EMPTY)
 
 
 @kernel
 def _is_refuted(h, e):
-    """1 if two parts of ``e``, an ``&`` or what begins with one, have no match in common, a complement and another; for a
-    union, if that is so for each of its parts. 0 if it is not soon found, or a status.
+    """Return 1 if two parts of ``e``, one of them a complement, are soon found to have no match in common; 0 if not, or a
+    status.
 
-    ``A & ~B & C & …`` matches nothing if ``A`` is contained in ``B``, whatever the other parts are: the search over the two
-    has far fewer derivatives than the one over all.
+    ``e`` is an ``&``, or begins with one; of a union, each member must be refuted. ``A & ~B & C & …`` matches nothing if ``B``
+    contains ``A``, whatever the other parts are; the search over the two has far fewer derivatives than the one over all.
     """
     pairs_left = _MOST_PAIRS
     for u in range(n_parts_of(h, e, layout.K_ALT)):
@@ -204,9 +207,10 @@ def _is_refuted(h, e):
 
 @kernel
 def _is_contained(h, e, outer):
-    """1 if it is soon found that ``outer`` matches all that ``e`` does: as repetitions, the one's body in the other's, or by a
-    short search. 0 if not, or a status. Where ``outer`` is a union, one of its members has to do so alone, or all of it by
-    search.
+    """Return 1 if it is soon found that ``outer`` matches all that ``e`` does, 0 if not, or a status.
+
+    By comparing bodies, if both are repetitions whose counts fit, else by a short search. If ``outer`` is a union, one of its
+    members may contain ``e`` by its body, or all of it by search.
     """
     for i in range(n_parts_of(h, outer, layout.K_ALT)):
         member = part_of(h, outer, layout.K_ALT, i)
@@ -219,8 +223,8 @@ def _is_contained(h, e, outer):
 
 @kernel
 def _are_disjoint(h, e, denied):
-    """1 if a short search shows that ``e & ~denied`` matches nothing, that is, that ``denied`` matches all that ``e`` does. 0
-    if not, or a status.
+    """Return 1 if a short search shows that ``e & ~denied`` matches nothing (``denied`` matches all that ``e`` does), else 0;
+    or a status.
     """
     head = header(h)
     base = head[layout.STACK_TOP]
@@ -239,21 +243,21 @@ def _are_disjoint(h, e, denied):
 
 @kernel
 def _search(h, e, fuel):
-    """With so much fuel: ``(1, entry)`` with the entry that a match was found from (-1: ``e`` itself), ``(0, -1)`` if there is
-    none, or a status.
+    """Search for a derivative of ``e`` that matches something, with ``fuel``.
 
-    Leaves its entries on the stack: two words, an expression and the entry that it was reached from. They are never taken off,
-    so they are the breadth-first queue, the list of what was seen and the way back from a match in one. After ``_IN_BREADTH``
-    derivatives what is left of the queue goes into a binary heap, and the search is best first from there on.
+    Returns ``(1, entry)``, where ``entry`` is the entry that the match was found from (-1: ``e`` itself); ``(0, -1)`` if there
+    is none; or a status.
 
-    One byte of each class is tried (:func:`refine_class`). A derivative takes a unit of fuel, and so do 64 nodes looked at for
-    a class.
+    An entry is two words on the stack: an expression, and the entry that it was reached from. Entries are never popped, so they
+    are the breadth-first queue, the list of what was seen, and the path back from a match. After ``_IN_BREADTH`` derivatives
+    the rest of the queue goes into a binary heap, and the search is best first from there on. One byte of each class is tried
+    (:func:`refine_class`). A derivative takes a unit of fuel, and so do 64 nodes visited for a class.
     """
     head = header(h)
     base = head[layout.STACK_TOP]
     nowhere = np.int64(-1)
     heap = np.empty(0, np.int64)
-    n_heap = nowhere  # in breadth so far
+    n_heap = nowhere  # negative: still breadth first
     next_in_breadth = base
     best_first_below = fuel - _IN_BREADTH
     most_nodes = np.int64(0 if fuel <= _IN_ALL else MOST_NODES)
@@ -266,7 +270,7 @@ def _search(h, e, fuel):
             heap = np.empty(2 * n_heap + 64, np.int64)
             if _push_entries(h, heap, 0, next_in_breadth, head[layout.STACK_TOP]) < 0:
                 return statuses.GROW, nowhere
-        # every derivative was seen and none matches the empty string
+        # every derivative was seen, and none matches the empty string
         if n_heap == 0 or (n_heap < 0 and next_in_breadth == head[layout.STACK_TOP]):
             return 0, nowhere
         entry = next_in_breadth
@@ -274,7 +278,7 @@ def _search(h, e, fuel):
             next_in_breadth += 2
         else:
             n_heap -= 1
-            # the low half of a word is minus the place
+            # the low half of a heap word is minus the entry (_push_entries)
             entry = -heap_pop(heap, n_heap + 1) & 0xFFFFFFFF
         first_new = head[layout.STACK_TOP]
         e = i64(h, layout.STACK)[entry]
@@ -308,10 +312,10 @@ def _search(h, e, fuel):
 
 @kernel
 def _enter(h, e, origin, most_nodes):
-    """Append the entries for ``e``, reached from entry ``origin``: itself, or the parts of a union, which stay small where the
-    union does not. 1 if one of them is known to match something, else 0; or a status. ``most_nodes``: of :func:`by_length`.
+    """Append entries for ``e``, reached from entry ``origin``; return 1 if it is known to match something, else 0; or a status.
 
-    What is known to match nothing, or was entered before (``SEEN``), is left out.
+    A union is entered as its members, which stay small where the union would grow. Members that are known to match nothing, or
+    were entered before (``SEEN``), are left out. ``most_nodes``: see :func:`by_length`.
     """
     for i in range(n_parts_of(h, e, layout.K_ALT)):
         part = part_of(h, e, layout.K_ALT, i)
@@ -320,7 +324,7 @@ def _enter(h, e, origin, most_nodes):
             continue
         if flags & KNOWN_NONEMPTY:
             return 1
-        # a part whose length is measured ends the search below it
+        # a member whose lengths are measured needs no search below it
         status = by_length(h, part, most_nodes)
         if status < 0:
             return status
@@ -337,11 +341,11 @@ def _enter(h, e, origin, most_nodes):
 
 @kernel
 def _push_entries(h, heap, count, first, last):
-    """Add the entries ``first`` to ``last`` of the stack to the binary heap ``heap[:count]``, whose least word is first. 0, or
-    ``GROW`` if the stack is too short.
+    """Add the entries ``first`` to ``last`` of the stack to the binary heap ``heap[:count]``. 0, or ``GROW`` if the stack is
+    too short.
 
-    A word is ``bytes needed << 32``, minus the entry's place so that of equally near ones the latest comes first: a
-    depth-first tendency that finishes one match before it begins others.
+    A heap word is ``bytes needed << 32`` minus the entry, so that of equally near ones the latest comes first: this depth-first
+    tendency finishes one match before it begins others.
     """
     for entry in range(first, last, 2):
         needs = bytes_needed(h, i64(h, layout.STACK)[entry])

@@ -1,11 +1,11 @@
 """Regular expressions as hash-consed values: the constructors and their simplifications.
 
 An expression is a value of the arena (kinds ``K_EMPTY`` to ``K_REPEAT``) over bytes. The constructors apply units and
-annihilators, sort and flatten ``|`` and ``&``, and nest concatenation to the right, so that an expression has finitely many
-derivatives in practice (Owens, Reppy and Turon, "Regular-expression derivatives re-examined", 2009). Counted repetition
-stays symbolic; ``R{m,n}`` with a nullable ``R`` has ``m = 0`` by construction.
+annihilators, sort and flatten ``|`` and ``&``, and nest concatenation to the right, so that in practice an expression has
+finitely many derivatives (Owens, Reppy and Turon, "Regular-expression derivatives re-examined", 2009). Counted repetition stays
+symbolic; ``R{m,n}`` with a nullable ``R`` has ``m = 0`` by construction.
 
-Sets of literals are one node ``(low, high, depth)``: the strings ``low .. high - 1`` of a sorted table, less their first
+A set of literals is one node ``(low, high, depth)``: the strings ``low .. high - 1`` of a sorted table, without their first
 ``depth`` bytes.
 
 ==============  ======================  ====================================================================
@@ -22,13 +22,12 @@ kind            words                   matches
 ``K_REPEAT``    part, least, most       -1: any number
 ==============  ======================  ====================================================================
 
-Flags are computed from the parts' flags when a node is made, so each question that they answer costs one load:
+A node's flags are computed from its parts' flags when the node is made, so each question that a flag answers costs one load:
 
-- ``NULLABLE`` is exact. ``PURE``, ``FINITE``, ``THIN`` are certain where set, unknown where not; ``COUNTED`` is the other way
-  round.
-- ``PURE``: without ``&`` and ``~`` the constructors leave no dead part, so what is not ``EMPTY`` matches something.
-- ``NONEMPTY`` and ``IS_EMPTY`` are what searches have found out, and are added later.
-- ``SEEN`` and ``MEASURED`` are marks of a search under way, and are taken off before it returns.
+- ``NULLABLE`` is exact. ``PURE``, ``FINITE``, ``THIN`` are certain if set, unknown if not; ``COUNTED`` is certain if not set.
+- ``PURE``: no ``&`` and no ``~`` inside. Then the constructors leave no dead part, so anything but ``EMPTY`` matches something.
+- ``NONEMPTY`` and ``IS_EMPTY`` are also results of searches, added later.
+- ``SEEN`` and ``MEASURED`` are visit marks of a running search, which clears them before it returns.
 """
 
 import numpy as np
@@ -60,21 +59,22 @@ IS_EMPTY = 16  # known to be empty
 SEEN = 32  # on the list of the emptiness search that is running
 THIN = 64  # spelled out: at most FEW bytes go on from anywhere, but for where literals branch
 MEASURED = 128  # a node of the graph that is being measured (cdplugin.kernels.regex.lengths)
-COUNTED = 256  # it begins with what has a count that may be cut (cdplugin.kernels.regex.saturate)
-COUNTED_LATER = 512  # or a later part of it has one
+COUNTED = 256  # it begins with a part whose count may be cut (cdplugin.kernels.regex.saturate)
+COUNTED_LATER = 512  # a later part has such a count
 KNOWN_NONEMPTY = NONEMPTY | PURE | NULLABLE  # any of these on an expression other than EMPTY
 
-FEW = 8
-_MOST_COMPARISONS = 20_000  # of the parts of one "&" with each other
-_MOST_COMPARED = 16  # parts of one "|" that each of them is compared with
-_MOST_STEPS = 8  # parts of two sequences that are compared
+FEW = 8  # bytes of a THIN byte set
+_MOST_COMPARISONS = 20_000  # between the parts of one "&" (_deny_one)
+_MOST_COMPARED = 16  # other parts of a "|" with which _absorb compares each part
+_MOST_STEPS = 8  # parts of two sequences that is_within compares
 UNBOUNDED = 1 << 20  # "any number of characters" in plain_run_bound()
 
 
 @kernel
 def _finish(h, value, flags):
-    """Add the flags of a fresh expression to what :func:`intern` gave; hands a status on. An expression that is not fresh has
-    them already, and perhaps others, so they are ORed.
+    """Add flags to the expression that :func:`intern` returned, and return it; hands a status on.
+
+    The flags are ORed, since an expression that existed before has them already, and perhaps others.
     """
     if value >= 0:
         set_flags(h, value, flags)
@@ -83,13 +83,13 @@ def _finish(h, value, flags):
 
 @kernel
 def nullable(h, e):
-    """Whether ``e`` matches the empty string. Exact, also under ``&`` and ``~``: one load."""
+    """Return whether ``e`` matches the empty string. Exact, also under ``&`` and ``~``; one load."""
     return flags_of(h, e) & NULLABLE != 0
 
 
 @kernel
 def split(h, e):
-    """``(first, rest)`` of a concatenation; ``(e, EPSILON)`` of anything else."""
+    """Return ``(first, rest)`` of a concatenation, ``(e, EPSILON)`` of anything else."""
     if kind_of(h, e) == layout.K_CAT:
         return word_of(h, e, 0), word_of(h, e, 1)
     return np.int64(e), np.int64(EPSILON)
@@ -97,13 +97,13 @@ def split(h, e):
 
 @kernel
 def n_parts_of(h, e, kind):
-    """How many parts ``e`` has as a ``K_ALT`` or ``K_AND`` (``kind``): anything else is one part, itself (:func:`part_of`)."""
+    """Return how many parts ``e`` has as a ``K_ALT`` or ``K_AND`` (``kind``); anything else counts as one part, itself."""
     return length_of(h, e) if kind_of(h, e) == kind else np.int64(1)
 
 
 @kernel
 def part_of(h, e, kind, i):
-    """Part ``i`` of :func:`n_parts_of`."""
+    """Return part ``i`` of ``e`` (:func:`n_parts_of`)."""
     return word_of(h, e, i) if kind_of(h, e) == kind else np.int64(e)
 
 
@@ -119,9 +119,10 @@ def add_set(h, e, found):
 
 @kernel
 def make_bytes(h, w0, w1, w2, w3):
-    """One byte out of a set; bit ``b & 63`` of word ``b >> 6``. An id, ``EMPTY`` for the empty set, or a status.
+    """Make the expression of one byte out of a set; bit ``b & 63`` of word ``b >> 6``. An id, ``EMPTY`` for the empty set, or a
+    status.
 
-    The set is thin if it has at most ``FEW`` bytes.
+    The set is THIN if it has at most ``FEW`` bytes.
     """
     count = count_bits(w0) + count_bits(w1) + count_bits(w2) + count_bits(w3)
     if count == 0:
@@ -132,9 +133,11 @@ def make_bytes(h, w0, w1, w2, w3):
 
 @kernel
 def make_literals(h, low, high, depth):
-    """The literals ``low .. high - 1`` of the sorted table, less their first ``depth`` bytes; an id or a status.
+    """Make the expression of the literals ``low .. high - 1`` of the sorted table, without their first ``depth`` bytes; an id
+    or a status.
 
-    ``EMPTY`` for no literals, ``EPSILON`` for one that ends at ``depth``. They are sorted, so only the first can end there.
+    ``EMPTY`` for no literals, ``EPSILON`` for a single one that ends at ``depth``. They are sorted, so only the first can end
+    there.
     """
     if low >= high:
         return EMPTY
@@ -148,10 +151,10 @@ def make_literals(h, low, high, depth):
 
 @kernel
 def make_repeat(h, a, low, high):
-    """``a`` at least ``low`` and at most ``high`` times; ``high`` = -1: no bound. An id or a status.
+    """Make ``a`` at least ``low`` and at most ``high`` times; ``high`` = -1: no bound. An id or a status.
 
-    Counts stay symbolic: ``{0,100000}`` is one value, and its derivative another one with smaller counts. What repeats
-    nothing, everything, or ``R{0,}`` is simplified, so that equal languages more often are equal values. O(1).
+    Counts stay symbolic: ``{0,100000}`` is one value, and its derivative another one with smaller counts. Repetitions of the
+    empty set, the empty string, ``ALL`` or ``R{0,}`` are simplified, so that equal languages are more often equal values. O(1).
     """
     if a == EPSILON or high == 0:
         return EPSILON
@@ -168,7 +171,7 @@ def make_repeat(h, a, low, high):
         return a
     out = flags & (PURE | THIN)
     if low > 1 or high > 1:
-        # behind something else the count of a single byte stays
+        # saturation cuts the count of a single byte only while it comes first, so behind a part it is not COUNTED_LATER
         out |= COUNTED if kind_of(h, a) == layout.K_BYTES else COUNTED | COUNTED_LATER
     if flags & KNOWN_NONEMPTY:
         out |= NONEMPTY
@@ -181,10 +184,10 @@ def make_repeat(h, a, low, high):
 
 @kernel
 def _cat_pair(h, a, b):
-    """``a b`` for an ``a`` that is no concatenation; joins neighbouring repetitions of one body. An id or a status.
+    """Make ``a b`` for an ``a`` that is no concatenation, joining neighbouring repetitions of one body. An id or a status.
 
-    ``R{a,b} R{c,d} T`` becomes ``R{a+c,b+d} T``: without it, the derivative of a counted text in a counted list would grow a
-    chain of repetitions. ``ALL ALL`` is ``ALL``.
+    ``R{a,b} R{c,d} T`` becomes ``R{a+c,b+d} T``: otherwise the derivative of a counted text in a counted list would grow a
+    chain of repetitions. ``ALL ALL`` becomes ``ALL``.
     """
     if kind_of(h, a) == layout.K_REPEAT or a == ALL:
         head_, tail = split(h, b)
@@ -211,10 +214,10 @@ def _cat_pair(h, a, b):
 
 @kernel
 def make_cat(h, a, b):
-    """``a`` followed by ``b``, nested to the right: an id or a status.
+    """Make ``a`` followed by ``b``, nested to the right: an id or a status.
 
-    The normal form of a sequence is ``first (second (third …))``, so the derivative touches its first part only. A left
-    operand that is a sequence itself is taken apart on the stack and put together again from its end: O(its length).
+    The normal form of a sequence is ``first (second (third …))``, so a derivative touches only the front. If ``a`` is a
+    sequence, it is taken apart on the stack and rebuilt from its end: O(its length).
     """
     if a == EMPTY or b == EMPTY:
         return EMPTY
@@ -238,8 +241,8 @@ def make_cat(h, a, b):
 
 @kernel
 def make_not(h, a):
-    """All byte strings that ``a`` does not match: an id or a status. ``~~a`` is ``a``; the complement of a finite language is
-    known to match something.
+    """Make the complement of ``a``: an id or a status. ``~~a`` is ``a``; the complement of a finite language is marked
+    ``NONEMPTY``.
     """
     if kind_of(h, a) == layout.K_NOT:
         return word_of(h, a, 0)
@@ -252,13 +255,13 @@ def make_not(h, a):
 
 @kernel
 def make_alt(h, start, count):
-    """The union of the expressions ``STACK[start:start + count]``; the stack is left as it was. An id or a status.
+    """Make the union of the expressions ``STACK[start:start + count]``, leaving the stack as it is. An id or a status.
 
-    Parts are flattened, sorted and made unique, byte sets united, ``EMPTY`` dropped, and ``ALL`` absorbs the rest: these
-    similarity rules keep the number of derivatives finite (Brzozowski, 1964). Parts that differ in their counts only are
-    absorbed by the one that allows more, or the derivatives of nested counts would have a part for each pair of counts; and
-    ``R{2} T | R{3,5} T`` is ``R{2,5} T``, or a count that may begin anywhere would have a part for each place
-    (:func:`_absorb`). More than ``MAX_WIDTH`` parts are ``LIMIT_WIDTH``.
+    The parts are flattened, sorted and made unique, byte sets united, ``EMPTY`` dropped, and ``ALL`` absorbs the rest: these
+    similarity rules keep the number of derivatives finite (Brzozowski, 1964). Two more rules (:func:`_absorb`) serve counts. Of
+    parts that differ only in their counts, the one that allows more absorbs the others; otherwise derivatives of nested counts
+    would have a part for each pair of counts. And ``R{2} T | R{3,5} T`` becomes ``R{2,5} T``; otherwise a count that may begin
+    anywhere would have a part for each start. More than ``MAX_WIDTH`` parts are ``LIMIT_WIDTH``.
     """
     head = header(h)
     saved = head[layout.STACK_TOP]
@@ -291,7 +294,7 @@ def make_alt(h, start, count):
         return bytes_
     if bytes_ != EMPTY and push(h, bytes_) < 0:
         return statuses.GROW
-    # beside a nullable part EPSILON adds nothing: one language less with two values
+    # beside a nullable part, EPSILON adds nothing; without it, fewer languages have two values
     if epsilon and not any_nullable and push(h, EPSILON) < 0:
         return statuses.GROW
     n = sort_unique(i64(h, layout.STACK), base, head[layout.STACK_TOP] - base)
@@ -319,9 +322,11 @@ def make_alt(h, start, count):
 
 @kernel
 def _absorb(h, start, count):
-    """Leave out of the sorted parts ``STACK[start:start + count]`` of a ``|`` those that another one plainly contains, and join
-    those whose counts adjoin; how many are left, sorted again, or a status. Each part is compared with the last
-    ``_MOST_COMPARED`` of those kept so far.
+    """Drop, from the sorted parts ``STACK[start:start + count]`` of a ``|``, those that another one plainly contains, and join
+    those whose counts adjoin.
+
+    Returns how many are left, sorted again, or a status. Each part is compared with the last ``_MOST_COMPARED`` parts kept so
+    far.
     """
     words = i64(h, layout.STACK)
     end = start
@@ -354,8 +359,8 @@ def _absorb(h, start, count):
 
 @kernel
 def _joined(h, e, other):
-    """``R{a,d} T`` for ``R{a,b} T`` and ``R{c,d} T`` whose numbers of turns adjoin or overlap; one of the two may be ``R T``.
-    ``EMPTY`` for any others; or a status.
+    """Return ``R{a,d} T`` for ``R{a,b} T`` and ``R{c,d} T`` whose ranges of counts adjoin or overlap (one may be ``R T``);
+    ``EMPTY`` for others; or a status.
     """
     first, rest = split(h, e)
     other_first, other_rest = split(h, other)
@@ -374,7 +379,9 @@ def _joined(h, e, other):
 
 @kernel
 def turns_of(h, e):
-    """The body of a repetition, and its least and greatest number of turns (-1: any); anything else is one turn of itself."""
+    """Return the body of a repetition with its least and greatest number of turns (-1: any); anything else is one turn of
+    itself.
+    """
     if kind_of(h, e) == layout.K_REPEAT:
         return word_of(h, e, 0), word_of(h, e, 1), word_of(h, e, 2)
     return np.int64(e), np.int64(1), np.int64(1)
@@ -382,8 +389,10 @@ def turns_of(h, e):
 
 @kernel
 def is_within(h, e, outer):
-    """Whether it is plain, part by part, that ``outer`` matches all that ``e`` does: equal parts, or counts that allow more,
-    or an optional repetition that ``e`` does not have. ``a{0,3} x b{0,4}`` is within ``a{0,5} x b{0,9}``, and so is ``x b``.
+    """Return whether ``outer`` plainly matches all that ``e`` does, comparing part by part, without a search.
+
+    Parts must be equal, or have counts of which the outer ones allow more, or be an optional repetition that ``e`` lacks. Both
+    ``a{0,3} x b{0,4}`` and ``x b`` are within ``a{0,5} x b{0,9}``. False may be wrong.
     """
     for _ in range(_MOST_STEPS):
         if e == outer:
@@ -404,11 +413,11 @@ def is_within(h, e, outer):
 
 @kernel
 def make_and(h, start, count):
-    """The intersection of the expressions ``STACK[start:start + count]``; the stack is left as it was. An id or a status.
+    """Make the intersection of the expressions ``STACK[start:start + count]``, leaving the stack as it is. An id or a status.
 
-    As :func:`make_alt`, with the roles of ``EMPTY`` and ``ALL`` exchanged. Parts that plainly deny one another (``a & ~a``)
-    are ``EMPTY`` at once, without a search. An infinite language less finitely many words is known not to be empty: that is
-    ``[^"]* & ~(name | size)``, so additional properties seldom take a search.
+    Like :func:`make_alt`, with ``EMPTY`` and ``ALL`` exchanged. Parts that plainly contradict each other (``a & ~a``) give
+    ``EMPTY`` without a search. An infinite language minus finitely many words is marked ``NONEMPTY``: so ``[^"]* & ~(name |
+    size)``, the shape of additional properties, seldom needs a search.
     """
     head = header(h)
     saved = head[layout.STACK_TOP]
@@ -469,10 +478,10 @@ def make_and(h, start, count):
             if kind_of(h, words[i]) == layout.K_NOT and flags_of(h, word_of(h, words[i], 0)) & FINITE:
                 continue
             positive += 1
-            # only where there is one such part: two infinite languages may still have nothing in common
+            # used only if there is one such part: two infinite languages may have nothing in common
             infinite = part & PURE != 0 and part & FINITE == 0
         if n == 2 and flags_of(h, words[base]) & flags_of(h, words[base + 1]) & PURE:
-            # saturation also drops R{0,} beside what consists of words of R
+            # saturation may also drop a repetition of R beside an expression whose words are sequences of words of R
             for i in range(base, base + n):
                 gained |= COUNTED if kind_of(h, words[i]) == layout.K_REPEAT else 0
         if positive == 0 or (positive == 1 and infinite):
@@ -484,11 +493,10 @@ def make_and(h, start, count):
 
 @kernel
 def _deny_one(h, start, count):
-    """Whether one of the sorted parts ``STACK[start:start + count]`` of an ``&`` is plainly denied by another: ``a & ~a``,
-    ``a & ~(a | b)``, ``x{2,9} & ~x*``. Says no where there is too much to compare: others find out.
+    """Return whether two of the sorted parts ``STACK[start:start + count]`` of an ``&`` plainly contradict each other.
 
-    The parts are sorted, so each denied part is found by bisection; repetitions are compared with all others. At most
-    ``_MOST_COMPARISONS``.
+    Examples: ``a & ~a``, ``a & ~(a | b)``, ``x{2,9} & ~x*``. The denied parts are found by bisection; repetitions are compared
+    with all others. After ``_MOST_COMPARISONS`` the answer is False, which may be wrong: a search decides later.
     """
     words = i64(h, layout.STACK)
     comparisons_left = _MOST_COMPARISONS
@@ -517,14 +525,14 @@ def _deny_one(h, start, count):
 
 @kernel
 def _repeats_more(h, outer, e):
-    """Whether both are repetitions of one body, and ``outer`` allows each number of times that ``e`` allows."""
+    """Return whether both are repetitions of one body, and ``outer`` allows each number of turns that ``e`` allows."""
     return repeats_within(h, e, outer) and word_of(h, e, 0) == word_of(h, outer, 0)
 
 
 @kernel
 def repeats_within(h, e, outer):
-    """Whether both are repetitions, and each number of times that ``e`` allows is one that ``outer`` allows. Their bodies are
-    not compared.
+    """Return whether both are repetitions, and ``outer`` allows each number of turns that ``e`` allows. Their bodies are not
+    compared.
     """
     if kind_of(h, e) != layout.K_REPEAT or kind_of(h, outer) != layout.K_REPEAT:
         return False

@@ -1,14 +1,16 @@
-"""Conjunctions with a length: whether ``R{m,n} & P & ~Q & …`` matches anything, answered for all ``m`` and ``n`` at once.
+"""Conjunctions with a length: does ``R{m,n} & P & ~Q & …`` match anything? Answered for all ``m`` and ``n`` at once.
 
-A password policy is such an expression: at least 14 and at most 64 characters, a digit, a capital, no "password". Searched
-derivative by derivative, each number of characters left makes each state of the patterns anew. Here the patterns are followed
-without the counted part, one word of ``R`` (a character) at a time; that gives a graph whose nodes are the rest ``P & ~Q & …``
-after so many characters. A breadth-first search backwards from the nodes that match the empty string gives for each node the
-least number of characters to an end, and whether it is *loose*: whether some way as short passes a node with a loop, so that
-every larger number of characters will do as well. The answer for ``m`` and ``n`` is then a comparison. Where there is no
-largest number, it is enough that there are ways of any length: that a node is *endless*, some way to an end passes a cycle.
+A password policy is such an expression: 14 to 64 characters, a digit, a capital, no "password". A search derivative by
+derivative would make each state of the patterns anew for each number of characters left. Instead, the patterns are followed
+without the counted part, one word of ``R`` (a character) at a time. This gives a graph whose nodes are the rest ``P & ~Q & …``
+after so many characters. A breadth-first search backwards, from the nodes that match the empty string, gives for each node:
 
-For example ``.{14,64} & P`` (``.`` a character), where ``P = .*[0-9].*[0-9].*`` asks for two digits::
+- the least number of characters to an end;
+- whether it is *loose*: some way of that length passes a node with a self-loop, so every larger number of characters will do;
+- whether it is *endless*: some way to an end passes a cycle, so there are ways of unbounded length.
+
+The answer for ``m`` and ``n`` is then a comparison. For example ``.{14,64} & P`` (``.`` a character), where ``P =
+.*[0-9].*[0-9].*`` asks for two digits::
 
     node         a digit leads to    anything else to    characters to an end    loose
     1: P         2                   1                   2                       yes
@@ -19,12 +21,12 @@ For example ``.{14,64} & P`` (``.`` a character), where ``P = .*[0-9].*[0-9].*``
     {0,1} at node 1: 2 > 1: matches nothing
     {14,} at node 1: endless, as every loose node is: matches something
 
-An endless node need not be loose: of ``([a-z][0-9])*`` no node leads to itself, and a text has an even number of characters,
-so that {10000,} is answered by the cycle of two nodes, without 10,000 steps. How long a cycle is that some shortest way passes
-is asked where that may decide: {1600,8000} over lines of 64 characters holds a number of whole lines (:func:`_cycle_of`);
-{3,3} over that example does not, and is left to a search.
+An endless node need not be loose: in ``([a-z][0-9])*`` no node has a self-loop, and each match has an even number of
+characters. Its cycle of two nodes answers {10000,} without 10,000 steps. Where it may decide, the length of a cycle on a
+shortest way is computed: {1600,8000} over lines of 64 characters holds a number of whole lines (:func:`_cycle_of`). {3,3} over
+that example does not, and is left to a search.
 
-The numbers are memoised for every node of a graph, so that a mask, which asks for hundreds of places and lengths, pays once.
+All numbers are memoised for every node of a graph, so a mask, which asks about hundreds of places and lengths, pays once.
 """
 
 import numpy as np
@@ -56,25 +58,25 @@ from cdplugin.kernels.store.byte_sets import has_byte
 from cdplugin.kernels.store.stack import has_pair, intern_set, keep_firsts, push, push_pair
 
 UNDECIDED = 2
-FEW_NODES = 512  # of a graph that is measured before anything else is tried
-_FEW_WORK = 1 << 19  # units that this may take: a node with many classes of characters takes thousands
-_FEW_OPEN = 16  # nodes of one that is measured where there is no largest number
-_LONG = 256  # the least number of characters that is then worth it: a search over shorter texts is short
-MOST_NODES = 1 << 20  # of one that is measured when other ways have failed; the operation's work ends before
-_NO_END = 1 << 30  # characters to an end, where there is none
-_LOOSE, _ENDLESS, _BITS = 1, 2, 2  # what is memoised beside the number of characters, and the bits for that
-_TOO_LARGE = 1 << 40  # what is memoised of a graph with more nodes than that
+FEW_NODES = 512  # nodes of a graph that is measured before a search is tried
+_FEW_WORK = 1 << 19  # units of work that this may take: a node with many byte classes takes thousands
+_FEW_OPEN = 16  # nodes of a graph that is measured for a count without a largest number
+_LONG = 256  # such a count is measured if its least number is at least this: a search over shorter texts is short
+MOST_NODES = 1 << 20  # nodes of a graph that is measured as a last resort; LIMIT_WORK comes earlier
+_NO_END = 1 << 30  # number of characters to an end if there is no end
+_LOOSE, _ENDLESS, _BITS = 1, 2, 2  # flags memoised beside the number of characters, and the bits that they take
+_TOO_LARGE = 1 << 40  # memoised instead, if the graph has too many nodes
 
 
 @kernel
 def by_length(h, e, most_nodes):
-    """1 if ``e``, a conjunction with a counted repetition or what begins with one, matches something, 0 if nothing,
-    ``UNDECIDED`` if it is no such expression or its graph has more than ``most_nodes``; or a status.
+    """Return 1 if ``e``, a conjunction with a counted repetition or what begins with one, matches something, 0 if nothing,
+    ``UNDECIDED``, or a status.
 
-    With ``n`` characters to an end: nothing matches if there is no end, or if the count allows fewer than ``n`` only; something
-    does if ``n`` is within the bounds, or below them and loose, or brought within them by turns of a cycle, or if there is no
-    upper bound and the node is endless. An end that comes too early and cannot be put off is ``UNDECIDED``: a longer way may
-    exist. ``most_nodes`` = 0: only what is memoised is used.
+    ``UNDECIDED``: ``e`` is no such expression, its graph has more than ``most_nodes`` nodes (0: use only what is memoised), or
+    the only known end comes too early and cannot be delayed. With ``n`` characters to an end, nothing matches if there is no
+    end, or if the count allows only fewer than ``n``. Something matches if ``n`` is within the bounds; or below them, and the
+    node is loose, or turns of a cycle bring ``n`` within them; or if there is no upper bound and the node is endless.
     """
     joint = e
     if kind_of(h, e) == layout.K_CAT:
@@ -93,7 +95,7 @@ def by_length(h, e, most_nodes):
     is_open = word_of(h, counted, 2) < 0
     known = memo_get(h, layout.M_CHARS, rest, word_of(h, counted, 0))
     if most_nodes > 0 and (known < 0 or (known == _TOO_LARGE and most_nodes > FEW_NODES)):
-        # a search finds long texts, too, and sees less of a large graph
+        # without an upper bound, measure small graphs only: a search finds long texts, too, and visits less of a large graph
         known = _measure(h, rest, word_of(h, counted, 0), min(most_nodes, _FEW_OPEN) if is_open else most_nodes)
         if known < 0:
             return known
@@ -112,15 +114,15 @@ def by_length(h, e, most_nodes):
             turns = (word_of(h, counted, 1) - chars + cycle - 1) // cycle
             if chars + turns * cycle <= word_of(h, counted, 2):
                 return np.int64(1)
-    return np.int64(UNDECIDED)  # an end comes too early: whether a later one exists is for a search to find
+    return np.int64(UNDECIDED)  # the known end comes too early: a search has to find out whether a later one exists
 
 
 @kernel
 def _counted_part(h, joint):
-    """The place of the first bounded repetition among the parts of an ``&``, or else of the first without a largest number
-    that asks for many; -1 if there is none. Its body must not be nullable, or a word of it would not take a character.
+    """Return the index of the part of an ``&`` that is used as the count, -1 if there is none.
 
-    A bounded one comes first as it says more: it may show that nothing matches.
+    The first bounded repetition, since it may show that nothing matches; else the first unbounded one that asks for many. Its
+    body must not be nullable, since each turn must take a character.
     """
     place = np.int64(-1)
     for i in range(length_of(h, joint)):
@@ -135,7 +137,7 @@ def _counted_part(h, joint):
 
 @kernel
 def _without(h, joint, place):
-    """The ``&`` of all parts but the one at ``place``; an id or a status."""
+    """Return the ``&`` of all parts but the one at ``place``: an id or a status."""
     head = header(h)
     base = head[layout.STACK_TOP]
     for i in range(length_of(h, joint)):
@@ -149,18 +151,18 @@ def _without(h, joint, place):
 
 @kernel
 def _measure(h, start, body, most_nodes):
-    """Memoise ``4 n + 2 endless + loose`` for each node of the graph of ``start``: ``n`` characters (words of ``body``) to an
-    end. Returns the number of ``start``, ``_TOO_LARGE``, or a status.
+    """Memoise ``4 n + 2 endless + loose`` for each node of the graph of ``start``, ``n`` being the characters (words of
+    ``body``) to an end.
 
-    All nodes are answered, because each becomes a ``start`` of its own once text has been read. A graph that is too large is
-    memoised as such for all nodes that were met.
+    Returns the number for ``start``, ``_TOO_LARGE``, or a status. All nodes are memoised, because each becomes a ``start``
+    itself once text has been read. If the graph is too large, that is memoised for all nodes that were met.
     """
     head = header(h)
     base = head[layout.STACK_TOP]
     status = _collect(h, start, body, most_nodes)
     if status == 0:
         status = _measure_nodes(h, base, head[layout.STACK_TOP] - base, body)
-    elif status == _TOO_LARGE:  # so are the graphs of most of these, and to find that out for each would take long
+    elif status == _TOO_LARGE:  # the graphs of these nodes mostly are, too; to find that out for each would take long
         for i in range(base, head[layout.STACK_TOP]):
             if memo_put(h, layout.M_CHARS, i64(h, layout.STACK)[i], body, np.int64(_TOO_LARGE)) < 0:
                 return np.int64(statuses.GROW)
@@ -182,7 +184,7 @@ def _collect(h, start, body, most_nodes):
 
 @kernel
 def _push_nodes(h, start, body, most_nodes):
-    """:func:`_collect`, which leaves them marked (``MEASURED``). The stack is queue and list of nodes in one."""
+    """Do :func:`_collect`, leaving the nodes marked (``MEASURED``). The stack is queue and list of nodes in one."""
     head = header(h)
     at = head[layout.STACK_TOP]
     if push(h, start) < 0:
@@ -210,17 +212,17 @@ def _push_nodes(h, start, body, most_nodes):
 
 @kernel
 def _next(h, node, body):
-    """What is left of ``node`` after one word of ``body``, for each of them: a ``K_NEXT`` value, or a status.
+    """Return the nodes after ``node`` and one word of ``body``, as a ``K_NEXT`` value; or a status.
 
-    The product of the node's derivatives with those of the word, breadth first from (node, body) to pairs whose word has
-    ended. A character is at most four bytes, so there are few pairs. Memoised by (node, body).
+    Breadth-first search over pairs (what is left of the node, what is left of the word), up to the pairs whose word has ended.
+    A character is at most four bytes, so there are few pairs. Memoised by (node, body).
     """
     known = memo_get(h, layout.M_NEXT, node, body)
     if known >= 0:
         return known
     head = header(h)
     base = head[layout.STACK_TOP]
-    # the stack holds pairs from base on: what is left of the node, and of the word (EPSILON: it has ended)
+    # the queue, from base on: pairs of what is left of the node and of the word (EPSILON: it has ended)
     if push_pair(h, node, body) < 0:
         return np.int64(statuses.GROW)
     at = base
@@ -257,7 +259,7 @@ def _next(h, node, body):
 
 @kernel
 def _push_new_pair(h, base, left, word):
-    """Push a pair that is not among those from ``base`` on; 0 or a status."""
+    """Push a pair unless it is among those from ``base`` on; 0 or a status."""
     if not spend(h, 1 + ((header(h)[layout.STACK_TOP] - base) >> 3)):
         return np.int64(statuses.LIMIT_WORK)
     return np.int64(0 if has_pair(h, base, left, word) else push_pair(h, left, word))
@@ -265,7 +267,7 @@ def _push_new_pair(h, base, left, word):
 
 @kernel
 def _count_edges(h, nodes, count, body):
-    """How many edges leave the nodes ``STACK[nodes:nodes + count]``."""
+    """Return how many edges leave the nodes ``STACK[nodes:nodes + count]``."""
     n_edges = np.int64(0)
     for i in range(count):
         n_edges += length_of(h, _next(h, i64(h, layout.STACK)[nodes + i], body))
@@ -274,18 +276,18 @@ def _count_edges(h, nodes, count, body):
 
 @kernel
 def _measure_nodes(h, nodes, count, body):
-    """Memoise the numbers of the nodes ``STACK[nodes:nodes + count]``, which lead to each other only; 0 or a status.
+    """Memoise the numbers of the nodes ``STACK[nodes:nodes + count]``, a closed graph; 0 or a status.
 
-    The edges are turned round by counting sort, then one breadth-first search runs from all nodes that match the empty string.
-    A node is loose if it has a loop, or if a node one character nearer to an end on some shortest way is. Endless are the
-    nodes that are left when those that lead to no node with an end are taken away, again and again (Kahn, 1962). Work: nodes +
-    edges, a bisection for each edge.
+    The edges are reversed by counting sort; then one breadth-first search runs from all nodes that match the empty string. A
+    node is loose if it has a self-loop, or if a node one character nearer to an end, on some shortest way, is loose. A node is
+    endless if it survives repeatedly removing the nodes that lead to no node with an end (Kahn, 1962). Work: nodes + edges,
+    with a bisection for each edge.
     """
     head = header(h)
     words = i64(h, layout.STACK)
     n_edges = _count_edges(h, nodes, count, body)
-    # behind the nodes: their numbers by id; characters to an end; looseness; where the predecessors begin; these; a queue;
-    # how many nodes with an end each leads to
+    # arrays behind the nodes: numbers of nodes, sorted by id; characters to an end; looseness; where each node's predecessors
+    # begin; the predecessors; a queue; how many successors with an end each node has
     by_id = nodes + count
     chars = by_id + count
     loose = chars + count
@@ -305,7 +307,7 @@ def _measure_nodes(h, nodes, count, body):
         words[ahead + i] = 0
     words[starts + count] = 0
     sort_range(words, by_id, count)
-    for i in range(count):  # how many predecessors each node has, one place further on
+    for i in range(count):  # count each node's predecessors, stored one place further on
         following = _next(h, words[nodes + i], body)
         for j in range(length_of(h, following)):
             target = _number_of(words, by_id, count, word_of(h, following, j))
@@ -314,7 +316,7 @@ def _measure_nodes(h, nodes, count, body):
                 words[loose + i] = 1
     for i in range(count):
         words[starts + i + 1] += words[starts + i]
-    for i in range(count - 1, -1, -1):  # fill from the ends; afterwards starts[t + 1] is where the sources of t begin
+    for i in range(count - 1, -1, -1):  # fill from the back; afterwards starts[t + 1] is where the predecessors of t begin
         following = _next(h, words[nodes + i], body)
         for j in range(length_of(h, following)):
             target = _number_of(words, by_id, count, word_of(h, following, j))
@@ -327,7 +329,7 @@ def _measure_nodes(h, nodes, count, body):
             words[end] = i
             end += 1
     at = queue
-    while at < end:  # nodes come by their distance: what a node takes over is final when it is its turn
+    while at < end:  # nodes come in order of distance, so a node's own looseness is final at its turn
         target = words[at]
         at += 1
         for s in range(words[starts + target + 1], _end_of_sources(words, starts, target, count, n_edges)):
@@ -364,28 +366,26 @@ def _measure_nodes(h, nodes, count, body):
 
 @kernel
 def _end_of_sources(words, starts, target, count, n_edges):
-    """Where the predecessors of node ``target`` end in ``words``, counted from ``sources``.
+    """Return where the predecessors of node ``target`` end, counted from ``sources``: where those of the next node begin.
 
-    They end where those of the next node begin; those of the last node at ``n_edges``. ``starts``: where ``count + 1`` words
-    lie that :func:`_measure_nodes` has filled.
+    ``starts``: index of the ``count + 1`` words that :func:`_measure_nodes` has filled.
     """
     return words[starts + target + 2] if target + 1 < count else n_edges
 
 
 @kernel
 def _number_of(words, by_id, count, node):
-    """The number of a node, looked up by bisection in the pairs ``node << 32 | number`` in ``words[by_id:by_id + count]``. It
-    is there.
-    """
+    """Return the number of a node, bisecting the pairs ``node << 32 | number`` in ``words[by_id:by_id + count]``. It is there."""
     return words[lower_bound(words, by_id, by_id + count, pack(node, 0))] & 0xFFFFFFFF
 
 
 @kernel
 def _cycle_of(h, start, body, may_measure):
-    """How many characters the shortest cycle takes that some shortest way from ``start`` to an end passes; 0 if there is none,
-    or it is not known; or a status. After ``n`` characters an end comes after any ``n + k * cycle``, too.
+    """Return the length, in characters, of the shortest cycle on some shortest way from ``start`` to an end; 0 if there is none
+    or it is not known; or a status.
 
-    Memoised for all nodes of a graph of at most ``FEW_NODES``, whose characters to an end are memoised.
+    If an end comes after ``n`` characters, one comes after any ``n + k * cycle``, too. Memoised for all nodes of a graph of at
+    most ``FEW_NODES``, whose characters to an end are memoised already.
     """
     known = memo_get(h, layout.M_CYCLE, start, body)
     if known >= 0 or not may_measure:
@@ -403,15 +403,15 @@ def _cycle_of(h, start, body, may_measure):
 
 @kernel
 def _measure_cycles(h, nodes, count, body):
-    """Memoise :func:`_cycle_of` for the nodes ``STACK[nodes:nodes + count]``, which lead to each other only; 0 or a status.
+    """Memoise :func:`_cycle_of` for the nodes ``STACK[nodes:nodes + count]``, a closed graph; 0 or a status.
 
-    A breadth-first search from each node finds its shortest cycle. A node takes over that of the next node on a shortest way
-    if it is shorter. Work: nodes * edges at most, a quarter of a unit each.
+    A breadth-first search from each node finds its shortest cycle. Then each node takes the shortest cycle of the next nodes on
+    its shortest ways, if that is shorter. Work: at most nodes * edges, a quarter of a unit each.
     """
     words = i64(h, layout.STACK)
     n_edges = _count_edges(h, nodes, count, body)
-    # behind the nodes: their numbers by id, later their order; their cycles; where their edges begin; these, as numbers of
-    # nodes; a queue, later the characters to an end; the search that has met a node
+    # arrays behind the nodes: their numbers by id, later their order; their cycles; where their edges begin; the edges, as
+    # numbers of nodes; a queue, later the characters to an end; the last search that has met each node
     order = nodes + count
     cycles = order + count
     starts = cycles + count
@@ -443,7 +443,7 @@ def _measure_cycles(h, nodes, count, body):
         words[queue + i] = _NO_END if known < 0 or known == _TOO_LARGE else known >> _BITS
         words[order + i] = pack(words[queue + i], i)
     sort_range(words, order, count)
-    for n in range(count):  # a node comes after those that are nearer to an end
+    for n in range(count):  # nodes nearer to an end come first
         i = words[order + n] & 0xFFFFFFFF
         for edge in range(words[starts + i], words[starts + i + 1]):
             target = words[edge]
@@ -457,10 +457,11 @@ def _measure_cycles(h, nodes, count, body):
 
 @kernel
 def _shortest_cycle(words, first, starts, queue, met_by):
-    """The length of the shortest cycle through node number ``first``, 0 if there is none, and how many edges were looked at.
+    """Return the length of the shortest cycle through node number ``first``, 0 if there is none, and how many edges were
+    visited.
 
-    ``starts``: where the places lie at which each node's edges begin; ``queue``, ``met_by``: room for a word of each node, the
-    latter with numbers of earlier searches.
+    ``starts``: index of the words that say where each node's edges begin. ``queue``, ``met_by``: scratch, a word for each node;
+    the latter holds the numbers of earlier searches.
     """
     words[queue] = first
     begin, end = queue, queue + 1

@@ -1,20 +1,20 @@
-"""A likely text, tried before a search: most expressions that match anything match a text that is written down at once.
+"""A likely text, tried before a search: most expressions that match anything match a text that can be written down greedily.
 
-Whether ``R{35,} & P & ~Q`` matches anything is a search (:mod:`cdplugin.kernels.regex.emptiness`), which takes a derivative by
-each class of bytes at every step: in the middle of ``[A-F0-9]{24}`` some twenty classes, with all that escapes may spell, for
-each of 24 bytes. A text that matches takes one derivative for each of its bytes. So one text is followed first, byte by byte:
+A search for a match of ``R{35,} & P & ~Q`` (:mod:`cdplugin.kernels.regex.emptiness`) takes a derivative by each byte class at
+every step. In the middle of ``[A-F0-9]{24}``, with all its escapes, that is some twenty classes for each of 24 bytes. A text
+that matches takes one derivative for each of its bytes. So one text is followed first, byte by byte:
 
-- of a union, the part that needs the fewest bytes;
-- of ``&``, the part that needs the fewest, complements and counts apart: one pattern is completed after the other, and
-  any text is as long as a count asks for;
-- of a sequence, what comes behind what may be empty.
+- of a union, the member that needs the fewest bytes;
+- of an ``&``, the part that needs the fewest, other than complements and counts: so one pattern is completed after the other,
+  and a count can be filled with any text;
+- of a sequence, what comes after nullable parts.
 
-What each part needs is a rough count (:func:`bytes_needed`). The text proves that there is a match; if it leads nowhere,
-nothing is known. For ``.{5,} & (.*ab.*) & ~(.*x.*)``: ``a``, ``b``, and three bytes that ``.`` begins with.
+:func:`bytes_needed` is a rough count of what a part needs. A text that matches proves that there is a match; one that does not
+proves nothing. For ``.{5,} & (.*ab.*) & ~(.*x.*)``: ``a``, ``b``, and three bytes that ``.`` begins with.
 
-Where a length leaves no room for one pattern after the other, they have to overlap: ``ab1``, ``b12``, ``bc1`` and ``c12`` are
-in ``ab12bc12``, but not in a text of 8 characters one by one. So a second text is tried *with care*: of all bytes with which
-some part of an ``&`` may go on, the one after which all parts together need the fewest (a greedy superstring; Tarhio and
+If a length leaves no room for one pattern after the other, the patterns must overlap: ``ab1``, ``b12``, ``bc1`` and ``c12`` all
+occur in ``ab12bc12``, but not one by one in 8 characters. So a second text is tried *with care*: of all bytes with which some
+part of an ``&`` may go on, take the one after which all parts together need the fewest (a greedy superstring; Tarhio and
 Ukkonen, 1988). That takes a derivative for each part at every step.
 """
 
@@ -39,19 +39,19 @@ from cdplugin.kernels.store.arena import (
 )
 from cdplugin.kernels.store.stack import push
 
-_FAR = 1 << 24  # bytes: more than this is as far as anything
-_OPEN_PART = 16  # what a part of "&" that needs anything counts besides: to complete one is better than to begin several
+_FAR = 1 << 24  # bytes: counts are capped here
+_OPEN_PART = 16  # added for each part of "&" that needs anything: completing one part is better than beginning several
 _LONGEST = 64  # bytes of a text that is tried
-_NONE = 256  # no byte
+_NONE = 256  # instead of a byte: none was found
 _SPELLINGS = 16  # literals of a set that are compared
 
 
 @kernel
 def finds_text(h, e, most_bytes, with_care):
-    """1 if ``e`` is found to match a text by trying one, of at most ``most_bytes``; 0 if not; or a status. ``with_care``: each
-    byte is the best of those that parts go on with, not that of the first part.
+    """Return 1 if trying one text of at most ``most_bytes`` finds that ``e`` matches it, else 0; or a status.
 
-    All expressions on the way are marked as ``NONEMPTY``, so that the next state's question is mostly answered.
+    ``with_care``: each byte is the best of those with which parts go on, instead of that of the easiest part. If a match is
+    found, all expressions on the way are marked ``NONEMPTY``, so the next state's question is mostly answered.
     """
     head = header(h)
     base = head[layout.STACK_TOP]
@@ -95,9 +95,9 @@ def finds_text(h, e, most_bytes, with_care):
 
 @kernel
 def _best_byte(h, e):
-    """The byte with which some part of the first ``&`` in ``e`` may go on and after which ``e`` needs the fewest bytes.
+    """Return the byte after which ``e`` needs the fewest bytes, of those with which a part of its first ``&`` may go on.
 
-    ``_NONE`` if none is seen, or a status.
+    ``_NONE`` if none is found, or a status.
     """
     joint = e
     while kind_of(h, joint) == layout.K_CAT:
@@ -132,7 +132,7 @@ def _best_byte(h, e):
 
 @kernel
 def _nearest(h, e):
-    """The part of a union that is known to match something, or else needs the fewest bytes."""
+    """Return the member of a union that is known to match something, or else needs the fewest bytes."""
     best = word_of(h, e, 0)
     least = np.int64(2 * _FAR)
     header(h)[layout.WORK_LEFT] -= length_of(h, e)
@@ -149,7 +149,7 @@ def _nearest(h, e):
 
 @kernel
 def _likely_byte(h, e):
-    """A byte that a short match of ``e`` may begin with; ``_NONE`` if none is seen."""
+    """Return a byte that a short match of ``e`` may begin with; ``_NONE`` if none is found."""
     while True:
         kind = kind_of(h, e)
         header(h)[layout.WORK_LEFT] -= 1
@@ -174,17 +174,19 @@ def _likely_byte(h, e):
 
 @kernel
 def _first_byte(h, literals):
-    """The first byte of the shortest of some literals that go on: the shortest spelling of a character is its usual one."""
+    """Return the first byte of the shortest of the literals that go on: the shortest spelling of a character is its usual one."""
     literal = _shortest_literal(h, literals, True)
     return np.int64(u8(h, layout.LITERAL_BYTES)[i64(h, layout.LITERAL_OFFSETS)[literal] + word_of(h, literals, 2)])
 
 
 @kernel
 def _shortest_literal(h, literals, goes_on):
-    """The number of the shortest of the first ``_SPELLINGS`` literals of a set; of those that go on (``goes_on``)."""
+    """Return the number of the shortest of a set's first ``_SPELLINGS`` literals, or (``goes_on``) of those that do not end
+    here.
+    """
     offsets = i64(h, layout.LITERAL_OFFSETS)
     low, high, depth = word_of(h, literals, 0), word_of(h, literals, 1), word_of(h, literals, 2)
-    if goes_on and offsets[low + 1] - offsets[low] == depth:  # only the first may end here; then there is another one
+    if goes_on and offsets[low + 1] - offsets[low] == depth:  # only the first may end here, and then there is another one
         low += 1
     best = low
     for i in range(low + 1, min(high, low + _SPELLINGS)):
@@ -195,10 +197,10 @@ def _shortest_literal(h, literals, goes_on):
 
 @kernel
 def _easiest(h, e):
-    """The part of a union or an ``&`` that a text is made for next, -1: none is seen.
+    """Return the part of a union or an ``&`` for which text is written next, -1 if there is none.
 
-    It needs the fewest bytes, but more than none if there is such a part. Of ``&``, a count only if there is nothing else:
-    any text is as long as it asks for.
+    It is the part that needs the fewest bytes, preferring parts that need any. Of an ``&``, a count is taken only if there is
+    nothing else, since any text fills it.
     """
     is_joint = kind_of(h, e) == layout.K_AND
     best = np.int64(-1)
@@ -222,10 +224,11 @@ def _easiest(h, e):
 
 @kernel
 def bytes_needed(h, e):
-    """About how many bytes a match of ``e`` has, by its parts; or ``GROW``. Noted in the expression's ``V_AUX``, plus 1.
+    """Return a rough count of the bytes of a match of ``e``, from its parts; or ``GROW``. Noted in the expression's ``V_AUX``,
+    plus 1.
 
-    The sum over the parts of ``&``, and more for each that is open; nothing for a complement: no bound of any kind. It orders
-    a search and decides nothing.
+    The sum over the parts of an ``&``, plus ``_OPEN_PART`` for each that needs anything; 0 for a complement. It is no bound of
+    any kind: it orders a search and decides nothing.
     """
     head = header(h)
     base = head[layout.STACK_TOP]
@@ -260,7 +263,7 @@ def bytes_needed(h, e):
 
 @kernel
 def _known_needs(h, e):
-    """:func:`bytes_needed` of a leaf, or of what was asked before; else -1."""
+    """Return :func:`bytes_needed` of a leaf, or the count noted before; else -1."""
     kind = kind_of(h, e)
     if kind == layout.K_BYTES:
         return 1

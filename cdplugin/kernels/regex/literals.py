@@ -1,16 +1,14 @@
-"""Sets of literals: a range of the sorted literals, from some depth on, without a node for each byte.
+"""Sets of literals: a range of a sorted table, from some depth on, instead of a node for each byte.
 
 ``K_LITERALS`` holds ``(low, high, depth)``: the literals ``low..high``, whose first ``depth`` bytes are equal and have been
-read. They are sorted, so that those that go on with a byte stand side by side and are found by bisection, and only the first
-can end at ``depth``.
-
-::
+read. They are sorted. So the literals that go on with a byte are neighbours, found by bisection, and only the first can end at
+``depth``::
 
     literals     0 do   1 done   2 for   3 form        by "d": (0, 2, 1)     by "f": (2, 4, 1)
     (0, 2, 1)    do, done after "d"                    by "o": (0, 2, 2), nullable: "do" ends; "done" goes on
 
-It is the sorted array in place of a trie (Aho and Corasick's goto function, 1975, without its nodes): ten thousand enum
-members take one node, and a step costs two bisections.
+The sorted array replaces a trie (Aho and Corasick's goto function, 1975, without its nodes): ten thousand enum members take one
+node, and a step costs two bisections.
 """
 
 import numpy as np
@@ -23,7 +21,7 @@ from cdplugin.kernels.store.byte_sets import add_byte
 
 @kernel
 def _first_above(h, low, high, depth, byte):
-    """The first of the literals ``low..high`` whose byte at ``depth`` is above ``byte``; ``high`` if there is none."""
+    """Return the first of the literals ``low..high`` whose byte at ``depth`` is above ``byte``; ``high`` if there is none."""
     offsets = i64(h, layout.LITERAL_OFFSETS)
     text = u8(h, layout.LITERAL_BYTES)
     while low < high:
@@ -37,7 +35,7 @@ def _first_above(h, low, high, depth, byte):
 
 @kernel
 def _longer_ones(h, e):
-    """``(low, high, depth)`` of the literals of ``e`` that go on."""
+    """Return ``(low, high, depth)`` of the literals of ``e`` that do not end at ``depth``."""
     offsets = i64(h, layout.LITERAL_OFFSETS)
     low = word_of(h, e, 0)
     depth = word_of(h, e, 2)
@@ -48,7 +46,7 @@ def _longer_ones(h, e):
 
 @kernel
 def literals_with(h, e, byte):
-    """Range of the literals of ``e`` that go on with ``byte``: ``(low, high)``, empty if ``low == high``."""
+    """Return the range ``(low, high)`` of the literals of ``e`` that go on with ``byte``; empty if ``low == high``."""
     low, high, depth = _longer_ones(h, e)
     low = _first_above(h, low, high, depth, byte - 1)
     return low, _first_above(h, low, high, depth, byte)
@@ -56,8 +54,8 @@ def literals_with(h, e, byte):
 
 @kernel
 def literals_after(h, e, text, start, end):
-    """``(low, high, ended)``: range of the literals of ``e`` that begin with the bytes ``text[start:end]``, and whether one of
-    them ends before the last of these.
+    """Return ``(low, high, ended)``: the range of the literals of ``e`` that begin with the bytes ``text[start:end]``, and
+    whether one ends before the last of these.
     """
     low, high, depth = word_of(h, e, 0), word_of(h, e, 1), word_of(h, e, 2)
     offsets = i64(h, layout.LITERAL_OFFSETS)
@@ -75,8 +73,10 @@ def literals_after(h, e, text, start, end):
 
 @kernel
 def add_literal_heads(h, e, found, most):
-    """Add the first bytes of the literals of ``e`` to the set ``found`` (4 words): all, or ``most`` of them. Whether those are
-    all. Each byte is found by a bisection from the one before it.
+    """Add the first bytes of the literals of ``e`` to the set ``found`` (4 words), at most ``most``; return whether those are
+    all.
+
+    Each byte is found by a bisection from the one before it.
     """
     low, high, depth = _longer_ones(h, e)
     offsets = i64(h, layout.LITERAL_OFFSETS)

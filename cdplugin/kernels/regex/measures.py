@@ -1,11 +1,11 @@
-"""Measures of expressions, from the inside out: how short a match may be, what one that has begun may still need.
+"""Measures of expressions, bottom up: how short a match may be, and how much a match that has begun may still need.
 
-::
+:mod:`cdplugin.queries.measures` calls this to guide the search for short endings. The results are a table beside the arena::
 
     MEASURES | least rest bytes 0..3 | least rest bytes 0..3 | …       a record per value id, int64
 
-A part has a smaller number than what it is a part of, so one pass in the order of the numbers has each part before it is
-asked for. Values that are no expressions keep zeros.
+A part has a smaller id than what it is a part of, so one pass by ascending id has each part before it is needed. Values that
+are no expressions keep zeros.
 """
 
 import numpy as np
@@ -14,24 +14,24 @@ from cdplugin.kernels.jit.decorators import count_bits, entry_kernel, kernel
 from cdplugin.kernels.regex.expressions import NULLABLE
 from cdplugin.kernels.store import layout
 
-# a record: bytes of a shortest match; bytes that a match may still need, wherever in it a text stands; 4 words of a set of
-# bytes of which every match has one, all 0 where it may be empty or nothing is known
+# A record: the bytes of a shortest match; the bytes that a match may still need, from wherever in it a text stands; and four
+# words, a set of bytes one of which occurs in every match (all 0 if a match may be empty or nothing is known).
 M_LEAST, M_REST, M_BYTES = range(3)
 MEASURE_WORDS = 6
 FAR = 1 << 40
-"""The length of what is not known to end."""
+"""The length of a match that is not known to end."""
 LONG = FAR - 1
-"""The length of what ends after so many bytes, or more."""
+"""The length of a match of so many bytes, or more."""
 BESIDE_NOT = 4
-"""Bytes by which a text gets out of the way of some words that are forbidden."""
+"""Bytes that a text needs, roughly, to differ from forbidden words."""
 
 
 @entry_kernel
 def measure_values(values, data, offsets, literals, first, end, out):
-    """Measure the values from ``first`` to ``end``; those before are measured. How many units of work (Limits) it took.
+    """Measure the values from ``first`` to ``end``; those before have been measured. Returns the units of work (Limits) spent.
 
     ``values``, ``data``, ``offsets``, ``literals``: the arena's tables VALUES, DATA, LITERAL_OFFSETS and LITERAL_BYTES;
-    ``out``: int64, ``MEASURE_WORDS`` for each value, zeros. Where there is ``&`` or ``~``, the least is a lower bound.
+    ``out``: int64, ``MEASURE_WORDS`` for each value, zeros. With ``&`` or ``~``, the shortest match is a lower bound.
     """
     work = np.int64(0)
     for e in range(first, end):
@@ -64,7 +64,7 @@ def measure_values(values, data, offsets, literals, first, end, out):
 
 @kernel
 def _times(least, count):
-    """The least of so many matches."""
+    """Return the shortest length of ``count`` matches whose shortest has length ``least``."""
     if least >= FAR:
         return np.int64(FAR if count > 0 else 0)
     return np.int64(LONG if least > 0 and count > LONG // least else min(least * count, LONG))
@@ -72,10 +72,10 @@ def _times(least, count):
 
 @kernel
 def _measure_parts(kind, words, out, to):
-    """Of a concatenation, an alternation or a conjunction."""
+    """Measure a concatenation, an alternation or a conjunction."""
     least = np.int64(FAR if kind == layout.K_ALT else 0)
     rest = np.int64(0)
-    fewest = np.int64(-1)  # how many bytes the set has that was chosen; of an alternation: 0 where a part has none
+    fewest = np.int64(-1)  # size of the chosen byte set; of an alternation: 0 if some part has none, else 1
     for place in range(len(words) - 1, -1, -1):
         part = out[words[place] * MEASURE_WORDS : (words[place] + 1) * MEASURE_WORDS]
         if kind == layout.K_CAT:
@@ -108,7 +108,7 @@ def _measure_parts(kind, words, out, to):
 
 @kernel
 def _measure_literals(words, offsets, literals, to):
-    """Of literals ``words[0]`` to ``words[1]`` from byte ``words[2]`` on; the work that it took."""
+    """Measure the literals ``words[0]`` to ``words[1]`` from byte ``words[2]`` on; return the units of work spent."""
     shortest = np.int64(FAR)
     longest = np.int64(0)
     for literal in range(words[0], words[1]):

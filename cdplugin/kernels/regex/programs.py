@@ -1,4 +1,4 @@
-"""Programs: expressions written down as words, which an arena evaluates in one call."""
+"""Programs: postfix code that builds many expressions in one kernel call. :mod:`cdplugin.engine.programs` writes them."""
 
 import numpy as np
 
@@ -20,19 +20,21 @@ from cdplugin.kernels.store.stack import push, push_pair
 
 # instructions besides the kinds of expressions
 LOAD, KEEP, CONSTANT, CHARACTERS, NAMES, KEYS, AUTOMATON = range(-1, -8, -1)
-FIRST_CHARACTER = 32  # the first of those that CHARACTERS lists
+FIRST_CHARACTER = 32  # the first character that CHARACTERS lists
 
 
 @kernel
 def evaluate(h, start, count):
-    """Run a postfix program ``STACK[start:start + count]`` that builds expressions: the id of the last one, or a status.
+    """Run the postfix program ``STACK[start:start + count]`` and return the id of the last expression that it builds, or a
+    status.
 
-    Instructions: ``K_EMPTY``; ``K_EPSILON``; ``K_BYTES w0 w1 w2 w3``; ``K_LITERALS low high depth``; ``K_CAT n``; ``K_ALT
-    n``; ``K_AND n`` (over the top ``n`` operands); ``K_NOT``; ``K_REPEAT low high``; ``LOAD slot``: load a result; ``KEEP
-    slot``: keep the top as a result; ``CONSTANT id``: an expression that the arena has; ``CHARACTERS n id…``: what ``NAMES``
-    writes characters as from now on, leaves nothing; ``NAMES low high``: see :func:`_names`; ``KEYS low high tail slot``: for
-    each of the literals, itself and then the expression ``tail``, as results from ``slot`` on, leaves nothing; ``AUTOMATON
-    tails states n word…``: see :func:`_automaton`. Results lie in VISIT_STAMPS, which the owner has made large enough.
+    Instructions that build an expression over operands on the stack: ``K_EMPTY``; ``K_EPSILON``; ``K_BYTES w0 w1 w2 w3``;
+    ``K_LITERALS low high depth``; ``K_CAT n``; ``K_ALT n``; ``K_AND n`` (over the top ``n`` operands); ``K_NOT``; ``K_REPEAT
+    low high``; ``CONSTANT id``: an expression of the arena; ``NAMES low high``: see :func:`_names`; ``AUTOMATON tails states n
+    word…``: see :func:`_automaton`. Instructions for results: ``KEEP slot``: store the top as a result; ``LOAD slot``: load a
+    result; ``CHARACTERS n id…``: set how ``NAMES`` writes each character from here on; ``KEYS low high tail slot``: store, for
+    each of the literals, the literal followed by the expression ``tail``, as results from ``slot`` on. Results lie in
+    VISIT_STAMPS, which the owner has made large enough.
 
     For example, ``(a|b){0,3}`` with the byte sets of a and b is ``K_BYTES … K_BYTES … K_ALT 2 K_REPEAT 0 3``. Operands stand
     above the program on the same stack, so a program of any depth needs no recursion.
@@ -123,13 +125,14 @@ def evaluate(h, start, count):
 
 @kernel
 def _names(h, low, high, characters):
-    """The literals ``low .. high - 1``, at least one, each of their bytes ``b`` written as the expression ``STACK[characters +
-    b - FIRST_CHARACTER]``: a tree that branches where they do. An id or a status.
+    """Build the union of the literals ``low .. high - 1`` (at least one), with a choice of spellings for each character; an id
+    or a status.
 
-    An open branching is a *frame* on the stack: its depth, the frame around it, its branches so far. Of two neighbours among
-    the sorted literals, the bytes that they share say which frames end between them, and whether one begins. So ``ab``,
-    ``ac`` and ``b`` open a frame of depth 0 and in it, at ``ab``, one of depth 1, which ends after ``ac`` as ``a (b | c)``; at
-    the end the outer one becomes ``a (b | c) | b``.
+    Byte ``b`` is written as the expression ``STACK[characters + b - FIRST_CHARACTER]``. The result is a tree that branches
+    where the literals do. An open branching is a *frame* on the stack: its depth, the enclosing frame, its branches so far. The
+    common prefix of two neighbours among the sorted literals tells which frames end between them, and whether one begins.
+    ``ab``, ``ac`` and ``b`` open a frame of depth 0 and in it, at ``ab``, one of depth 1, which ends after ``ac`` as ``a (b |
+    c)``; at the end the outer frame becomes ``a (b | c) | b``.
     """
     head = header(h)
     base = head[layout.STACK_TOP]
@@ -169,7 +172,7 @@ def _names(h, low, high, characters):
 
 @kernel
 def _shared(h, i):
-    """How many bytes literal ``i`` and the next one have in common at their beginnings."""
+    """Return the length of the common prefix of literal ``i`` and the next one."""
     offsets = i64(h, layout.LITERAL_OFFSETS)
     text = u8(h, layout.LITERAL_BYTES)
     first, second, end = offsets[i], offsets[i + 1], offsets[i + 2]
@@ -182,7 +185,7 @@ def _shared(h, i):
 
 @kernel
 def _written(h, start, end, tail, characters):
-    """``LITERAL_BYTES[start:end]`` as :func:`_names` writes them, then ``tail``: an id or a status."""
+    """Build ``LITERAL_BYTES[start:end]``, written as :func:`_names` does, followed by ``tail``: an id or a status."""
     text = u8(h, layout.LITERAL_BYTES)
     result = np.int64(tail)
     for at in range(end - 1, start - 1, -1):
@@ -194,11 +197,12 @@ def _written(h, start, end, tail, characters):
 
 @kernel
 def _automaton(h, at, n_tails, n_states):
-    """What an automaton over bytes below 64 (digits, signs) matches from its last state on: an id or a status.
+    """Build what an automaton over bytes below 64 (digits, signs) matches from its last state on: an id or a status.
 
-    The top ``n_tails`` operands, which are taken off, are what a text may end with. States stand from ``STACK[at]`` on, those
-    that others lead to first: the number of a tail, from 1, or 0; how many edges; and for each edge its bytes, a bit each, and
-    the state that they lead to. Each becomes an alternation, and stands on the stack until the last is made.
+    The top ``n_tails`` operands, which are popped, are the possible tails of a text. The states stand from ``STACK[at]`` on,
+    each after those that it leads to: the number of its tail, from 1, or 0; its number of edges; and for each edge a set of
+    bytes, one bit each, and the target state. Each state becomes an alternation, which stays on the stack until the last one is
+    made.
     """
     head = header(h)
     states = head[layout.STACK_TOP]

@@ -1,18 +1,17 @@
-"""Which counts of bounded repetition no token can tell apart.
+"""Saturation: cut the counts of bounded repetitions that no token can tell apart, so that states and masks become few.
 
-A mask looks at most as many bytes ahead as the longest token has. An upper bound that is farther away might as well not be
-there, and a lower one that is farther away might as well never be reached: so ``{0,100000}`` has as many distinct masks
-as ``{0,128}``. Inside a walk of the token trie only what is below a node is looked at, which is less (:func:`saturate` with
-fewer bytes).
+A mask looks at most as many bytes ahead as the longest token has. An upper bound farther away might as well not be there; a
+lower bound farther away might as well never be reached. So ``{0,100000}`` has as many distinct masks as ``{0,128}``. Inside a
+trie walk, only the bytes below the node matter, which are fewer (:func:`saturate` with that number).
 
 With a longest token of 8 bytes::
 
-    .{0,100000}"    ->  .{0,}"        the bound cannot be met within a token
-    .{50,60}"       ->  .{∞,}"        neither can: all that shows is that 8 characters are not enough
+    .{0,100000}"    ->  .{0,}"        no token reaches the bound
+    .{50,60}"       ->  .{∞,}"        no token reaches either; all that shows is that 8 characters are not enough
     .{3,5}"         ->  .{3,5}"       both show
     (..){0,5}"      ->  (..){0,}"     a token has room for four turns
 
-That holds wherever a count stands outside ``&`` and ``~``: a word of ``R{0,n} T`` less its last turns is one, too.
+This is right for any count outside ``&`` and ``~``: a word of ``R{0,n} T`` without its last turns is still a word.
 """
 
 import numpy as np
@@ -38,22 +37,24 @@ from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_
 from cdplugin.kernels.store.byte_sets import has_byte
 from cdplugin.kernels.store.stack import has_pair, push, push_pair
 
-FAR = (1 << 20) - 1  # a length of at least so many bytes
-_ENDLESS = 1 << 24  # turns of which no token reaches the last: one number for all, whatever the least number was
+FAR = (1 << 20) - 1  # a length of so many bytes or more
+_ENDLESS = 1 << 24  # the one number that replaces all lower bounds which no token reaches
 _MOST_PAIRS = 64  # pairs of derivatives that one containment search may meet
-_MOST_PARTS = 4  # of a sequence whose counts are cut: later ones do not change while these are read
-_MOST_ALTERNATIVES = 16
-_TOO_LARGE = 2  # what is memoised of a part that would take more pairs, and is not seen to be contained
+_MOST_PARTS = 4  # first parts of a sequence whose counts are cut: later counts do not change while these are read
+_MOST_ALTERNATIVES = 16  # alternatives of a union whose counts are cut
+_TOO_LARGE = 2  # memoised for a part whose containment search meets more pairs: not found to be contained
 
 
 @kernel
 def saturate(h, e, longest):
-    """``e`` with the counts that it may come to soon cut to ``longest`` bytes, those of the longest token or of what is left of
-    one; or a status. It has the same words of at most ``longest`` bytes as ``e``, and they begin the same.
+    """Return ``e`` with the counts that it may come to soon cut to ``longest`` bytes; or a status.
 
-    ``(R{0,n} & P) T``: if every word of ``P`` is one of ``R*``, and whatever was read of ``P`` it can be ended within ``n -
-    longest`` bytes, then the count decides nothing, and ``P T`` is left. Everywhere else inside ``&`` and ``~`` counts stay.
-    Memoised by ``e`` and ``longest``.
+    ``longest``: the bytes of the longest token, or of what is left of one. The result has the same words of at most ``longest``
+    bytes as ``e``, and its words have the same prefixes of that length. Memoised by ``e`` and ``longest``.
+
+    Inside ``&`` and ``~`` counts stay, with one exception. In ``(R{0,n} & P) T``, the count decides nothing if every word of
+    ``P`` is a word of ``R*``, and if from any point of ``P`` an end is at most ``n - longest`` bytes away; then ``P T`` is
+    left.
     """
     if flags_of(h, e) & COUNTED == 0:
         return np.int64(e)
@@ -79,7 +80,7 @@ def saturate(h, e, longest):
 
 @kernel
 def _choice_cut(h, e, longest):
-    """``e`` with the counts of each of its alternatives cut, if they are few; or a status."""
+    """Return ``e`` with the counts of each of its alternatives cut, if they are few; or a status."""
     n = n_parts_of(h, e, layout.K_ALT)
     if n > _MOST_ALTERNATIVES:
         return np.int64(e)
@@ -101,9 +102,11 @@ def _choice_cut(h, e, longest):
 
 @kernel
 def _sequence_cut(h, e, longest):
-    """``e`` with the counts of its first parts cut; or a status. What was begun of a repetition's body stands before its count:
-    ``(\\S+,){0,99}`` after a byte is ``\\S*,(\\S+,){0,98}``. A body of one byte has no beginning, so its count stays until it
-    comes first: states that differ in it later do not become more.
+    """Return ``e`` with the counts of its first parts cut; or a status.
+
+    The rest of a body that has begun stands before its count: ``(\\S+,){0,99}`` after a byte is ``\\S*,(\\S+,){0,98}``. A body
+    of one byte has no such rest, so its count is cut only when it comes first: until then, states that differ in it do not
+    multiply.
     """
     head = header(h)
     base = head[layout.STACK_TOP]
@@ -130,8 +133,9 @@ def _sequence_cut(h, e, longest):
 
 @kernel
 def _count_cut(h, e, longest):
-    """A repetition with the counts cut that ``longest`` bytes do not reach, which have room for so many turns and the beginning
-    of another one; anything else as it is; or a status.
+    """Return a repetition with the counts cut that ``longest`` bytes do not reach, anything else as it is; or a status.
+
+    ``longest`` bytes have room for ``turns`` turns, and the beginning of another one.
     """
     if kind_of(h, e) != layout.K_REPEAT or nullable(h, word_of(h, e, 0)):
         return np.int64(e)
@@ -149,12 +153,13 @@ def _count_cut(h, e, longest):
 
 @kernel
 def _uncounted(h, counted, other, longest):
-    """``other`` with its counts cut, if ``counted`` is an ``R{0,n}`` that takes no word of it away within a token's reach;
-    ``EMPTY`` if it is not seen to be so, or a status.
+    """Return ``other`` with its counts cut, if ``counted`` is an ``R{0,n}`` that excludes no word of it within a token's reach;
+    ``EMPTY`` if that is not found; or a status.
 
-    It is so if ``other`` is a sequence of words of ``R`` (:func:`is_contained`), and from every point of it, ``longest`` bytes
-    further on, an end is still within the count (:func:`shortest`). With its counts cut it has more words, and if these are
-    sequences of words of ``R``, so are its own; it is the same as ``other`` is read, so that is found out once.
+    The conditions: the words of ``other`` are sequences of words of ``R`` (:func:`is_contained`), and from every point of it,
+    ``longest`` bytes further on, an end is still within the count (:func:`shortest`). Containment is decided for ``other`` with
+    its counts cut: that has more words, so it implies containment of ``other``; and it stays the same while ``other`` is read,
+    so one search serves all its derivatives.
     """
     if kind_of(h, counted) != layout.K_REPEAT or word_of(h, counted, 1) != 0 or flags_of(h, other) & PURE == 0:
         return np.int64(EMPTY)
@@ -175,11 +180,12 @@ def _uncounted(h, counted, other, longest):
 
 @kernel
 def shortest(h, e):
-    """``minimum << 20 | residue`` of an expression without ``&`` and ``~``, in bytes, each at most ``FAR``; or a status.
+    """Return ``minimum << 20 | residue`` for an expression without ``&`` and ``~``, in bytes, each at most ``FAR``; or a
+    status.
 
-    Minimum: the length of a shortest word. Residue: a bound on the length of a shortest ending after anything that was read of
-    ``e`` so far, nothing included. Both are read off the structure, children first. For ``(ab|c){2,5}``: minimum 2 (``cc``),
-    residue 3 (a bound: after ``a``, ``bc`` will do).
+    Minimum: the length of a shortest word. Residue: a bound on the shortest ending after any prefix of a word, the empty one
+    included. Both are computed bottom up. For ``(ab|c){2,5}``: minimum 2 (``cc``), residue 3 (a bound: after ``a``, ``bc`` will
+    do).
     """
     known = _known_shortest(h, e)
     if known >= 0:
@@ -226,7 +232,7 @@ def shortest(h, e):
 
 @kernel
 def _known_shortest(h, e):
-    """:func:`shortest` of a leaf, or memoised; ``UNKNOWN`` if it has to be computed."""
+    """Return :func:`shortest` of a leaf, or memoised; ``UNKNOWN`` if it must be computed."""
     kind = kind_of(h, e)
     if kind == layout.K_EPSILON or e == EMPTY:
         return np.int64(0)
@@ -249,12 +255,13 @@ def _known_shortest(h, e):
 
 @kernel
 def is_contained(h, e, r):
-    """1 if every word of ``e`` (no ``&``, no ``~``) is a sequence of words of ``r``, 0 if that is not seen, or a status.
+    """Return 1 if every word of ``e`` (no ``&``, no ``~``) is a sequence of words of ``r``, 0 if that is not found; or a
+    status.
 
-    Sequences of ``r`` may be joined, chosen from and repeated, so an expression is one if all of its parts are. They are asked
-    first, children before parents: of what is read, most is what was compared before. Where a part is none by itself (the first
-    byte of a character), a search over pairs of derivatives compares the whole, if that is small. 0 may be wrong, 1 never is.
-    Memoised by (part, r).
+    Sequences of words of ``r`` may be concatenated, united and repeated, so the property holds for an expression if it holds
+    for all its parts. The parts are asked first; of a derivative, most were asked before. If it does not hold for some part
+    alone (the first byte of a character), a search over pairs of derivatives compares the whole, if that is small. 0 may be
+    wrong, 1 never is. Memoised by (part, r).
     """
     known = memo_get(h, layout.M_CONTAINED, e, r)
     if known >= 0:
@@ -273,7 +280,7 @@ def is_contained(h, e, r):
         found = np.int64(part == r or part == many)
         if not found:
             found = _parts_contained(h, part, r)
-        if found == statuses.UNKNOWN:  # some of the parts are on the stack
+        if found == statuses.UNKNOWN:  # _parts_contained has pushed parts to ask first
             continue
         if found == 0:
             found = _is_contained_small(h, part, many)
@@ -287,8 +294,10 @@ def is_contained(h, e, r):
 
 @kernel
 def _parts_contained(h, e, r):
-    """Whether all parts of a sequence, a union or a repetition are known to be sequences of words of ``r``: 1, 0 (also for what
-    has no parts); ``UNKNOWN``, with those on the stack that were not asked; or ``GROW``.
+    """Return 1 if all parts of a sequence, a union or a repetition are known to be sequences of words of ``r``, 0 if not (also
+    for anything without parts).
+
+    Or ``UNKNOWN``, having pushed the parts that were not asked yet; or ``GROW``.
     """
     kind = kind_of(h, e)
     if kind != layout.K_CAT and kind != layout.K_ALT and kind != layout.K_REPEAT:
@@ -307,10 +316,11 @@ def _parts_contained(h, e, r):
 
 @kernel
 def _is_contained_small(h, e, r):
-    """Whether ``e`` is contained in ``r``, by a search over pairs of derivatives: 1, 0, ``UNKNOWN`` if there are too many, or a
-    status.
+    """Return 1 if ``r`` contains ``e``, by a search over pairs of derivatives, else 0; ``UNKNOWN`` if the pairs are too many;
+    or a status.
 
-    A pair (e', r') after the same bytes refutes it where e' may end and r' may not, or where e' goes on and r' is dead.
+    A pair (e', r') of derivatives by the same bytes refutes it if e' is nullable and r' is not, or if e' goes on and r' is
+    dead.
     """
     head = header(h)
     base = head[layout.STACK_TOP]

@@ -1,11 +1,11 @@
-"""How much plain text keeps an expression alive.
+"""How many plain characters keep an expression alive, read off its structure.
 
-*Plain text* is the class ``[^"\\\\\\x00-\\x1F\\x7F\\u2028\\u2029]`` in UTF-8: what ``.`` matches in JSON strings.
-Tokens that consist of it are kept by the vocabulary as masks, cumulative by their number of characters (llguidance's slicer,
-with the containment read off the expression's structure instead of searched for).
+*Plain text* is the class ``[^"\\\\\\x00-\\x1F\\x7F\\u2028\\u2029]`` in UTF-8: what ``.`` matches in JSON strings. The
+vocabulary keeps the tokens that consist of it as slice masks, cumulative by their number of characters (llguidance's slicer;
+here containment is read off the expression's structure instead of searched for).
 
-Answers have the form ``2 n + x``: any plain text of at most ``n`` characters keeps the expression alive; ``x`` = 1: and none
-of more than ``n`` does. For example:
+Answers have the form ``2 n + x``: any plain text of at most ``n`` characters keeps the expression alive, and, if ``x`` is 1, no
+longer one does. For example:
 
 =============================  ====================  ======================================================================
 expression                     2 n + x               why
@@ -36,11 +36,11 @@ F3 and F4, 8 after E2, 9 after E2 80."""
 
 @kernel
 def slice_step(state, byte):
-    """One step of the automaton of plain text in UTF-8 (RFC 3629): the next state of ``PLAIN_STATES``, 0 = a whole character,
-    -1 = no.
+    """Step the automaton of plain text in UTF-8 (RFC 3629); return the next state (``PLAIN_STATES``), 0 = a whole character, -1
+    = not plain.
 
-    ``E2 80 A8`` and ``E2 80 A9`` (U+2028, U+2029) are followed apart, in states 8 and 9, since ``.`` does not match them.
-    Overlong forms, surrogates and what is above U+10FFFF are refused by the bounds of the second byte.
+    ``E2 80 A8`` and ``E2 80 A9`` (U+2028, U+2029) need states of their own, 8 and 9, since ``.`` does not match them. The
+    bounds of the second byte exclude overlong forms, surrogates, and what is above U+10FFFF.
     """
     if state == 0:
         if byte < 0x80:
@@ -82,10 +82,11 @@ def slice_step(state, byte):
 
 @kernel
 def one_char(h, e):
-    """How ``e`` meets one character of the slice class: 0 does not match each of them, 1 does, 2 does and matches nothing
-    longer that starts with one. Or a status.
+    """Return how ``e`` matches single plain characters: 0, not each of them; 1, each; 2, each, and nothing longer that starts
+    with one. Or a status.
 
-    A walk over pairs (derivative, state of :func:`slice_step`), a byte of each class; at most 400 steps, then 0. Memoised.
+    A walk over pairs (derivative, state of :func:`slice_step`), with a byte of each class; after 400 steps it gives up with 0.
+    Memoised.
     """
     known = memo_get(h, layout.M_ONE_CHAR, e, 0)
     if known >= 0:
@@ -110,7 +111,7 @@ def one_char(h, e):
             byte_class = byte_set(-1)
             if refine_class(h, part, byte, byte_class, FEW_VISITS) < 0:
                 return statuses.GROW
-            for other in range(0x20, 0xF5):  # same derivative and same step of the slice automaton
+            for other in range(0x20, 0xF5):  # bytes with the same derivative and the same step of the automaton
                 if has_byte(byte_class, other) and slice_step(state, other) == after:
                     add_byte(covered, other)
             steps += 1
@@ -133,18 +134,19 @@ def one_char(h, e):
 
 @kernel
 def plain_run_bound(h, e):
-    """``2 n + x``: any text of at most ``n`` slice characters keeps ``e`` alive; ``x`` = 1: and none of more than ``n`` does.
+    """Return ``2 n + x``: any text of at most ``n`` plain characters keeps ``e`` alive, and (``x`` = 1) no longer one does; or
+    a status.
 
-    A sound under-approximation read off the structure; 0 = unknown. By induction: after k <= n characters, each matched by one
-    turn of ``R``, ``R{m,n} T`` still has ``R{m-k,n-k} T`` to offer. ``UNBOUNDED`` characters leave an infinite language, from
-    which taking away a finite one (``& ~F``) leaves something. What keeps ``A`` alive keeps ``A T`` alive, if ``T`` matches
-    anything. Of a union the best part counts, without its bit.
+    A sound under-approximation; 0 = unknown. Why it is sound: after ``k <= n`` characters, each matched by one turn of ``R``,
+    what is left of ``R{m,n} T`` contains ``R{m-k,n-k} T``. If any number of characters will do, the language left is infinite,
+    and excluding a finite one (``& ~F``) leaves something. What keeps ``A`` alive keeps ``A T`` alive, if ``T`` matches
+    anything. For a union, the best member counts, without its ``x``.
     """
     known = memo_get(h, layout.M_PLAIN_RUN, e, 0)
     if known >= 0:
         return known
     body, tail = split(h, e)
-    # a tail that matches nothing, or not plainly something, makes all of it unknown
+    # if the tail is not plainly found to match something, nothing is known
     alive = is_plainly_nonempty(h, tail)
     if alive < 0:
         return np.int64(alive)
@@ -153,7 +155,7 @@ def plain_run_bound(h, e):
     if kind == layout.K_REPEAT:
         answer = _plain_run_of_repeat(h, body)
         if answer > 0 and answer & 1 and (tail == EPSILON or not never_starts_plain(h, tail)):
-            answer -= 1  # where the lexeme may end, a longer token may go on in the next one
+            answer -= 1  # the lexeme may end inside plain text, and a longer token may go on in the next lexeme
     elif kind == layout.K_ALT:
         for i in range(length_of(h, body)):
             part = _plain_run_headed(h, word_of(h, body, i))
@@ -167,8 +169,8 @@ def plain_run_bound(h, e):
 
 @kernel
 def _plain_run_of_repeat(h, e):
-    """:func:`plain_run_bound` of ``R{m,n}``: ``n`` turns, if each plain character is one; with the bit if ``R`` has no longer
-    match.
+    """Compute :func:`plain_run_bound` of ``R{m,n}``: ``n`` turns, if each plain character is one; ``x`` = 1 if ``R`` has no
+    longer match.
     """
     matches = one_char(h, word_of(h, e, 0))
     if matches <= 0:
@@ -181,7 +183,7 @@ def _plain_run_of_repeat(h, e):
 
 @kernel
 def _plain_run_headed(h, e):
-    """:func:`plain_run_bound` of ``R{m,n}`` or ``R{m,n} T``, or of ``(A & ~F) T``; 0 for other shapes."""
+    """Compute :func:`plain_run_bound` of ``R{m,n}``, ``R{m,n} T`` or ``(A & ~F) T``; 0 for other shapes."""
     body, tail = split(h, e)
     kind = kind_of(h, body)
     if kind != layout.K_REPEAT and kind != layout.K_AND:
@@ -194,8 +196,9 @@ def _plain_run_headed(h, e):
 
 @kernel
 def _plain_run_less_finite(h, e):
-    """:func:`plain_run_bound` of ``R{m,} T & ~F & ...`` with every ``F`` finite; 0 for other shapes, and for a bounded
-    ``R{m,n}``, from which finitely many words may be all.
+    """Compute :func:`plain_run_bound` of ``R{m,} T & ~F & ...`` with every ``F`` finite; 0 for other shapes.
+
+    0 also for a bounded ``R{m,n}``: the words excluded may be all of its words.
     """
     positive = np.int64(0)
     for i in range(length_of(h, e)):
@@ -216,7 +219,7 @@ def _plain_run_less_finite(h, e):
 
 @kernel
 def never_starts_plain(h, e):
-    """Whether ``e`` is seen at once not to start with a slice character (its head is a byte set disjoint from them)."""
+    """Return whether ``e`` plainly starts with no plain character: its head is a byte set disjoint from their first bytes."""
     e, _ = split(h, e)
     if kind_of(h, e) != layout.K_BYTES:
         return False

@@ -1,4 +1,6 @@
-"""Which texts an expression matches: whether one of them, and all of them where they are few."""
+"""Which texts an expression matches: a given one, or the list of all, if they are few. For front ends
+(:mod:`cdplugin.languages`).
+"""
 
 import numpy as np
 
@@ -14,12 +16,12 @@ from cdplugin.kernels.store.heap import with_room
 from cdplugin.kernels.store.stack import push_pair
 
 MANY = 1 << 40
-"""What :func:`list_texts` gives instead of how many words: there are more texts."""
+"""Result of :func:`list_texts` if there are more texts than asked for."""
 
 
 @kernel
 def matches(h, e, text_address, count):
-    """1 if ``e`` matches the whole text, ``count`` bytes (uint8), else 0; or a status."""
+    """Return 1 if ``e`` matches the whole text, ``count`` bytes (uint8), else 0; or a status."""
     text = view_u8(text_address, count)
     for i in range(count):
         e = derive(h, e, np.int64(text[i]))
@@ -30,11 +32,13 @@ def matches(h, e, text_address, count):
 
 @kernel
 def list_texts(h, e, most, fuel):
-    """Leave on the stack all texts that ``e`` matches, for each how many bytes it has and then these, a word each: how many
-    words, ``MANY`` if there are more than ``most`` texts, or a status (``LIMIT_FUEL`` if it takes more derivatives).
+    """Leave all texts that ``e`` matches on the stack; return how many words they take, ``MANY`` if they are more than
+    ``most``, or a status.
 
-    In depth. Derivatives that match nothing are left out, so that what waits on the stack, pairs of an expression and ``depth
-    << 8 | byte`` that led there, are as many texts at least: too many are soon found, and every way that is followed ends.
+    A text is its number of bytes, then the bytes, a word each. ``fuel`` bounds the derivatives (``LIMIT_FUEL``). The search is
+    depth first; its stack holds pairs of an expression and ``depth << 8 | byte`` for the byte that led to it. Derivatives that
+    match nothing are left out, so each pair stands for at least one text: too many texts are found out soon, and every path
+    ends.
     """
     head = header(h)
     base = head[layout.STACK_TOP]
@@ -89,7 +93,7 @@ def list_texts(h, e, most, fuel):
 
 @kernel
 def _push_alive(h, e, place):
-    """Push ``e`` and its place if it matches something: 1, else 0, or a status."""
+    """Push ``e`` and its place if it matches something, and return 1; else 0; or a status."""
     status = np.int64(is_nonempty(h, e))
     if status > 0 and push_pair(h, e, place) < 0:
         return np.int64(statuses.GROW)
