@@ -1,7 +1,7 @@
-"""The Earley parser whose rows are values, and cursors that step lexer and parser together.
+"""The Earley parser, whose rows and origins are values, and cursors, which step lexer and parser together.
 
-``rules`` lays the grammar out as dots and lists; ``corners`` knows what a nonterminal may begin with; ``earley`` makes rows,
-with ``completing``; ``cursors`` steps a whole parser state by bytes, ``tokens`` by a token; ``skips`` is about ``%ignore``,
-``tracked_scan`` about lexemes whose values matter. ``layout`` and ``fields`` say what is stored. For questions, ``text_tree``
-and ``many_texts`` follow many texts at once, ``least_costs`` and ``growth`` measure rules.
+``rules`` cleans the grammar and lays it out as dots and lists; ``corners`` computes left corners; ``earley`` makes rows, with
+``completing``; ``cursors`` steps a whole parser state by bytes, ``tokens`` by a token; ``skips`` handles ``%ignore``,
+``tracked_scan`` lexemes whose values matter. ``layout`` and ``fields`` describe the records. For queries, ``text_tree`` and
+``many_texts`` follow many texts in one call, ``least_costs`` and ``growth`` measure rules.
 """

@@ -1,4 +1,4 @@
-"""Completing a nonterminal: what the items that wait for it become, and which other nonterminals are complete with it.
+"""Completion: the items that a complete nonterminal gives, and the other nonterminals that it completes.
 
 This is the second of the four steps in which a row is made (:mod:`cdplugin.kernels.parser.earley`).
 """
@@ -12,9 +12,9 @@ from cdplugin.kernels.store.arena import header, i64, length_of, memo_get, memo_
 from cdplugin.kernels.store.stack import intern_set, push, push_all
 
 _CORNER_WORK = 4
-"""Units of work of asking whether a nonterminal is predicted."""
+"""Units of work for asking whether a nonterminal is predicted."""
 _FEW_CORNERS = 8
-"""Dots before a nonterminal that are asked one by one, whatever the origin's corners are."""
+"""So many dots before a nonterminal are asked one by one, whatever the origin's corners are."""
 
 
 @kernel
@@ -26,17 +26,16 @@ def push_items(h, items):
 
 @kernel
 def complete(h, nonterminal, origin):
-    """The kernel items that completing ``nonterminal`` at ``origin`` gives: a ``K_ITEMS`` value (maybe empty) or a status.
+    """Return the kernel items that completing ``nonterminal`` at ``origin`` gives: a ``K_ITEMS`` value (maybe empty) or a
+    status.
 
-    Two passes over one worklist. The first collects the nonterminals that are complete together: if ``A -> . B rest`` is
-    predicted at the same origin and ``rest`` may be empty, completing B completes A. The second collects what each of them
+    Two passes over one work list. The first collects the nonterminals that are complete together: if ``A -> . B rest`` is
+    predicted at the same origin and ``rest`` is nullable, completing B completes A. The second collects what each of them
     gives: the items that wait for it outside (the origin's entry), and the predicted items ``A -> B . rest`` inside, with the
-    origin restricted to A.
+    origin restricted to A. :func:`_push_predicted` finds the predicted items.
 
-    Predicted items come from :func:`_push_predicted`.
-
-    Only finished results are memoised. A recursive memo with an in-progress guard returns too little where completions are
-    cyclic. Cost: the corners of the nonterminals completed, times the entries of the origin; or the rules of the origin's
+    Only finished results are memoised: a recursive memo with an in-progress guard returns too little where completions are
+    cyclic. Cost: the corners of the completed nonterminals, times the entries of the origin; or the rules of the origin's
     corners, if these are fewer.
     """
     known = memo_get(h, layout.M_COMPLETE, origin, nonterminal)
@@ -44,12 +43,12 @@ def complete(h, nonterminal, origin):
         return known
     head = header(h)
     base = head[layout.STACK_TOP]
-    # stack: the worklist of nonterminals [base, end), then the items; above either, dots that are looked at
+    # stack: the work list of nonterminals [base, end), then the items; above either, the dots under consideration
     lefts = i64(h, layout.DOT_LEFT)
     head[layout.STAMP] += 1
     stamp = head[layout.STAMP]
     marks = i64(h, layout.VISIT_STAMPS)
-    # a stamp per nonterminal instead of a set: nothing has to be cleared
+    # stamps instead of a set: nothing has to be cleared
     marks[nonterminal] = stamp
     if push(h, nonterminal) < 0:
         return statuses.GROW
@@ -60,7 +59,7 @@ def complete(h, nonterminal, origin):
         if status < 0:
             return status
         at += 1
-        # left corners that are computed meanwhile stamp nonterminals in the same table
+        # left_corners, called meanwhile, stamps nonterminals in the same table
         stamp = _restamp(h, base, end, stamp)
         words = i64(h, layout.STACK)
         for i in range(end, head[layout.STACK_TOP]):
@@ -75,11 +74,11 @@ def complete(h, nonterminal, origin):
         done = i64(h, layout.STACK)[at]
         i = first_at(h, origin, done)
         if i < length_of(h, origin):
-            # the origin's entry says what completing gives outside; a nonterminal that nobody waits for outside has none
+            # the origin's entry has the items outside; a nonterminal that no item outside waits for has no entry
             waits = word_of(h, origin, i)
             if waits >> 32 == done and push_items(h, waits & layout.LOW_32) < 0:
                 return statuses.GROW
-        # rules of which nothing is left wait for nothing any more; their left sides are in the worklist
+        # a rule that is finished gives no item; its left side is in the work list already
         first = head[layout.STACK_TOP]
         status = _push_predicted(h, origin, done, False)
         if status < 0:
@@ -90,7 +89,7 @@ def complete(h, nonterminal, origin):
             if restricted < 0:
                 return restricted
             i64(h, layout.STACK)[i] = pack(dot + 1, restricted)
-    # the worklist below the items is dropped with them; only the items are the value
+    # the value consists of the items only, without the work list below them
     items = intern_set(h, layout.K_ITEMS, end)
     head[layout.STACK_TOP] = base
     return memo_put(h, layout.M_COMPLETE, origin, nonterminal, items)
@@ -98,10 +97,10 @@ def complete(h, nonterminal, origin):
 
 @kernel
 def _restamp(h, base, end, stamp):
-    """The stamp of the worklist ``STACK[base:end]``, renewed if a callee took another one.
+    """Return the current stamp of the work list ``STACK[base:end]``, stamping the list again if a callee has taken another
+    stamp.
 
-    :func:`left_corners` stamps nonterminals in the same table. If it did, the marks of this search are overwritten in part:
-    the worklist is marked again, all of it, under a fresh stamp.
+    :func:`left_corners` stamps nonterminals in the same table, and so overwrites some marks of this search.
     """
     head = header(h)
     if head[layout.STAMP] == stamp:
@@ -117,13 +116,13 @@ def _restamp(h, base, end, stamp):
 
 @kernel
 def _push_predicted(h, origin, done, is_last):
-    """Push the dots before ``done``, with only nullable symbols before them, of rules that are predicted at ``origin``; 0 or a
-    status. ``is_last``: those after which the rest of the rule may be empty; else those after which something comes. A dot may
-    come twice.
+    """Push the dots before ``done`` of rules predicted at ``origin``, with only nullable symbols before them; 0 or a status.
 
-    There are two lists to look in: all such dots (CORNER_LISTS), each of whose rules may be predicted here or not
-    (:func:`_is_predicted`); and the rules of what is predicted here, the left corners of the origin's entries. The shorter one
-    is taken: optional whitespace, which every rule of a large grammar may begin with, is completed after each separator.
+    ``is_last``: only dots after which the rest of the rule is nullable; else only those after which a symbol comes. A dot may
+    be pushed twice. There are two lists to search: all such dots (CORNER_LISTS), of which each rule may or may not be predicted
+    here (:func:`_is_predicted`); and the rules predicted here, those of the left corners of the origin's entries. The shorter
+    one is taken. This matters for optional whitespace, with which every rule of a large grammar may begin, and which is
+    completed after each separator.
     """
     symbols = i64(h, layout.DOT_SYMBOL)
     null_rest = i64(h, layout.DOT_NULL_REST)
@@ -158,7 +157,7 @@ def _push_predicted(h, origin, done, is_last):
 
 @kernel
 def _is_longer(corner_lists, entry, count):
-    """Whether a list in CORNER_LISTS has more than ``count`` entries."""
+    """Return whether a list in CORNER_LISTS has more than ``count`` entries."""
     while entry >= 0 and count >= 0:
         entry = corner_lists[2 * entry + 1]
         count -= 1
@@ -167,7 +166,7 @@ def _is_longer(corner_lists, entry, count):
 
 @kernel
 def _push_from_corners(h, origin, done, is_last):
-    """:func:`_push_predicted`, by the rules of the left corners of the origin's entries, which are memoised."""
+    """Do :func:`_push_predicted` over the rules of the left corners of the origin's entries, which are memoised."""
     symbols = i64(h, layout.DOT_SYMBOL)
     null_rest = i64(h, layout.DOT_NULL_REST)
     nullable = i64(h, layout.NULLABLE)
@@ -194,12 +193,12 @@ def _push_from_corners(h, origin, done, is_last):
 
 @kernel
 def _is_predicted(h, origin, waiting, nonterminal):
-    """1 if some entry of ``origin`` has ``nonterminal`` as a left corner, else 0; or a status.
+    """Return 1 if some entry of ``origin`` has ``nonterminal`` as a left corner, else 0; or a status.
 
-    That is: whether the row that the origin belongs to predicts it. Origins with many entries are restricted to all their
-    corners at once (:func:`restrict`), which answers each later question by one look-up.
+    That is, whether the row that the origin belongs to predicts it. An origin of many entries is restricted to all their
+    corners at once (:func:`restrict`), so each later question is one look-up.
     """
-    # one question would look at all entries, and there are as many questions as corners
+    # each question would look at all entries, and there are as many questions as corners
     if waiting >= MANY:
         restricted = restrict(h, origin, nonterminal)
         return restricted if restricted < 0 else np.int64(length_of(h, restricted) > 0)

@@ -1,11 +1,11 @@
-"""Left corners: what may stand first in what a nonterminal derives.
+"""Left corners: the nonterminals and lexemes with which a derivation of a nonterminal may begin.
 
-``A`` has ``B`` as a left corner if ``A`` derives something that begins with ``B`` (itself included). The relation is used in
-two ways: a row predicts ``B`` exactly if a nonterminal that it waits for has ``B`` as a left corner; and an origin only needs
-the entries for nonterminals that have the item's own one as a left corner (:func:`restrict`).
+``B`` is a left corner of ``A`` if ``A`` derives something that begins with ``B`` (``A`` itself included). Two uses: a row
+predicts ``B`` exactly if a nonterminal that it waits for has ``B`` as a left corner; and an item's origin needs only the
+entries of nonterminals that have the item's own one as a left corner (:func:`restrict`).
 
-Left corners are only taken over nonterminals that have their rules: where one has not, the owner is asked for them
-(``NEED_RULES``), so nothing that is memoised can change by rules that come late.
+Left corners are computed only over nonterminals that have their rules. If one has none yet, the owner is asked for them
+(``NEED_RULES``), so rules that come late cannot change anything memoised.
 """
 
 from cdplugin.kernels.jit.decorators import kernel
@@ -28,19 +28,18 @@ from cdplugin.kernels.store.arena import (
 )
 from cdplugin.kernels.store.stack import intern_set, push
 
-MANY = 24  # entries of an origin from which on it is restricted to each of their corners at once
+MANY = 24  # an origin of so many entries is restricted to all of their corners at once
 
 
 @kernel
 def left_corners(h, nonterminal):
-    """Intern what can start ``nonterminal``: its left corners (sorted, itself included) and its first ``(lexeme, dot)`` pairs.
+    """Return the left corners of ``nonterminal`` as a ``K_CORNERS`` value (sorted, itself included), or a status.
 
-    Both are memoised by the nonterminal (``M_CORNERS``, ``M_FIRST``); returns the id of the corners or a status. Breadth first
-    over the rules: of each rule the symbols count up to the first that may not be empty. A nonterminal without rules yet ends
-    the search with ``NEED_RULES``; it begins again when they are there.
+    Also memoises its first ``(lexeme, dot)`` pairs (``K_FIRST``); both together, under ``M_CORNERS`` and ``M_FIRST``.
+    Breadth-first search over the rules, taking the symbols of each up to the first that is not nullable. A nonterminal without
+    rules ends the search with ``NEED_RULES``; when they are there, it starts over.
 
-    For ``L: E | E "," L   E: w``: the corners of L are {L, E}, its first pairs {(w, E -> • w)}. Whoever has the corners has
-    the first pairs: both are stored together.
+    For ``L: E | E "," L   E: w``: the corners of L are {L, E}, its first pairs {(w, E -> • w)}.
     """
     known = memo_get(h, layout.M_CORNERS, nonterminal, 0)
     if known >= 0:
@@ -89,7 +88,7 @@ def left_corners(h, nonterminal):
             dot = past_nullable(symbols, nullable, dot)
             if symbols[dot] < layout.END_OF_RULE and push(h, pack(-2 - symbols[dot], dot)) < 0:
                 return statuses.GROW
-    # sorted by lexeme, so that a lexeme's dots are found by bisection (first_at)
+    # sorted by lexeme, so first_at finds a lexeme's dots by bisection
     first = memo_put(h, layout.M_FIRST, nonterminal, 0, intern_set(h, layout.K_FIRST, end))
     if first < 0:
         return first
@@ -99,7 +98,7 @@ def left_corners(h, nonterminal):
 
 @kernel
 def past_nullable(symbols, nullable, dot):
-    """The dot past the nonterminals after ``dot`` that may be empty. ``symbols``, ``nullable``: DOT_SYMBOL and NULLABLE."""
+    """Return the dot past the nullable nonterminals after ``dot``. ``symbols``, ``nullable``: DOT_SYMBOL and NULLABLE."""
     while symbols[dot] >= 0 and nullable[symbols[dot]]:
         dot += 1
     return dot
@@ -107,17 +106,16 @@ def past_nullable(symbols, nullable, dot):
 
 @kernel
 def first_lexemes(h, nonterminal):
-    """The first ``(lexeme, dot)`` pairs of ``nonterminal``, sorted (``K_FIRST``); an id or a status."""
+    """Return the first ``(lexeme, dot)`` pairs of ``nonterminal``, sorted, as a ``K_FIRST`` value; or a status."""
     corners = left_corners(h, nonterminal)
     return corners if corners < 0 else memo_get(h, layout.M_FIRST, nonterminal, 0)
 
 
 @kernel
 def need_rules(h, start, end):
-    """Ask for the rules of those of the nonterminals ``STACK[start:end]`` that have none yet; 0 if all of them have theirs.
+    """Return 0 if all of the nonterminals ``STACK[start:end]`` have their rules; otherwise ask for the missing ones.
 
-    Otherwise ``NEED_RULES``, with the missing ones moved to the front: ``STACK[REQUEST_B:REQUEST_A]``. The owner reads them
-    there.
+    Asking is ``NEED_RULES``, with the missing nonterminals moved to the front, ``STACK[REQUEST_B:REQUEST_A]``, for the owner.
     """
     words = i64(h, layout.STACK)
     heads = i64(h, layout.RULE_HEADS)
@@ -135,7 +133,7 @@ def need_rules(h, start, end):
 
 @kernel
 def contains(h, value, word):
-    """Whether the sorted sequence of ``value`` holds ``word``, by bisection."""
+    """Return whether the sorted words of ``value`` include ``word``, by bisection."""
     data = i64(h, layout.DATA)
     first = offset_of(h, value)
     end = first + length_of(h, value)
@@ -145,8 +143,9 @@ def contains(h, value, word):
 
 @kernel
 def first_at(h, value, high_word):
-    """Position in a sorted sequence of pairs of the first one whose first word is ``high_word`` (or of what follows it):
-    of a lexeme in a ``K_FIRST``, of a nonterminal in a ``K_ORIGIN``.
+    """Return the position of the first word of ``value`` whose high half is not below ``high_word``.
+
+    ``value`` is sorted; the high half is a lexeme in a ``K_FIRST``, a nonterminal in a ``K_ORIGIN``.
     """
     offset = offset_of(h, value)
     return lower_bound(i64(h, layout.DATA), offset, offset + length_of(h, value), pack(high_word, 0)) - offset
@@ -154,14 +153,12 @@ def first_at(h, value, high_word):
 
 @kernel
 def restrict(h, origin, nonterminal):
-    """The origin without the entries that do not have ``nonterminal`` as a left corner; an id or a status.
+    """Return the origin without the entries that do not have ``nonterminal`` as a left corner; an id or a status.
 
-    An item of ``nonterminal`` can only be needed by what has it as a left corner. Dropping the other entries makes origins of
-    different rows equal, and so their items and rows. Otherwise an item would carry all that its row waits for, and rows would
-    hardly ever repeat.
-
-    Memoised by (origin, nonterminal). An origin of ``MANY`` entries is restricted to all of its corners in one pass, as each
-    of them would look at all entries.
+    Completing ``nonterminal`` can matter only to entries that have it as a left corner. Dropping the others makes the origins
+    of different rows equal, and so their items and rows. Otherwise each item would carry all that its row waits for, and rows
+    would hardly ever repeat. Memoised by (origin, nonterminal). An origin of ``MANY`` entries is restricted to all of its
+    corners in one pass, since each single restriction would look at all entries.
     """
     count = length_of(h, origin)
     if count == 0:
@@ -188,7 +185,7 @@ def restrict(h, origin, nonterminal):
             if contains(h, corners, nonterminal) and push(h, entry) < 0:
                 return statuses.GROW
     result = origin
-    # nothing was dropped: the same id, without a look-up
+    # if nothing was dropped, the id is the same: no look-up
     if head[layout.STACK_TOP] - base < count:
         result = intern(h, layout.K_ORIGIN, base, head[layout.STACK_TOP] - base)
     head[layout.STACK_TOP] = base
@@ -197,9 +194,9 @@ def restrict(h, origin, nonterminal):
 
 @kernel
 def _restrict_to_each(h, origin):
-    """Memoise :func:`restrict` of an origin of many entries for each of their left corners, in one pass; 0 or a status.
+    """Memoise :func:`restrict` of an origin for each left corner of its entries, in one pass; 0 or a status.
 
-    The pairs (corner, entry) are sorted, so that the entries of one corner stand together. Done once per origin (``V_AUX``).
+    The pairs (corner, entry) are sorted, which brings the entries of one corner together. Done once per origin (``V_AUX``).
     Cost: the sum of the entries' corners, times its logarithm, instead of entries × nonterminals.
     """
     if aux_of(h, origin):  # done before

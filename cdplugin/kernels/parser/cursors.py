@@ -1,16 +1,18 @@
-"""Parser states as cursors: lexer and parser stepped together, byte by byte.
+"""Cursors: parser states as single integers, stepped byte by byte through lexer and parser together.
 
-A *cursor* is one int64 word. ``(row + 1) << 32 | accepts << 31 | lexer state`` is the usual case, one (row, lexer state)
-pair; a word below ``2**31`` is the id of an interned set of pairs (kind ``K_STATE``: the pairs as ``row << 32 | lexer
-state``, sorted, after a leading -1 if the text may end here). 0 is the dead cursor. Pairs that carry a text
-(:mod:`cdplugin.kernels.lexer.tracked`) only occur in sets.
+A *cursor* is one int64 word. Usually it is one (row, lexer state) pair: ``(row + 1) << 32 | accepts << 31 | lexer state``. A
+word below ``2**31`` is the id of an interned set of pairs (kind ``K_STATE``: the pairs as ``row << 32 | lexer state``, sorted,
+after a leading -1 if the text may end here). 0 is the dead cursor. Pairs that carry a text
+(:mod:`cdplugin.kernels.lexer.tracked`) occur only in sets.
 
-Where EXACT lexemes end, the pair that goes on and the pair that starts after them are both kept. Pairs with equal lexer states
-unite their rows where no lexemes compete (``COMPETE``): what either row allows is allowed then. So it is where all lexemes are
-EXACT, or one alone is not, and none is skipped.
-Where LONGEST lexemes end is decided by the byte after them (:mod:`cdplugin.kernels.lexer.lexer`), so that of them alone one
-pair is left. Beside EXACT ones, or token terminals, there may be several: each is a way to cut the text. Where lexemes compete,
-they do so within a row, and readings stay apart: in a union of rows one would end, or go on with, lexemes of another.
+Where an EXACT lexeme ends, two pairs are kept: the one that goes on, and the one that starts after it. If no lexemes compete
+(``COMPETE``: all are EXACT, or a single one is not, and none is skipped), pairs with equal lexer states unite their rows, since
+what either row allows is allowed.
+
+Where a LONGEST lexeme ends is decided by the byte after it (:mod:`cdplugin.kernels.lexer.lexer`), so among LONGEST lexemes one
+pair is left. Beside EXACT lexemes or token terminals there may be several pairs: each is a way to cut the text into lexemes. If
+lexemes compete, they do so within a row, and these readings stay separate: in a union of rows, one reading would end, or go on
+with, lexemes of another.
 
 The grammar of :mod:`cdplugin.kernels.parser.earley`, stepped through ``[ab,``::
 
@@ -19,10 +21,8 @@ The grammar of :mod:`cdplugin.kernels.parser.earley`, stepped through ``[ab,``::
     b    the same set: equal pairs, equal id
     ,    (row 4, state 3)                    the word had to end; a pair again
 
-So nothing is guessed and nothing is undone: all readings are followed, and the number of pairs (``MAX_PAIRS``) is the
-ambiguity of the lexing at one byte, not of the whole text.
-
-Token terminals match whole tokens at lexeme boundaries: :mod:`cdplugin.kernels.parser.tokens`.
+Nothing is guessed and nothing is undone: all readings are followed. The number of pairs (``MAX_PAIRS``) is the ambiguity of the
+lexing at one byte, not of the whole text. Token terminals match whole tokens (:mod:`cdplugin.kernels.parser.tokens`).
 """
 
 import numpy as np
@@ -56,18 +56,17 @@ from cdplugin.kernels.store.stack import push
 
 @kernel
 def single(row, state, accepts):
-    """The cursor of one (row, lexer state) pair: ``(row + 1) << 32 | accepts << 31 | state``. Rows count from 1, so it is
-    never 0.
+    """Return the cursor of one (row, lexer state) pair. Rows count from 1, so it is never 0.
 
     ``accepts``: 1 if the text may end here at a boundary. A LONGEST lexeme that matches at ``state`` may end the text as well;
-    that is asked when it matters (:func:`accepts_at`).
+    that is computed on demand (:func:`accepts_at`).
     """
     return ((row + 1) << 32) | (accepts << 31) | state
 
 
 @kernel
 def pairs_in(h, cursor):
-    """How many words :func:`pair_of` has for a cursor: 0 for the dead one."""
+    """Return how many words :func:`pair_of` has for a cursor; 0 for the dead one."""
     if cursor >> 32:
         return np.int64(1)
     return length_of(h, cursor) if cursor else np.int64(0)
@@ -75,7 +74,7 @@ def pairs_in(h, cursor):
 
 @kernel
 def pair_of(h, cursor, i):
-    """Pair ``i`` of a cursor, as ``row << 32 | lexer state``. Of a set, the first word may be ``ACCEPTS_HERE``."""
+    """Return pair ``i`` of a cursor, as ``row << 32 | lexer state``. The first word of a set may be ``ACCEPTS_HERE`` instead."""
     if cursor >> 32:
         return pack((cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)
     return word_of(h, cursor, i)
@@ -83,10 +82,10 @@ def pair_of(h, cursor, i):
 
 @kernel
 def start_of(h, row):
-    """The cursor at the boundary before ``row``, or a status.
+    """Return the cursor at the boundary before ``row``, or a status.
 
-    EXACT lexemes and LONGEST ones never share a lexer state, so a row that allows both starts in a set of two pairs. A start
-    state with lexemes that track their values carries the empty text, and so is in a set, too.
+    EXACT and LONGEST lexemes never share a lexer state, so a row that allows both starts in a set of two pairs. A start state
+    with lexemes that track their values carries the empty text, and therefore is in a set, too.
     """
     if not has_role(h, exact_start_of(h, row), layout.TRACKS):
         return textless_start(h, row)
@@ -97,11 +96,11 @@ def start_of(h, row):
 
 @kernel
 def textless_start(h, row):
-    """:func:`start_of` for masks, where no pair carries a text."""
+    """Return :func:`start_of` without texts, as masks need it."""
     exact = exact_start_of(h, row)
     longest = longest_start_of(h, row)
     accepts = accepts_of(h, row)
-    if exact == 0 or longest == 0:  # so their sum is the other
+    if exact == 0 or longest == 0:  # the sum is the one that is not 0
         return single(row, exact + longest, accepts)
     base = header(h)[layout.STACK_TOP]
     if add_pair(h, base, row, exact) < 0 or add_pair(h, base, row, longest) < 0:
@@ -111,7 +110,7 @@ def textless_start(h, row):
 
 @kernel
 def says_accepts(h, cursor):
-    """1 if the text may end at a boundary here, which the row has said when the cursor was made; else 0."""
+    """Return 1 if the text may end at a boundary here, as noted in the cursor itself; else 0."""
     if cursor >> 32:
         return (cursor & parser_layout.ACCEPT_BIT) >> 31
     # ACCEPTS_HERE sorts before all pairs
@@ -120,10 +119,9 @@ def says_accepts(h, cursor):
 
 @kernel
 def accepts_at(h, cursor):
-    """1 if the text may end here, else 0; or a status.
+    """Return 1 if the text may end here, else 0; or a status.
 
-    Inside LONGEST lexemes that match, the end of the text ends them: the row after them has to be made, which is why this may
-    fail.
+    The end of the text also ends LONGEST lexemes that match. For that the row after them has to be made, which may fail.
     """
     if says_accepts(h, cursor):
         return np.int64(1)
@@ -137,7 +135,7 @@ def accepts_at(h, cursor):
 
 @kernel
 def _accepts_after(h, row, state):
-    """1 if LONGEST lexemes match here and the text may end after them, else 0; or a status."""
+    """Return 1 if LONGEST lexemes match here and the text may end after them, else 0; or a status."""
     matched = longest_of(h, lexer_state_of(h, state))
     if matched == 0:
         return np.int64(0)
@@ -147,8 +145,9 @@ def _accepts_after(h, row, state):
 
 @kernel
 def step_inside(h, cursor, byte):
-    """:func:`step` where the row alone tells: one pair that stays inside its lexemes, or is dead after ``byte`` (0). -1 where
-    it does not.
+    """Return :func:`step` if the transition row alone tells it, else -1.
+
+    That is the case for one pair that stays inside its lexemes after ``byte``, or dies (0).
     """
     if cursor >> 32 == 0:
         return np.int64(-1)
@@ -160,11 +159,11 @@ def step_inside(h, cursor, byte):
 
 @kernel
 def step(h, cursor, byte):
-    """The cursor after ``byte``: 0 if nothing legal begins so; or a status.
+    """Return the cursor after ``byte``; 0 if nothing legal continues with it; or a status.
 
-    One pair is the fast path, and most bytes stay inside a lexeme: one transition. Where lexemes end, the row moves
-    (:func:`advance`), and both what goes on and what starts after the end are kept. ``BEFORE`` means that LONGEST lexemes
-    ended before this byte: the row moves first, and the byte is the first of what follows.
+    The fast path is one pair that stays inside its lexemes: one transition. If lexemes end, the row advances (:func:`advance`),
+    and both what goes on and what starts after the end are kept. ``BEFORE`` means that LONGEST lexemes ended before this byte:
+    the row advances first, and the byte is the first one of what follows.
     """
     if cursor >> 32 == 0:
         return step_set(h, cursor, byte)
@@ -180,7 +179,7 @@ def step(h, cursor, byte):
         if row < 0:
             return row
         return _step_boundary(h, row, byte)
-    # lexemes end with this byte: the row moves, and what goes on keeps the old row
+    # lexemes end with this byte: the row advances, and what goes on keeps the old row
     after &= lexer_layout.STATE_MASK
     rest = rest_of(h, after)
     next_row = advance(h, row, accepted_of(h, after))
@@ -193,9 +192,10 @@ def step(h, cursor, byte):
 
 @kernel
 def _step_boundary(h, row, byte):
-    """The cursor after ``byte`` from the boundary before ``row``; 0 or a status.
+    """Return the cursor after ``byte`` from the boundary before ``row``; 0 or a status.
 
-    At a boundary nothing has begun, so no LONGEST lexeme can end before the byte. One start state and no end is the fast path.
+    At a boundary no lexeme has begun, so no LONGEST lexeme can end before the byte. The fast path is one start state and no
+    end.
     """
     exact = exact_start_of(h, row)
     longest = longest_start_of(h, row)
@@ -214,15 +214,16 @@ def _step_boundary(h, row, byte):
 
 @kernel
 def _pair_cursor(h, next_row, row, rest):
-    """The cursor of two readings: a lexeme has ended (``next_row`` at its boundary), or goes on (the pair ``(row, rest)``).
+    """Return the cursor of two readings: a lexeme has ended (boundary of ``next_row``), or it goes on (the pair ``(row,
+    rest)``).
 
-    One pair is enough where nothing starts in the next row, or where it starts in the very state ``rest`` and no lexemes
-    compete: then the rows are united.
+    One pair is enough if nothing starts in the next row; or if it starts in the very state ``rest``, and no lexemes compete:
+    then the rows are united.
     """
     first = exact_start_of(h, next_row)
     accepts = accepts_of(h, next_row)
     if longest_start_of(h, next_row) == 0 and not has_role(h, first, layout.TRACKS):
-        # the ended lexeme leads nowhere: only the reading that goes on is left
+        # nothing may follow the ended lexeme: only the reading that goes on is left
         if first == 0 and not accepts:
             return single(row, rest, 0)
         if first == rest and not header(h)[layout.COMPETE]:
@@ -239,10 +240,10 @@ def _pair_cursor(h, next_row, row, rest):
 
 @kernel
 def step_set(h, state, byte):
-    """:func:`step` for an interned set of pairs, by its id; memoised by (set, byte).
+    """Do :func:`step` for an interned set of pairs; memoised by (set, byte). ``state``: the set's id.
 
-    The pairs of all targets are collected on the stack, those with equal lexer states united, and interned. So inside a long
-    string with an ambiguous end, each byte after the first costs a look-up.
+    The target pairs of all pairs are collected on the stack, those with equal lexer states united, and interned. So inside a
+    long string with an ambiguous end, each byte after the first costs a look-up.
     """
     if state == 0:
         return np.int64(0)
@@ -270,7 +271,7 @@ def step_set(h, state, byte):
 
 @kernel
 def _follow(h, base, row, state, byte):
-    """Add the pairs that ``(row, state)`` leads to by ``byte``; 1 if the text may end at a boundary there, else 0; or a
+    """Add the pairs that ``(row, state)`` leads to by ``byte``; return 1 if the text may end at a boundary there, else 0; or a
     status.
     """
     if state & lexer_layout.TEXT_BIT:
@@ -288,9 +289,9 @@ def _follow(h, base, row, state, byte):
 
 @kernel
 def _follow_boundary(h, base, row, byte):
-    """:func:`_follow` from the boundary before ``row``: nothing has begun there, so no lexeme ends before the byte.
+    """Do :func:`_follow` from the boundary before ``row``, where no lexeme has begun, so none ends before the byte.
 
-    Both start states of the row are followed; one whose lexemes track their values begins with the empty text.
+    Both start states of the row are followed. One whose lexemes track their values begins with the empty text.
     """
     accepts = np.int64(0)
     for field in (parser_layout.R_START, parser_layout.R_LONGEST):
@@ -313,8 +314,10 @@ def _follow_boundary(h, base, row, byte):
 
 @kernel
 def _follow_text(h, base, row, text, byte):
-    """:func:`_follow` for a pair that carries a text: the byte is appended to it. What ends is scanned with its value
-    (:func:`with_values`), so rows after it know that value; what goes on without tracking drops the text.
+    """Do :func:`_follow` for a pair that carries a text, to which the byte is appended.
+
+    Lexemes that end are scanned with their value (:func:`with_values`), so the rows after them know it. What goes on without
+    tracking drops the text.
     """
     after = transition(h, lexer_state_of(h, text), byte)
     if after <= 0:
@@ -322,7 +325,7 @@ def _follow_text(h, base, row, text, byte):
     accepts = np.int64(0)
     if after & lexer_layout.ENDS_BIT:
         after &= lexer_layout.STATE_MASK
-        # the value is that of the text with this byte; the lexer state in it tells how the lexeme stood
+        # the value is that of the text with this byte; the text also names the lexer state in which the lexeme ended
         whole = text_after(h, text, byte, after)
         if whole < 0:
             return whole
@@ -341,8 +344,10 @@ def _follow_text(h, base, row, text, byte):
 
 @kernel
 def _land(h, base, row, after):
-    """Add the pairs of a transition's target ``after`` (a state, perhaps with ``ENDS_BIT``) from ``row``: the boundary after
-    what ends, and the state of what goes on. 1 if the text may end at the boundary, else 0; or a status.
+    """Add the pairs for the transition ``after`` (a state, perhaps with ``ENDS_BIT``) from ``row``; return 1 if the text may
+    end at a boundary, else 0; or a status.
+
+    These are the boundary after what ends, and the state of what goes on.
     """
     accepts = np.int64(0)
     if after & lexer_layout.ENDS_BIT:
@@ -357,8 +362,8 @@ def _land(h, base, row, after):
 
 @kernel
 def add_after(h, base, row, ended):
-    """Scan ``ended`` (a ``K_ACCEPTED`` value) from ``row``, and add the pairs at the boundary after it; 1 if the text may end
-    there, else 0; or a status.
+    """Scan ``ended`` (a ``K_ACCEPTED`` value) from ``row`` and add the pairs at the boundary after it; return 1 if the text may
+    end there, else 0; or a status.
     """
     next_row = advance(h, row, ended)
     if next_row < 0:
@@ -383,9 +388,9 @@ def add_boundary(h, base, row):
 
 @kernel
 def cursor_of(h, base, accepts):
-    """The cursor of the pairs ``STACK[base:top]``, which are taken off the stack; 0 if there are none; or a status.
+    """Return the cursor of the pairs ``STACK[base:top]``, which are popped; 0 if there are none; or a status.
 
-    ``accepts``: 1 if the text may end. One pair becomes a word of its own, so that equal parser states have equal cursors.
+    ``accepts``: 1 if the text may end. A single pair becomes a word by itself, so that equal parser states have equal cursors.
     """
     head = header(h)
     count = head[layout.STACK_TOP] - base
@@ -410,8 +415,8 @@ def cursor_of(h, base, accepts):
 def add_pair(h, base, row, state):
     """Add ``(row, state)`` to the pairs ``STACK[base:top]``; 0 or a status.
 
-    Where no lexemes compete, a pair that has the same lexer state takes over the row's items (:func:`unite_rows`), so states
-    stay distinct. A linear search: there are few pairs. ``state`` 0 (nothing starts, nothing goes on) adds nothing.
+    If no lexemes compete, a pair with the same lexer state takes over the row's items (:func:`unite_rows`), so the lexer states
+    of a set are distinct. A linear search: there are few pairs. ``state`` 0 (nothing starts, nothing goes on) adds nothing.
     """
     if state == 0:
         return np.int64(0)
@@ -433,7 +438,7 @@ def add_pair(h, base, row, state):
 
 @kernel
 def step_bytes(h, cursor, text, start, end):
-    """The cursor after ``text[start:end]`` (uint8); 0 if it is not the beginning of anything legal; or a status."""
+    """Return the cursor after ``text[start:end]`` (uint8); 0 if nothing legal begins with it; or a status."""
     for i in range(start, end):
         cursor = step(h, cursor, np.int64(text[i]))
         if cursor <= 0:
@@ -443,7 +448,9 @@ def step_bytes(h, cursor, text, start, end):
 
 @kernel
 def step_token(h, cursor, token):
-    """The cursor after a token's bytes, for one token of many; 0 if it is not legal; or a status."""
+    """Return the cursor after a token's bytes; 0 if it is not legal; or a status. For callers that try many tokens; spends
+    work.
+    """
     if not spend(h, 8):
         return np.int64(statuses.LIMIT_WORK)
     offsets = i64(h, layout.TOKEN_OFFSETS)
@@ -452,8 +459,10 @@ def step_token(h, cursor, token):
 
 @kernel
 def past_longest(h, row, state):
-    """``(row, state)`` where LONGEST lexemes match: the boundary after them, and what starts there as EXACT lexemes. Other
-    pairs as they are. The row is a status if that is negative.
+    """Return ``(row, state)`` at the boundary after the LONGEST lexemes that match, with the start state of EXACT lexemes
+    there.
+
+    A pair without such lexemes is returned as it is. The row is a status if negative.
     """
     matched = longest_of(h, state)
     if matched:

@@ -1,22 +1,23 @@
 """The Earley parser: rows are values, and so are origins.
 
 A *row* is the set of kernel items ``(dot, origin)`` that the future can still reference. Predicted items are a static closure
-of the dots and are never stored; completed items are gone once completion has run. That is ZapFormat's pruning (Sun et al.,
-ICML 2025) by construction.
+of the dots and are never stored; completed items are gone once completion has run. That is the pruning of ZapFormat (Sun et
+al., ICML 2025) by construction.
 
-An *origin* replaces the position of a textbook item (Earley, CACM 13(2), 1970). It is the map {S: the items that completing S
-gives} over the nonterminals S that a kernel item of the predicting row waits for, restricted to those that have the item's own
-nonterminal as a left corner. Two texts after which the same things may be completed have one origin, so rows of different
+An *origin* replaces the position in a textbook item (Earley, CACM 13(2), 1970). It is a map {S: the items that completing S
+gives} over the nonterminals S that the kernel items of the predicting row wait for, restricted to those S that have the item's
+own nonterminal as a left corner. Two texts after which the same things may be completed have one origin, so rows of different
 positions coincide: ``S: "a" S | "a"`` has one row for any number of letters.
 
-How a row is made, in four steps:
+A row is made in four steps:
 
 1. *Scan* (:func:`advance`): each item, kernel or predicted, whose next symbol is a lexeme that ended moves over it.
-2. *Complete* (:func:`_push_after`, :mod:`cdplugin.kernels.parser.completing`): where the rest of a rule may be empty, its
-  nonterminal is complete, and the items that its origin names for it come in. Right-recursive tails vanish so (Leo, 1991).
+2. *Complete* (:func:`_push_after`, :mod:`cdplugin.kernels.parser.completing`): if the rest of a rule is nullable, its
+   nonterminal
+  is complete, and the items that the origin names for it are added. So right-recursive tails vanish (Leo, 1991).
 3. *Intern* (:func:`make_row`): the kernel items are sorted and stored once.
-4. *Predict* (:func:`row_of`): the nonterminals that the items wait for give the row's own origin and the lexer states in which
-  its lexemes start. Both are found once per row.
+4. *Predict* (:func:`row_of`): the nonterminals that the items wait for give the row's own origin, and the lexer states in which
+  its lexemes start. Both are computed once per row.
 
 For example, with ``S: "[" L "]"   L: E | E "," L   E: w`` (``•`` is the dot, ``{…}`` the origin)::
 
@@ -29,19 +30,19 @@ For example, with ``S: "[" L "]"   L: E | E "," L   E: w`` (``•`` is the dot, 
     [w,w        3     again, for any number of words
     [w]         5     S' -> S • END {}, accepts                    {}
 
-In row 2, ``E -> • w`` is predicted and not stored: ``w`` is found as a first lexeme of ``L``. When it has ended, ``E`` is
-complete, then ``L`` (``E`` may end it) and so the item of row 2 moves over ``L``: all of that is one ``complete``, which
-is memoised by (origin, nonterminal). In row 4 the new ``L`` has the same origin as the outer one: completing it completes that
-as well, so the chain of lists that a textbook parser would climb at ``]`` has length one.
+In row 2, ``E -> • w`` is predicted but not stored: ``w`` is found as a first lexeme of ``L``. When ``w`` has ended, ``E`` is
+complete, and so is ``L`` (``E`` may end it), so the item of row 2 moves over ``L``. All of that is one ``complete``, memoised
+by (origin, nonterminal). In row 4 the new ``L`` has the same origin as the outer one: completing it completes the outer one as
+well, so the chain of lists that a textbook parser climbs at ``]`` has length one.
 
 Symbols after a dot: ``n >= 0`` a nonterminal, ``-1`` the end of the rule, ``-2 - t`` the lexeme ``t``. The end of the text is
 the lexeme ``END_SYMBOL`` of the rule ``S' -> S END``, so acceptance is an ordinary kernel item.
 
-Nullable nonterminals are moved over where they are met (Aycock and Horspool, 2002): every loop over ``symbols[dot]`` goes on
-past what may be empty, so no item for an empty derivation is ever made.
+A dot moves over nullable nonterminals where it meets them (Aycock and Horspool, 2002): every loop over ``symbols[dot]`` goes on
+past nullable symbols, so no item for an empty derivation is ever made.
 
-Rules may come late: a nonterminal whose list of rules is ``NOT_EXPANDED`` gets its rules when it is first predicted. Left
-corners are only taken over nonterminals that have their rules, so nothing memoised changes when rules come.
+Rules may be made late: a nonterminal whose list of rules is ``NOT_EXPANDED`` gets its rules when it is first predicted. Left
+corners are computed only over nonterminals that have their rules, so late rules change nothing that is memoised.
 
 ``tests/naive.py`` is a textbook Earley parser to compare with.
 """
@@ -84,10 +85,10 @@ from cdplugin.kernels.store.stack import intern_set, push
 
 @kernel
 def _push_after(h, dot, origin):
-    """Push what moving over the symbol at ``dot`` gives: the item after it, and completions if the rest may be empty. 0 or a
-    status.
+    """Push the items that moving over the symbol at ``dot`` gives: the item after it, and completions if the rest is nullable.
+    0 or a status.
 
-    The item itself is left out where the rule ends: nothing can reference it any more.
+    If the rule ends there, the item itself is left out: nothing can reference it any more.
     """
     if i64(h, layout.DOT_SYMBOL)[dot + 1] != layout.END_OF_RULE and push(h, pack(dot + 1, origin)) < 0:
         return statuses.GROW
@@ -101,11 +102,10 @@ def _push_after(h, dot, origin):
 
 @kernel
 def make_row(h, start):
-    """Number of the row with the kernel items ``STACK[start:top]``, which are taken off the stack; or a status. Rows count from
+    """Return the number of the row with the kernel items ``STACK[start:top]``, which are popped; or a status. Rows count from
     1.
 
-    ``MAX_ROW_ITEMS`` is compared before repeated items are dropped, since an ambiguous grammar costs the work of collecting
-    them.
+    ``MAX_ROW_ITEMS`` is checked before duplicates are dropped, since an ambiguous grammar costs the work of collecting them.
     """
     head = header(h)
     if head[layout.STACK_TOP] - start > head[layout.MAX_ROW_ITEMS]:
@@ -116,14 +116,14 @@ def make_row(h, start):
 
 @kernel
 def row_of(h, items):
-    """Number of the row with these kernel items (a ``K_ITEMS`` value), built now if it is new; or a status.
+    """Return the number of the row with the kernel items ``items`` (``K_ITEMS``), making the row if it is new; or a status.
 
-    Three parts are found: the nonterminals waited for (:func:`_push_waited`); the origin, that is for each of them the items
-    that come of moving over it (:func:`_push_entries`, completions included); the start states of its lexemes. The text may end
-    where END is waited for.
+    The row's parts: the nonterminals waited for (:func:`_push_waited`); the origin, which maps each of them to the items that
+    moving over it gives, completions included (:func:`_push_entries`); the start states of its lexemes. The text may end if an
+    item waits for END.
 
-    The number stands in the value's ``V_AUX``. Nothing is written before every part is there, so a kernel that ran out of room
-    or needs rules begins the row again: all rules that it predicts are asked for at once.
+    The number goes into the value's ``V_AUX``. Nothing is written before every part is computed, so a call that ran out of room
+    or needs rules starts the row over. All rules that it needs are asked for at once.
     """
     number = aux_of(h, items)
     if number > 0:
@@ -133,7 +133,7 @@ def row_of(h, items):
     accepts = _push_waited(h, items)
     if accepts < 0:
         return accepts
-    # sorted, the items that wait for one nonterminal stand together
+    # sorting brings the items that wait for one nonterminal together
     entries = base + sort_stack(h, base, head[layout.STACK_TOP] - base)
     n_waited = _push_entries(h, items, base, entries)
     if n_waited < 0:
@@ -144,7 +144,7 @@ def row_of(h, items):
     for w in range(n_waited):
         i64(h, layout.STACK)[base + w] = i64(h, layout.STACK)[entries + w] >> 32
     head[layout.STACK_TOP] = base + n_waited
-    status = need_rules(h, base, base + n_waited)  # of all at once: each request for rules begins this row anew
+    status = need_rules(h, base, base + n_waited)  # all at once, since each request starts this row over
     if status < 0:
         return status
     first_state = _start_state(h, items, base, n_waited, parser_layout.R_START)
@@ -164,7 +164,7 @@ def row_of(h, items):
     records[record + parser_layout.R_START] = first_state
     records[record + parser_layout.R_LONGEST] = longest_state
     records[record + parser_layout.R_ACCEPTS] = accepts
-    # last of all: a row with a number is complete
+    # last of all: a row that has a number is complete
     set_aux(h, items, number)
     head[layout.N_ROWS] = number + 1
     return number
@@ -172,9 +172,9 @@ def row_of(h, items):
 
 @kernel
 def _push_waited(h, items):
-    """Push ``nonterminal << 32 | place of an item`` for all nonterminals that items wait for, beyond those that may be empty.
+    """Push ``nonterminal << 32 | index of an item`` for all nonterminals that items wait for, also behind nullable ones.
 
-    1 if an item waits for the end of the text, else 0; or ``GROW``.
+    Returns 1 if an item waits for the end of the text, else 0; or ``GROW``.
     """
     symbols = i64(h, layout.DOT_SYMBOL)
     nullable = i64(h, layout.NULLABLE)
@@ -195,10 +195,11 @@ def _push_waited(h, items):
 
 @kernel
 def _push_entries(h, items, pairs, entries):
-    """Write the origin's entries to ``STACK[entries:]``: ``nonterminal << 32 | the items that come of moving over it``, for
-    each nonterminal in ``STACK[pairs:entries]``, which :func:`_push_waited` has written; how many, or a status.
+    """Write the origin's entries to ``STACK[entries:]``; return how many, or a status.
 
-    The room is taken first, above the pairs, so that both lists survive the calls in between.
+    An entry is ``nonterminal << 32 | K_ITEMS value of the items that moving over it gives``, for each nonterminal in
+    ``STACK[pairs:entries]``, where :func:`_push_waited` has put them. The room is reserved first, above the pairs, so that both
+    lists survive the calls in between.
     """
     head = header(h)
     symbols = i64(h, layout.DOT_SYMBOL)
@@ -237,13 +238,13 @@ def _push_entries(h, items, pairs, entries):
 
 @kernel
 def _start_state(h, items, waited, n_waited, field):
-    """The lexer state in which the EXACT lexemes (``field`` is ``R_START``), or the LONGEST and LAZY ones (``R_LONGEST``), of a
-    row start; 0 if there are none; or a status.
+    """Return the lexer state in which the EXACT lexemes (``field`` is ``R_START``) or the LONGEST and LAZY ones (``R_LONGEST``)
+    of a row start; 0: none; or a status.
 
-    The lexemes are those after a dot of the items, past what may be empty, and the first ones of the nonterminals
-    ``STACK[waited:waited + n_waited]``. LONGEST lexemes compete with their skips, which start with them, but not in the first
-    row of a text. Most rows wait for one nonterminal only: its state is memoised by it (``M_START``), so that such rows share
-    the state without collecting the lexemes again.
+    These lexemes are those after a dot of the items, past nullable symbols, and the first lexemes of the nonterminals
+    ``STACK[waited:waited + n_waited]``. LONGEST lexemes compete with their skips, which therefore start with them, except in
+    the first row of a text. Most rows wait for a single nonterminal: then the state is memoised by that (``M_START``), and such
+    rows share it without collecting the lexemes again.
     """
     head = header(h)
     end_symbol = head[layout.END_SYMBOL]
@@ -256,7 +257,7 @@ def _start_state(h, items, waited, n_waited, field):
             return statuses.GROW
     marked = has_skip_items(h, items)
     only = np.int64(-1)
-    # no lexeme of the items themselves has been pushed: the nonterminal alone decides
+    # the items have no lexemes of their own: the nonterminal alone decides
     if n_waited == 1 and head[layout.STACK_TOP] == base and not marked:
         only = i64(h, layout.STACK)[waited]
         known = memo_get(h, layout.M_START, only, field)
@@ -269,7 +270,7 @@ def _start_state(h, items, waited, n_waited, field):
             return first
         if not spend(h, 4 + length_of(h, first)):
             return statuses.LIMIT_WORK
-        # K_FIRST is sorted by lexeme, so repetitions of one stand together
+        # K_FIRST is sorted by lexeme, so duplicates are neighbours
         previous = np.int64(-1)
         for i in range(length_of(h, first)):
             lexeme = word_of(h, first, i) >> 32
@@ -280,7 +281,7 @@ def _start_state(h, items, waited, n_waited, field):
     if marked:
         count = only_after_skips(h, items, base, count)
     head[layout.STACK_TOP] = base + count
-    # dot 0 stands in row 1 only: nothing is skipped before the text begins, unless a rule says so
+    # only row 1 has dot 0: before the text begins, nothing is skipped unless a rule says so
     first_row = word_of(h, items, 0) >> 32 == 0
     if field == parser_layout.R_LONGEST and not first_row:
         for i in range(base, base + count):
@@ -305,10 +306,10 @@ def _start_state(h, items, waited, n_waited, field):
 
 @kernel
 def _after_skip(h, row, accepted):
-    """The row after the skips of a ``K_ACCEPTED`` value: a number or a status.
+    """Return the row after the skips of a ``K_ACCEPTED`` value: a number or a status.
 
-    The same row, unless some lexeme that may start in it may not have these skips before it. Then it is the row's items with
-    skip items (:mod:`cdplugin.kernels.parser.skips`), which leave only those lexemes that may.
+    It is the same row, unless some lexeme that may start in it does not allow these skips before it. Then it is the row's items
+    plus skip items (:mod:`cdplugin.kernels.parser.skips`), in which only the lexemes that allow them start.
     """
     if not others_start(h, exact_start_of(h, row), accepted) and not others_start(h, longest_start_of(h, row), accepted):
         return row
@@ -316,7 +317,7 @@ def _after_skip(h, row, accepted):
     base = head[layout.STACK_TOP]
     if push_items(h, items_of(h, row)) < 0:
         return statuses.GROW
-    # a second skip after the first: only the last one says what may follow
+    # after two skips, only the last one decides what may follow
     drop_skip_items(h, base)
     if push_skip_items(h, accepted) < 0:
         return statuses.GROW
@@ -325,12 +326,11 @@ def _after_skip(h, row, accepted):
 
 @kernel
 def advance(h, row, accepted):
-    """The row after scanning every lexeme of the set ``accepted`` (a ``K_ACCEPTED`` value) from ``row``: a number or a status.
+    """Return the row after scanning every lexeme of ``accepted`` (a ``K_ACCEPTED`` value) from ``row``: a number or a status.
 
-    The moves over each lexeme are collected (:func:`_push_moves`), then made (:func:`_push_after`); what comes of them is the
-    row. If one of the lexemes is a skip, nothing is scanned.
-
-    Memoised by (row, accepted). Work: proportional to the items and the entries of the row's origin.
+    The moves over each lexeme are collected (:func:`_push_moves`), then made (:func:`_push_after`); the items that they give
+    are the row. If one of the lexemes is a skip, nothing is scanned. Memoised by (row, accepted). Work: proportional to the
+    items and to the entries of the row's origin.
     """
     known = memo_get(h, layout.M_ADVANCE, row, accepted)
     if known >= 0:
@@ -340,7 +340,7 @@ def advance(h, row, accepted):
     base = head[layout.STACK_TOP]
     items = items_of(h, row)
     origin = origin_of(h, row)
-    asked = np.int64(0)  # 1 + where on the stack begins what the owner has to make first
+    asked = np.int64(0)  # 1 + the stack index of the first pair that the owner has to answer (scan_tracked), 0: none
     for a in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, a)
         if not spend(h, 4 + 2 * length_of(h, items) + 8 * length_of(h, origin)):
@@ -361,18 +361,18 @@ def advance(h, row, accepted):
         head[layout.REQUEST_B] = asked - 1
         head[layout.REQUEST_A] = head[layout.STACK_TOP]
         return np.int64(statuses.NEED_REST)
-    # what several nonterminals have as a left corner was pushed for each of them
+    # a left corner of several nonterminals was pushed once for each of them
     moves = sort_stack(h, base, head[layout.STACK_TOP] - base)
     head[layout.STACK_TOP] = base + moves
     for i in range(base, base + moves):
         if not spend(h, 4):
             return statuses.LIMIT_WORK
         move = i64(h, layout.STACK)[i]
-        # over the lexeme, and on through what is complete with it
+        # move over the lexeme, and complete what it completes
         status = _push_after(h, move >> 32, move & layout.LOW_32)
         if status < 0:
             return status
-    # the moves stay below: they are the work list, not items
+    # the moves below are the work list, not items
     after = make_row(h, base + moves)
     head[layout.STACK_TOP] = base
     return memo_put(h, layout.M_ADVANCE, row, accepted, after)
@@ -382,9 +382,9 @@ def advance(h, row, accepted):
 def _push_moves(h, items, origin, lexeme):
     """Push the items of a row whose next symbol is ``lexeme``, as ``dot << 32 | origin`` with the dot before it; 0 or a status.
 
-    Kernel items are among ``items``. The predicted ones are found from the first lexemes of the nonterminals waited for
-    (``K_FIRST``, sorted by lexeme), not by expanding rules; their origin is the row's, restricted to what has their nonterminal
-    as a left corner.
+    Kernel items are among ``items``. Predicted items are found from the first lexemes of the nonterminals waited for
+    (``K_FIRST``, sorted by lexeme), not by expanding rules. Their origin is the row's own, restricted to the entries that have
+    their nonterminal as a left corner.
     """
     symbols = i64(h, layout.DOT_SYMBOL)
     nullable = i64(h, layout.NULLABLE)
@@ -412,10 +412,11 @@ def _push_moves(h, items, origin, lexeme):
 
 @kernel
 def unite_rows(h, a, b):
-    """The row with the kernel items of rows ``a`` and ``b``, of a grammar whose lexemes do not compete; a number or a status.
+    """Return the row with the kernel items of rows ``a`` and ``b``, in a grammar whose lexemes do not compete; a number or a
+    status.
 
-    Pairs with equal lexer states are one pair: what either row allows is allowed. Without that, ``S: a S | b S |`` with a =
-    "x", b = "xx" would have as many pairs as there are ways to cut the text.
+    Two pairs with equal lexer states become one pair: what either row allows is allowed. Otherwise ``S: a S | b S |`` with a =
+    "x", b = "xx" would have as many pairs as there are ways to cut the text into lexemes.
     """
     base = header(h)[layout.STACK_TOP]
     if push_items(h, items_of(h, a)) < 0 or push_items(h, items_of(h, b)) < 0:

@@ -1,12 +1,13 @@
-"""How much of a text may be left, at most, after rules that it has yet to open (:mod:`cdplugin.queries.growth` says why).
+"""Bounds on how much of a text may be left after rules that it has yet to open; :mod:`cdplugin.queries.growth` explains their
+use.
 
-Rules are runs of symbols, each with ``END_OF_RULE`` at its end: ``n >= 0`` is a nonterminal, ``-2 - x`` lexeme ``x``.
+Rules are runs of symbols, each closed by ``END_OF_RULE``: ``n >= 0`` is a nonterminal, ``-2 - x`` lexeme ``x``.
 
-What something costs is counted in bytes, or in tokens. Endings that are found have the fewest bytes, so what counts is the
-tokens of a text of the fewest bytes, and of several the one of most tokens. Such a cost is one number, *bytes* ``<< UNIT_BITS``
-*less tokens*: the least such number is wanted, sums are sums, and :func:`in_units` gives the tokens.
+Costs are counted in bytes, or in tokens. The endings that are found have the fewest bytes. So a cost in tokens means the tokens
+of a text of the fewest bytes, and, among several such texts, of one with the most tokens. Such a cost is one number, *bytes*
+``<< UNIT_BITS`` *minus tokens*: the least such number is wanted, costs add up, and :func:`in_units` extracts the tokens.
 
-Edges of the nonterminals' graph::
+The edges of the graph of nonterminals::
 
     EDGES | source | target | price | between | kind        columns; between: a lexeme, or what no lexeme has (below)
 """
@@ -21,29 +22,32 @@ from cdplugin.kernels.store import layout
 from cdplugin.kernels.store.heap import heap_pop, heap_push
 
 R_RULE, R_COST, R_WAY = range(3)
-"""What a rule is given for: a rule of the grammar; only what is enough to end a nonterminal; only what may be opened in it."""
+"""What a rule is used for: a rule of the grammar; only to end a nonterminal (its cost); only for what may be opened in it (its
+edges).
+"""
 B_LEVEL, B_IS_BOUND, B_WORK, B_BYTES = range(4)
-"""The result: by how much a level raises at most what is left; whether there is a bound; units of work (Limits) that it took; 4
-words of the set of bytes of which each level has one."""
+"""The result: by how much a level raises at most what is left; whether there is a bound; units of work (Limits) spent; 4 words,
+a set of bytes one of which each level has.
+"""
 BOUND_WORDS = 7
 
 _E_SOURCE, _E_TARGET, _E_PRICE, _E_BETWEEN, _E_KIND = range(5)
-_EDGE_COLUMNS = 6  # the last one: edges by their source
-_INSIDE, _COUNTED, _LEAVING = range(3)  # kinds of edges: inside a component, one whose passes are counted, from one to another
-_NOTHING, _ANY = -2, -1  # between: maybe nothing, any byte
+_EDGE_COLUMNS = 6  # the last one: edges sorted by source
+_INSIDE, _COUNTED, _LEAVING = range(3)  # kinds of edges: inside a component, inside and counted, between components
+_NOTHING, _ANY = -2, -1  # between: maybe no byte, or any byte
 _NODE_ROWS, _RULE_ROWS, _SYMBOL_ROWS = 14, 2, 1
 UNIT_BITS = 16
-"""Costs of tokens: below the bytes."""
-_SHIFT = 22  # of the cost in an entry of the heap
+"""Bits below the bytes in a cost, for the tokens."""
+_SHIFT = 22  # bits of the nonterminal below the cost in a heap entry
 
 
 def scratch_size(n: int, n_rules: int, n_symbols: int) -> int:
-    """Words that :func:`bound_rules` needs for so many nonterminals, rules and symbols."""
+    """Return the words of scratch that :func:`bound_rules` needs for so many nonterminals, rules and symbols."""
     return _NODE_ROWS * (n + 2) + _RULE_ROWS * n_rules + (_SYMBOL_ROWS + _EDGE_COLUMNS) * n_symbols + n + n_rules + 1
 
 
 def in_units(cost, unit_bits):
-    """The tokens of a cost; or its bytes, where ``unit_bits`` is 0. :data:`FAR` stays what it is. Also called from Python."""
+    """Return the tokens of a cost, or its bytes if ``unit_bits`` is 0. :data:`FAR` stays what it is. Also called from Python."""
     if unit_bits == 0 or cost >= FAR:
         return cost
     return FAR if cost >= LONG else -cost & ((1 << unit_bits) - 1)
@@ -54,22 +58,22 @@ _in_units = kernel(in_units)
 
 @entry_kernel
 def bound_rules(rules, lexemes, unit_bits, scratch, found, out):
-    """What each nonterminal costs to end at least, and what is left of it at most, wherever in it a text goes on to stand.
+    """Compute what each nonterminal costs at least to end, and how much is left of it at most, from wherever in it a text may
+    stand.
 
-    ``rules``: ``(symbols, starts, lefts, uses, nullable, heads)``. ``starts``, ``lefts``, ``uses``: of each rule, where it
-    begins in ``symbols``, its left side, what it is given for; rules of one left side follow each other. ``nullable``,
-    ``heads``: of each nonterminal, whether it may be empty (1: and costs nothing then), and which one stands for it, among
-    those that are alike.
+    ``rules``: ``(symbols, starts, lefts, uses, nullable, heads)``. ``starts``, ``lefts``, ``uses``: where each rule begins in
+    ``symbols``, its left side, its use (``R_…``); rules of one left side are consecutive. ``nullable``, ``heads``: for each
+    nonterminal, whether it may be empty (1: and then costs nothing), and its representative among nonterminals that are alike.
 
-    ``lexemes``: ``(least, rest, needed)``. ``least``, ``rest``: of each lexeme, what a match costs, and how many bytes or
-    tokens one that has begun may still need; ``needed``: 4 words for each, a set of bytes of which every match has one, all 0
-    where none is known. ``unit_bits``: :data:`UNIT_BITS` where costs are of tokens, 0 of bytes. ``scratch``: zeros
+    ``lexemes``: ``(least, rest, needed)``. ``least``, ``rest``: for each lexeme, what a match costs, and how many bytes or
+    tokens one that has begun may still need. ``needed``: 4 words for each, a set of bytes one of which every match has, all 0
+    if none is known. ``unit_bits``: :data:`UNIT_BITS` for costs in tokens, 0 for bytes. ``scratch``: zeros
     (:func:`scratch_size`).
 
-    Written: ``found``, ``(costs, reach, levels)``: of each nonterminal what it costs, what is left of it at most, and by how
-    much each level in it raises that, in bytes or tokens; ``out``, of ``BOUND_WORDS``. All arrays are int64.
+    Written are ``found``, that is ``(costs, reach, levels)``: for each nonterminal its cost, what is left of it at most, and by
+    how much each level in it raises that, in bytes or tokens; and ``out``, of ``BOUND_WORDS``. All arrays are int64.
 
-    Costs: Knuth's generalisation of Dijkstra's algorithm. Ways: the longest ones through the graph of the strongly connected
+    Costs: Knuth's generalisation of Dijkstra's algorithm. Reach: longest paths through the graph of the strongly connected
     components (Tarjan, 1972).
     """
     _, starts, _, _, _, heads = rules
@@ -115,7 +119,7 @@ def bound_rules(rules, lexemes, unit_bits, scratch, found, out):
             c = component[edges[_E_SOURCE, e]]
             most[c] = max(most[c], edges[_E_PRICE, e])
             _unite(needed, edges[_E_BETWEEN, e], out)
-    # the dearest way of all, to a lexeme in which a text stands
+    # the most expensive path to a lexeme in which a text may stand
     level = nodes[4]
     for c in range(n):
         level[c] = min(most[c] + own[c], FAR) if most[c] >= 0 else 0
@@ -140,11 +144,11 @@ def bound_rules(rules, lexemes, unit_bits, scratch, found, out):
 
 @kernel
 def _price_free_ways(n, edges, nodes, free, free_order, component, best, own):
-    """What a way costs at most that passes no edge which is counted: from each part (``free``) to ``best``, inside a component
-    to ``own``.
+    """Compute the greatest cost of a path without counted edges: from each part (``free``) into ``best``, inside each component
+    into ``own``.
 
-    Where such a way goes round, all of it is at one place of the text. There a nonterminal need not be opened twice, so the way
-    leaves each one of a part once at most.
+    If such a path has a cycle, all of it is at one position of the text. A nonterminal need not be opened twice at one
+    position, so the path leaves each node of a part at most once.
     """
     first, round_ = nodes[8], nodes[9]
     best[:] = 0
@@ -174,7 +178,9 @@ def _price_free_ways(n, edges, nodes, free, free_order, component, best, own):
 
 @kernel
 def _settle(rules, least, nodes, of_rules, of_symbols, heap, costs):
-    """What each nonterminal costs, ``FAR`` where nothing ends. A rule is in the heap once: when its last part is settled."""
+    """Compute the cost of each nonterminal, ``FAR`` if it never ends. Each rule enters the heap once, when its last part is
+    settled.
+    """
     symbols, starts, lefts, uses, nullable, heads = rules
     fixed, missing = of_rules[0], of_rules[1]
     first, mentions = nodes[0], of_symbols[0]
@@ -236,17 +242,18 @@ def _settle(rules, least, nodes, of_rules, of_symbols, heap, costs):
 
 @kernel
 def _sum(one, two):
-    """The cost of both: :data:`FAR` if one is, else at most :data:`LONG`."""
+    """Return the sum of two costs: :data:`FAR` if one is, else at most :data:`LONG`."""
     return np.int64(FAR) if one >= FAR or two >= FAR else min(one + two, LONG)
 
 
 @kernel
 def _list_edges(rules, lexemes, unit_bits, costs, rests, nodes, edges):
-    """List the edges, one from a rule's left side to each nonterminal in it, and how many there are: what comes after that in
-    the rule is the price. Also what is left of a rule whose lexeme a text stands in (``nodes[0]``, by left side).
+    """List the edges, one from a rule's left side to each nonterminal in it; return how many, or -1 if the text of some rule
+    never ends.
 
-    At one place, a nonterminal that holds itself need not be opened twice; and of its rules that begin with the same one, it is
-    enough to end the cheapest. -1 where the text of some rule never ends.
+    An edge's price is what comes after the nonterminal in the rule. Also computes, by left side (``nodes[0]``), what is left of
+    a rule whose lexeme a text stands in. At one position, a nonterminal that contains itself need not be opened twice; and of
+    the rules that begin with one nonterminal, ending the cheapest is enough.
     """
     symbols, starts, lefts, uses, nullable, heads = rules
     least, rest, needed = lexemes
@@ -307,7 +314,7 @@ def _list_edges(rules, lexemes, unit_bits, costs, rests, nodes, edges):
 
 @kernel
 def _size(needed, x):
-    """How many bytes the set of a lexeme has: all, where none is known, and of what is no lexeme."""
+    """Return the size of a lexeme's byte set; 256 if none is known, or if ``x`` is no lexeme."""
     if x < 0:
         return np.int64(256)
     size = np.int64(0)
@@ -318,14 +325,16 @@ def _size(needed, x):
 
 @kernel
 def _unite(needed, x, out):
-    """Add the set of a lexeme, or all bytes, to that of the result."""
+    """Add a lexeme's byte set, or all bytes, to that of the result."""
     for word in range(4):
         out[B_BYTES + word] |= np.int64(-1) if _size(needed, x) == 256 else needed[4 * x + word]
 
 
 @kernel
 def _components(n, edges, nodes, component, order):
-    """The strongly connected component of each node, along the edges inside; and the nodes, those that others lead to first."""
+    """Compute the strongly connected component of each node, along ``_INSIDE`` edges, and the nodes in ``order``, targets
+    first.
+    """
     first, index, low, stack, work, following = nodes[8], nodes[9], nodes[10], nodes[11], nodes[12], nodes[13]
     component[:] = -1
     index[:] = 0
@@ -372,8 +381,10 @@ def _components(n, edges, nodes, component, order):
 
 @kernel
 def _count_rounds(n_edges, edges, free, is_endless):
-    """Whether there is a way round that costs something and passes no edge that is counted. Then all edges on such ways that
-    have a byte are counted; ways round that have none are at one place of the text.
+    """Return whether some cycle costs something and passes no counted edge; and mark all edges on such cycles that have a byte
+    as counted.
+
+    Cycles without such an edge stay at one position of the text.
     """
     is_endless[:] = 0
     found = False
@@ -392,10 +403,10 @@ def _count_rounds(n_edges, edges, free, is_endless):
 
 @entry_kernel
 def count_bytes(token_bytes, offsets, is_first, is_wanted, counts):
-    """How many bytes that are wanted each token has, after the first of those that come first; -1 where it has none of these.
+    """Count each token's wanted bytes, after the first of its bytes that may come first; -1 if it has none of these.
 
-    ``is_first``, ``is_wanted``: 256 of 0 and 1, int64; where all come first, a token's first byte counts, too. ``counts``:
-    int32, written.
+    ``is_first``, ``is_wanted``: 256 of 0 and 1, int64; if all bytes may come first, a token's first byte counts, too.
+    ``counts``: int32, written.
     """
     any_is_first = is_first.sum() == 256
     for token in range(len(offsets) - 1):

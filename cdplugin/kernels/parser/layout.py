@@ -1,7 +1,8 @@
-"""The parser's records: rows; skip items, and cursors.
+"""The parser's records: rows, skip items, cursors.
 
-A *dot* is a number: a place in a rule, before its symbol ``DOT_SYMBOL[dot]``. The dots of a rule follow each other, and the
-last one stands at ``END_OF_RULE``. Dot 0 begins ``S' -> S END``, so row 1 has the item ``(0, empty origin)``.
+A *dot* is a number that stands for a position in a rule, before the symbol ``DOT_SYMBOL[dot]``. The dots of a rule are
+consecutive; the last one has the symbol ``END_OF_RULE``. Dot 0 begins ``S' -> S END``, so row 1 has the item ``(0, empty
+origin)``.
 """
 
 R_ITEMS, R_ORIGIN, R_START, R_LONGEST, R_ACCEPTS, ROW_WORDS = range(6)
@@ -34,7 +35,8 @@ cursor.
 """
 
 O_NONTERMINALS, O_LEXEMES, O_DOTS, O_RULES, O_CORNERS, OUT_WORDS = range(6)
-"""The counts that the answer of rules.arrange begins with; the tables follow, each as long as its count says."""
+"""The counts at the beginning of the result of rules.arrange; the tables follow, each as long as its count says."""
 P_RULES, P_SYMBOLS, P_NONTERMINALS, P_LEXEMES, P_START, P_AS_THEY_ARE, PACKED_WORDS = range(7)
-"""The counts that the question of rules.prepare begins with. P_AS_THEY_ARE: of the first rules, in which nothing is put before
-lexemes."""
+"""The counts at the beginning of the question of rules.prepare. P_AS_THEY_ARE: in so many of the first rules, nothing is
+inserted before lexemes.
+"""

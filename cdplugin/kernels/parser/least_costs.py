@@ -1,4 +1,4 @@
-"""What nonterminals cost, in bytes, by sweeps over all rules (:mod:`cdplugin.queries.costs`).
+"""The cost of nonterminals in bytes, by sweeps over all rules, for :mod:`cdplugin.queries.costs`.
 
 ``list: item | item list``, ``item: "ab" | "(" list ")"``: the first sweep, from the last rule to the first, finds 2 for
 ``item`` and, since that is known by then, for ``list``; the second one changes nothing.
@@ -18,11 +18,12 @@ SETTLE_QUESTION_WORDS = 7
 
 @kernel
 def settle(h, question_address):
-    """Lower what nonterminals cost to what their rules do, until nothing changes: 1; or 0 after so many sweeps; or a status.
+    """Lower the costs of nonterminals to those of their rules until nothing changes; return 1, 0 if the sweeps did not suffice,
+    or a status.
 
-    ``question_address``: int64 words, counts and the addresses of int64 words: the dots that the rules begin at; what each
-    lexeme costs; what each nonterminal costs at most; and the sweeps. Costs: :data:`FAR` where nothing ends, else at most
-    :data:`LONG`.
+    ``question_address``: int64 words, counts and the addresses of int64 words: the dots at which the rules begin; each lexeme's
+    cost; an upper bound of each nonterminal's cost, which is lowered; and the number of sweeps. Costs: :data:`FAR` if nothing
+    ends, else at most :data:`LONG`.
     """
     question = view_i64(question_address, SETTLE_QUESTION_WORDS)
     symbols, lefts = i64(h, layout.DOT_SYMBOL), i64(h, layout.DOT_LEFT)

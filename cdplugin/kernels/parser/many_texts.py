@@ -1,16 +1,18 @@
-"""Texts followed from many cursors in one call: where each leads, and which of several first ends the text legally.
+"""Follow many texts from many cursors in one call: where each leads, or which of several is the first that ends the text
+legally.
 
-A call of a kernel takes as long as some ten bytes that are followed, and most of a hundred texts that are tried at a hundred
-cursors are not legal from their first byte on.
+One kernel call costs as much as following some ten bytes; and of a hundred texts tried at a hundred cursors, most are illegal
+from their first byte on.
 
-For the texts that may end, each is a *head*, which differs, and a *tail*, which many share: ``")\\n"`` and ``"'\\n"`` before
-``return x\\n``. Of each tail one *path* is kept, the cursors before its bytes and at its end, on which it is known to end the
-text. Whoever meets the path need not follow it. Cursors before a tail that does not end the text are kept, too, the last ones::
+For texts that may end the output, each is a *head*, which differs, and a *tail*, which many share: ``")\\n"`` and ``"'\\n"``
+before ``return x\\n``. For each tail one *path* is kept: the cursors before its bytes and at its end, on which it is known to
+end the text legally. A cursor that meets the path need not follow it further. A few cursors from which the tail does not end
+the text are kept, too::
 
     tail     r   e   t   …   \\n
     path   c0  c1  c2  …      cn        another head's cursor after ``re`` is c2: it ends the text, too
 
-A call that is told to come again goes on where it stopped (``A_DONE``, ``F_DONE``).
+A call that is repeated continues where it stopped (``A_DONE``, ``F_DONE``).
 """
 
 import numpy as np
@@ -21,12 +23,12 @@ from cdplugin.kernels.parser.cursors import accepts_at, step
 from cdplugin.kernels.store import statuses
 from cdplugin.kernels.store.arena import spend
 
-# words of a question (int64): how many cursors and their address; how many texts, the address of their bytes (uint8) and of
-# where each begins, and the last one ends, in these; the address of the answers; what is done; units of work of a text, and of
-# each of its bytes, besides what steps count
+# The words of a question (int64): how many cursors, and their address; how many texts, the address of their bytes (uint8), and
+# of where each begins in these (one more: where the last one ends); the address of the answers; how many are done; units of
+# work for a text and for each of its bytes, besides what steps spend.
 A_CURSORS, A_FROM, A_TEXTS, A_BYTES, A_HEADS, A_AFTER, A_DONE, A_WORK, A_BYTE_WORK = range(9)
-# the same of heads; then the tail of each, the tails' bytes and where they begin, their paths (one cursor more than bytes of
-# each), and the cursors that they do not end, :data:`VAIN` for each
+# The same for heads; then the tail of each, the tails' bytes and where they begin, their paths (for each, one cursor more than
+# bytes), the cursors from which they do not end the text (VAIN slots for each tail), and how many tails.
 F_TAIL_OF, F_TAIL_BYTES, F_TAIL_HEADS, F_PATHS, F_VAIN, F_TAILS = range(9, 15)
 ALL_WORDS, FIRST_WORDS = 9, 15
 VAIN = 64
@@ -34,7 +36,7 @@ VAIN = 64
 
 @kernel
 def step_all(h, address):
-    """Write the cursor after each text from each cursor, 0 where none is legal: ``cursors x texts``; 0, or a status."""
+    """Write the cursor after each text from each cursor, 0 if it is illegal (``cursors x texts``); 0, or a status."""
     question = view_i64(address, ALL_WORDS)
     count, n_texts = question[A_CURSORS], question[A_TEXTS]
     cursors = view_i64(question[A_FROM], count)
@@ -53,7 +55,7 @@ def step_all(h, address):
 
 @kernel
 def _run(h, question, cursor, text, start, end):
-    """The cursor after some bytes, 0 if none is legal; or a status."""
+    """Return the cursor after some bytes, 0 if they are illegal; or a status."""
     if not spend(h, question[A_WORK]):
         return np.int64(statuses.LIMIT_WORK)
     at = start
@@ -91,7 +93,7 @@ def first_ending(h, address):
 
 @kernel
 def _ends_with(h, question, start, tail):
-    """1 if the text may end after a tail, from the cursor before it; 0, or a status."""
+    """Return 1 if the text may end after a tail from the cursor ``start``, else 0; or a status."""
     heads = view_i64(question[F_TAIL_HEADS], question[F_TAILS] + 1)
     text = view_u8(question[F_TAIL_BYTES], heads[question[F_TAILS]])
     path = view_i64(question[F_PATHS], heads[question[F_TAILS]] + question[F_TAILS])
@@ -114,7 +116,7 @@ def _ends_with(h, question, start, tail):
     ends = accepts_at(h, cursor) if cursor > 0 else cursor
     if ends == 0:
         vain[slot] = start
-    elif ends > 0 and path[first + tail] == 0:  # all of it is known now
+    elif ends > 0 and path[first + tail] == 0:  # the first success: keep its path
         cursor = np.int64(start)
         for at in range(first, last + 1):
             path[at + tail] = cursor

@@ -1,10 +1,11 @@
-"""Rules, cleaned and laid out for the parser: which derive a text, which are within reach, their dots and lists.
+"""Rules, cleaned and laid out for the parser: useless rules go, symbols are numbered, dots and lists are written.
 
-Rules come as three int64 arrays: ``lefts``, a nonterminal for each; ``offsets``, one more; ``symbols``, their right sides one
-after the other: nonterminal ``n >= 0`` or lexeme ``~t``. They leave as the tables of :mod:`cdplugin.kernels.parser.earley`,
-where symbols are *numbered*: nonterminal ``n >= 0``, lexeme ``-2 - t``, and -1 after the last one of a rule. Useless rules go
-(Hopcroft and Ullman, 7.1.1): first those that derive nothing, then those that are out of reach. Every pass is linear in the
-size of the rules.
+The compiler calls :func:`prepare`, or the single passes if a grammar has families (late rules) or unusual lexemes. Rules come
+as three int64 arrays: ``lefts``, the left side of each; ``offsets``, one more; ``symbols``, their right sides one after the
+other: nonterminal ``n >= 0`` or lexeme ``~t``. They leave as the tables of :mod:`cdplugin.kernels.parser.earley`, with symbols
+*numbered*: nonterminal ``n >= 0``, lexeme ``-2 - t``, and -1 after the last symbol of a rule. Useless rules are removed
+(Hopcroft and Ullman, 7.1.1): first those that derive no text, then those that are unreachable. Every pass is linear in the size
+of the rules.
 """
 
 import numpy as np
@@ -16,23 +17,23 @@ from cdplugin.kernels.regex.expressions import EPSILON, NULLABLE, PURE
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import copy_words, flags_of, has_room, header, i64, mix
 
-UNUSUAL, NO_TEXT = 0, 1  # of prepare: to be asked pass by pass; the start derives no text
-_NEVER = 1 << 40  # what a rule waits for, where one of its lexemes matches nothing
+UNUSUAL, NO_TEXT = 0, 1  # results of prepare: the caller must run pass by pass; the start derives no text
+_NEVER = 1 << 40  # count of missing nonterminals of a rule with a lexeme that matches nothing
 
 
 @kernel
 def prepare(h, n_words):
-    """All passes at once, for rules without families whose lexemes are evaluated: how many words of an answer are on the stack
-    above the question; ``UNUSUAL``, ``NO_TEXT``, or a status.
+    """Run all passes at once, for rules without families whose lexemes are evaluated; return the size of the answer,
+    ``UNUSUAL``, ``NO_TEXT``, or a status.
 
-    The question, ``n_words`` at the bottom of the stack: ``PACKED_WORDS`` counts, then of each rule its left side, of each its
-    length, the right sides one after the other, and of each lexeme: the nonterminal that stands before it wherever a rule has
-    it, or -1; its skip, or -1; how it ends (``X_KIND``); its expression, the number of a result in VISIT_STAMPS or ``~id``.
-    The first rules (``P_AS_THEY_ARE``) have their lexemes without what stands before those.
+    The question is the first ``n_words`` of the stack: ``PACKED_WORDS`` counts; each rule's left side; each rule's length; the
+    right sides one after the other; and for each lexeme: the nonterminal to insert before it wherever a rule has it, or -1; its
+    skip, or -1; how it ends (``X_KIND``); its expression, the index of a result in VISIT_STAMPS or ``~id``. In the first
+    ``P_AS_THEY_ARE`` rules nothing is inserted.
 
-    The answer: what :func:`arrange` returns, the numbers of the nonterminals, those of the lexemes, the records of LEXEMES that
-    are used and of the end of the text, and the expressions of which only a search told whether they match anything.
-    ``UNUSUAL``: a lexeme matches the empty text or nothing plainly, or a search gave up.
+    The answer stands above the question: what :func:`arrange` returns, the numbers of the nonterminals, those of the lexemes,
+    the records of LEXEMES that are used and of the end of the text, and the expressions that needed a search to tell whether
+    they match anything. ``UNUSUAL``: a lexeme matches the empty text or plainly nothing, or a search gave up.
     """
     head = header(h)
     stack = i64(h, layout.STACK)
@@ -92,10 +93,10 @@ def prepare(h, n_words):
 
 @kernel
 def _expand(lefts, lengths, short, lead, as_they_are, offsets, symbols):
-    """Write the distinct rules, with what stands before their lexemes (but for the first ``as_they_are`` rules), to ``offsets``
-    and ``symbols``, and their left sides to the front of ``lefts``; how many they are.
+    """Write the distinct rules to ``offsets`` and ``symbols``, with what is inserted before their lexemes, and their left sides
+    to the front of ``lefts``; return how many.
 
-    A rule is found again by its hash, in a table of the kept rules.
+    Nothing is inserted in the first ``as_they_are`` rules. Duplicates are found in a hash table of the rules kept.
     """
     n_slots = 1
     while n_slots < 2 * len(lefts):
@@ -131,7 +132,7 @@ def _expand(lefts, lengths, short, lead, as_they_are, offsets, symbols):
 
 @kernel
 def _is_rule(lefts, offsets, symbols, rule, left, start, end):
-    """Whether a rule is ``left -> symbols[start:end]``."""
+    """Return whether rule number ``rule`` is ``left -> symbols[start:end]``."""
     first = offsets[rule]
     if lefts[rule] != left or offsets[rule + 1] - first != end - start:
         return False
@@ -143,8 +144,9 @@ def _is_rule(lefts, offsets, symbols, rule, left, start, end):
 
 @kernel
 def _judge(h, expressions, barren):
-    """Replace the places of ``expressions`` by ids, and set ``barren`` to 1 for those that match nothing: how many had to be
-    searched; or a status, ``UNKNOWN`` for one that is plainly nothing or matches the empty text.
+    """Replace the places in ``expressions`` by ids, and set ``barren`` to 1 for those that match nothing.
+
+    Returns how many needed a search; or a status, ``UNKNOWN`` if one is plainly nothing or matches the empty text.
     """
     results = i64(h, layout.VISIT_STAMPS)
     n_searched = np.int64(0)
@@ -165,7 +167,7 @@ def _judge(h, expressions, barren):
 
 @kernel
 def _write_records(h, start, numbers, n_used, skip_of, kinds, expressions):
-    """Write the records of LEXEMES from ``STACK[start]`` on: of the lexemes with a number, and of the end of the text."""
+    """Write the records of LEXEMES to the stack from ``start`` on, for the numbered lexemes and for the end of the text."""
     out = i64(h, layout.STACK)
     for i in range((n_used + 1) * layout.LEXEME_WORDS):
         out[start + i] = 0
@@ -188,15 +190,15 @@ def _write_records(h, start, numbers, n_used, skip_of, kinds, expressions):
 
 @kernel
 def _find_productive(rules, barren, known, work, seeds):
-    """Set ``known`` to 1 for each nonterminal that derives a text; those that are 1 at the first call are known to.
-    ``work[:len(lefts)]`` is 0 afterwards for the rules that derive one.
+    """Set ``known`` to 1 for each nonterminal that derives a text. Those that are 1 at the first call are known to.
 
-    ``barren``: 1 for a lexeme that matches nothing; ``seeds``: nonterminals that are known from elsewhere since the last call;
-    at the first call it is empty; ``work``: len(lefts) + 2 len(symbols) + 2 len(known) words, kept between calls. All int64.
+    Afterwards ``work[:len(lefts)]`` is 0 for the rules that derive a text. ``barren``: 1 for a lexeme that matches nothing;
+    ``seeds``: nonterminals that have become known elsewhere since the last call; empty at the first call. ``work``: len(lefts)
+    + 2 len(symbols) + 2 len(known) words, kept between calls. All int64.
 
-    A rule waits for as many nonterminals as stand on its right side; a nonterminal that becomes known tells its rules, and a
-    rule that waits for nothing more makes its left side known (Dowling and Gallier's counting, 1984). Each occurrence of a
-    symbol is looked at once, over all calls together.
+    A rule counts the nonterminals on its right side that are not known yet. A nonterminal that becomes known decrements its
+    rules, and a rule at 0 makes its left side known (Dowling and Gallier's counting, 1984). Each occurrence of a symbol is
+    visited once, over all calls together.
     """
     lefts, offsets, symbols = rules
     n_rules = len(lefts)
@@ -232,7 +234,7 @@ def _find_productive(rules, barren, known, work, seeds):
 
 @kernel
 def _wait(offsets, symbols, rule, rule_at, heads, links):
-    """Enter a rule into the lists of the nonterminals on its right side; how many these are (a symbol that stands twice counts
+    """Enter a rule into the lists of the nonterminals on its right side; return their number (a symbol that occurs twice counts
     twice).
 
     ``heads[symbol]`` is the last occurrence entered, ``links[at]`` the one before it, ``rule_at[at]`` its rule.
@@ -250,7 +252,7 @@ def _wait(offsets, symbols, rule, rule_at, heads, links):
 
 @kernel
 def _settle(lefts, missing, rule_at, heads, links, stack, top, known):
-    """Tell the rules that wait for the ``top`` nonterminals on the stack; what waits for nothing more makes its left known."""
+    """Propagate the ``top`` nonterminals on the stack: decrement their rules, and make known the left side of each rule at 0."""
     while top:
         top -= 1
         at = heads[stack[top]]
@@ -269,10 +271,10 @@ def _settle(lefts, missing, rule_at, heads, links, stack, top, known):
 def _arrange(rules, missing, start, families, skip_of, numbers):
     """Number what ``start`` reaches by productive rules, and lay it out. Arrays are int64.
 
-    ``missing``: 0 for the productive rules; ``families``: ``(family_of, uses_at, uses, nullable)``: nonterminal -> family, or
-    -1; ``uses[uses_at[f]:uses_at[f + 1]]``: what the members of a family may mention; 1 for a member that derives the empty
-    text; ``skip_of``: lexeme -> its skip, or -1. The new numbers go into ``numbers``, of nonterminals (0: not reached) and of
-    lexemes (-1).
+    ``missing``: 0 for the productive rules. ``families``: ``(family_of, uses_at, uses, nullable)``: nonterminal -> family, or
+    -1; ``uses[uses_at[f]:uses_at[f + 1]]``: the symbols that members of a family may mention; 1 for a member that derives the
+    empty text. ``skip_of``: lexeme -> its skip, or -1. The new numbers go into ``numbers``, of nonterminals (0: not reached)
+    and of lexemes (-1: not reached).
 
     Nonterminal 0 is ``S'``, the first rule ``S' -> S END``. Returns ``OUT_WORDS`` counts, then DOT_SYMBOL, DOT_LEFT and
     DOT_NULL_REST (a word per dot), RULE_LISTS and CORNER_LISTS (two per entry), RULE_HEADS, CORNER_HEADS and NULLABLE (one per
@@ -324,7 +326,7 @@ def _arrange(rules, missing, start, families, skip_of, numbers):
         is_null[i + 1] = nullable[order[i]]
     for i in range(n):
         corner_heads[i] = layout.END_OF_RULE
-    # nullable is what derives a text without any lexeme; numbered, lexeme t is -2 - t
+    # nullable nonterminals are those that derive a text if all lexemes are barren; numbered, lexeme t is -2 - t
     without_lexemes = np.ones(n_lexemes + 2, np.int64)
     work = np.empty(n_rules + 2 * len(new_symbols) + 2 * n, np.int64)
     new_rules = (new_lefts, new_offsets, new_symbols)
@@ -344,9 +346,10 @@ def _arrange(rules, missing, start, families, skip_of, numbers):
 
 @kernel
 def _reach(rules, missing, start, families, numbers):
-    """Number the nonterminals in the order in which they are met, and set the lexemes that are met to 0.
+    """Number the nonterminals in the order in which the search meets them, and set the lexemes that it meets to 0.
 
-    Returns them in that order, the rules that are kept, and how many rules and symbols these are. As in :func:`arrange`.
+    Returns the nonterminals in that order, the rules that are kept, and how many rules and symbols these are. Parameters as in
+    :func:`arrange`.
     """
     lefts, offsets, symbols = rules
     family_of, uses_at, uses, _ = families
@@ -391,7 +394,7 @@ def _reach(rules, missing, start, families, numbers):
 
 @kernel
 def _meet(symbols, first, end, number, lexeme_number, order, met):
-    """Number the nonterminals among ``symbols[first:end]`` that are new; how many have been met now."""
+    """Number the new nonterminals among ``symbols[first:end]``; return how many have been met by now."""
     for at in range(first, end):
         symbol = symbols[at]
         if symbol < 0:
@@ -405,7 +408,7 @@ def _meet(symbols, first, end, number, lexeme_number, order, met):
 
 @kernel
 def _number_lexemes(lexeme_number, skip_of):
-    """Number the lexemes that were met and their skips, in their order; how many they are."""
+    """Number the lexemes that were met, and their skips, in ascending order; return how many."""
     n = len(lexeme_number)
     for lexeme in range(n):
         if lexeme_number[lexeme] == 0 and skip_of[lexeme] >= 0 and lexeme_number[skip_of[lexeme]] < 0:
@@ -420,12 +423,12 @@ def _number_lexemes(lexeme_number, skip_of):
 
 @kernel
 def _lay_out(rules, is_null, first, heads, dots, lists, corners):
-    """Write numbered rules as dots, and enter them into the lists of their nonterminals; the number of corners.
+    """Write numbered rules as dots, and enter them into the lists of their nonterminals; return the number of corners.
 
-    ``dots``: three words per dot go there, all DOT_SYMBOL first; ``lists`` and ``corners``: pairs (dot, next entry). A
-    *corner* of a nonterminal is a dot before it where only nullable symbols stand before that dot. ``first``: how many dots,
-    rules and corners there are already; ``heads``: the first entries of lists, RULE_HEADS and CORNER_HEADS. Lists grow at
-    their front, so a rule that comes late is entered without a look at those before it.
+    ``dots`` receives three words per dot, all DOT_SYMBOL first; ``lists`` and ``corners``: pairs (dot, next entry). A *corner*
+    of a nonterminal is a dot before it with only nullable symbols before that dot. ``first``: how many dots, rules and corners
+    there are already; ``heads``: the first entries of lists, RULE_HEADS and CORNER_HEADS. Lists grow at their front, so a late
+    rule is entered without a look at those before it.
     """
     lefts, offsets, symbols = rules
     first_dot, first_rule, first_corner = first
@@ -461,7 +464,7 @@ def _lay_out(rules, is_null, first, heads, dots, lists, corners):
     return n_corners
 
 
-# for rules with families, and for those that come late: when the parser first predicts a family's member
+# entry points for rules with families, and for late rules, which are made when the parser first predicts a family's member
 find_productive = entry_of(_find_productive)
 arrange = entry_of(_arrange)
 lay_out = entry_of(_lay_out)

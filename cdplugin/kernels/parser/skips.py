@@ -1,11 +1,11 @@
-"""Skip items: which lexemes may come after what an ``%ignore`` has matched, where grammars with different ones meet in a row.
+"""Skip items: which lexemes may follow an ``%ignore``, where grammars with different skips meet in one row.
 
-A skip leaves a row as it is, if all lexemes that start there may have that skip before them. If not, the row after it is the
-same with *skip items*: ``(SKIP_ITEM_DOT, skip)``, which name the skips, with a dot that no row reaches and no rule goes on
-from. Only lexemes that may have one of these skips before them start in such a row.
+A skip leaves a row as it is, if all lexemes that start there allow that skip before them. If not, the row after it is the same
+row plus *skip items* ``(SKIP_ITEM_DOT, skip)``, which name the skips. Their dot belongs to no other item and no rule goes on
+from it. In such a row, only lexemes start that allow one of these skips before them.
 
-For example, a Lark grammar that ignores spaces embeds a JSON schema that allows none. Where both may go on, a row that has
-read a space is the same row with the item ``(SKIP_ITEM_DOT, WS)``: the Lark lexemes start in it, those of the schema do not.
+For example, a Lark grammar that ignores spaces embeds a JSON schema that allows none. Where both may go on, the row after a
+space is the same row plus the item ``(SKIP_ITEM_DOT, WS)``: the Lark lexemes start in it, those of the schema do not.
 """
 
 from cdplugin.kernels.jit.decorators import kernel
@@ -18,7 +18,7 @@ from cdplugin.kernels.store.stack import push
 
 @kernel
 def has_skip_items(h, items):
-    """Whether kernel items (a ``K_ITEMS`` value, so sorted) hold skip items. Only dots 0 and 1 sort before theirs."""
+    """Return whether kernel items (a ``K_ITEMS`` value, so sorted) include skip items. Only dots 0 and 1 sort before theirs."""
     for i in range(length_of(h, items)):
         dot = word_of(h, items, i) >> 32
         if dot >= parser_layout.SKIP_ITEM_DOT:
@@ -40,7 +40,7 @@ def push_skip_items(h, accepted):
 
 @kernel
 def drop_skip_items(h, base):
-    """Take the skip items out of the items ``STACK[base:top]``, in place; the others keep their order."""
+    """Remove the skip items from the items ``STACK[base:top]``, in place; the others keep their order."""
     head = header(h)
     words = i64(h, layout.STACK)
     kept = base
@@ -53,8 +53,8 @@ def drop_skip_items(h, base):
 
 @kernel
 def only_after_skips(h, items, start, count):
-    """Keep, of the lexemes ``STACK[start:start + count]``, those that may have a skip before them that ``items`` name;
-    how many.
+    """Keep, of the lexemes ``STACK[start:start + count]``, those that allow before them a skip that ``items`` name; return how
+    many.
     """
     words = i64(h, layout.STACK)
     kept = 0
@@ -68,7 +68,7 @@ def only_after_skips(h, items, start, count):
 
 @kernel
 def others_start(h, state, accepted):
-    """Whether a lexeme starts in a lexer state (0: none) that may have none of the skips in ``accepted`` before it."""
+    """Return whether a lexeme starts in a lexer state (0: none) that allows none of the skips in ``accepted`` before it."""
     if state == 0:
         return False
     value = value_of(h, state)
@@ -80,7 +80,7 @@ def others_start(h, state, accepted):
 
 @kernel
 def _holds(h, value, word):
-    """Whether an interned sequence holds a word. A linear search: a few items, or the lexemes that end together."""
+    """Return whether an interned sequence includes a word. A linear search: a few items, or the lexemes that end together."""
     for i in range(length_of(h, value)):
         if word_of(h, value, i) == word:
             return True

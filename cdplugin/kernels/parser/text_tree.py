@@ -1,11 +1,11 @@
-"""Many texts followed from one cursor, what they have in common once.
+"""Follow many texts from one cursor, common prefixes only once.
 
 ::
 
     question | first node  n nodes  work | parent << 8 | byte …  (n words) | cursor …  (n words)       int64
 
-A node is a byte after its parent's text; parent 0 is the empty text, parent ``i + 1`` node ``i``, which comes before its
-children. ``):`` and ``):#``: three nodes. What follows a text that is not legal is not looked at.
+A node is a byte after its parent's text; parent 0 is the empty text, parent ``i + 1`` is node ``i``, which comes before its
+children. ``):`` and ``):#`` are three nodes. Below an illegal text nothing is followed.
 """
 
 import numpy as np
@@ -22,10 +22,10 @@ TREE_QUESTION_WORDS = 4
 
 @kernel
 def step_tree(h, cursor, question_address):
-    """Write the cursor after the text of each node, 0 where none is legal; 0, or a status.
+    """Write the cursor after the text of each node, 0 if it is illegal; 0, or a status.
 
-    ``question_address``: int64 words: how many nodes there are, the units of work of one that is followed (besides what a step
-    counts), and the addresses of the nodes and of their cursors, int64 words.
+    ``question_address``: int64 words: how many nodes; the units of work for each node that is followed (besides what a step
+    spends); the addresses of the nodes and of their cursors, int64 words.
     """
     question = view_i64(question_address, TREE_QUESTION_WORDS)
     n_nodes = question[T_NODES]

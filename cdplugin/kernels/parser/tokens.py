@@ -1,8 +1,8 @@
-"""A token as a whole: its bytes, the terminals that stand for it, and the lexemes that count tokens.
+"""Accepting whole tokens: by their bytes, as token terminals, and for lexemes that count tokens.
 
-Token terminals match whole tokens at lexeme boundaries, so a token is followed twice, by its bytes and as a terminal, and the
-cursor after it holds the pairs of both. At its end, lexemes under ``[max_tokens]`` count it: each of them is a row of lexemes,
-one for each number of tokens that are left (:func:`_tick_pair`).
+Token terminals match whole tokens at lexeme boundaries. So a token is followed twice, by its bytes and as a terminal, and the
+cursor after it holds the pairs of both. A lexeme under ``[max_tokens]`` has a number for each count of tokens that are left; at
+the end of a token, it changes to its next number (:func:`_tick_pair`).
 """
 
 import numpy as np
@@ -34,11 +34,11 @@ from cdplugin.kernels.store.stack import push
 
 @kernel
 def accept(h, cursor, token, as_text):
-    """The cursor after ``token``, by its bytes (if ``as_text``) and as a token terminal; 0 if neither is legal; or a status.
+    """Return the cursor after ``token``, by its bytes (if ``as_text``) and as a token terminal; 0 if neither is legal; or a
+    status.
 
-    If both are legal, the cursor holds the pairs of both. Lexemes that count tokens (``[max_tokens]``) count this one at its
-    end. Plain text inside bounded text is taken at once (:func:`advance_plain_run`), and so are parts of names
-    (:func:`advance_spelled_run`).
+    Lexemes that count tokens (``[max_tokens]``) count this one at its end. A token inside bounded plain text is accepted in one
+    step (:func:`advance_plain_run`), and so is one inside names (:func:`advance_spelled_run`).
     """
     head = header(h)
     after = np.int64(0)
@@ -67,7 +67,7 @@ def accept(h, cursor, token, as_text):
             if status < 0:
                 return status
             accepts |= status
-    # no terminal stands for the token: what its bytes lead to is all
+    # no terminal stands for the token: only the cursor after its bytes is left
     if head[layout.STACK_TOP] == base and not accepts:
         return after
     for i in range(pairs_in(h, after)):
@@ -81,7 +81,7 @@ def accept(h, cursor, token, as_text):
 
 @kernel
 def stands_for(h, lexeme, token):
-    """Whether ``token`` is one of those that a token terminal stands for."""
+    """Return whether a token terminal stands for ``token``."""
     ranges = i64(h, layout.TOKEN_RANGES)
     first = ranges_of(h, lexeme)
     for i in range(first, first + n_ranges_of(h, lexeme)):
@@ -92,11 +92,11 @@ def stands_for(h, lexeme, token):
 
 @kernel
 def _follow_terminal(h, base, row, state, token):
-    """Add the boundary after the terminals that stand for ``token`` at a pair; 1 if the text may end there, else 0; or a
+    """Add the boundary after the terminals that stand for ``token`` at a pair; return 1 if the text may end there, else 0; or a
     status.
 
-    A pair is at a boundary if its state has terminals among its words, or LONGEST lexemes that match: these end before the
-    terminal, as before a byte that does not go on with them.
+    A pair is at a boundary if its state has terminals among its words. LONGEST lexemes that match also end before the terminal,
+    as before a byte that they cannot continue with.
     """
     row, state = past_longest(h, row, lexer_state_of(h, state))
     if row < 0:
@@ -120,7 +120,7 @@ def _follow_terminal(h, base, row, state, token):
 
 @kernel
 def _tick(h, cursor):
-    """The cursor after the end of a token, for lexemes that count tokens; or a status.
+    """Return the cursor after the end of a token, for lexemes that count tokens; or a status.
 
     Each counting lexeme goes to its next number (``X_TICK``). One that has used up its tokens ends as soon as it matches.
     """
@@ -138,11 +138,11 @@ def _tick(h, cursor):
 
 @kernel
 def _tick_pair(h, base, row, state):
-    """Add the pairs that ``(row, state)`` becomes at the end of a token; 1 if the text may end at a boundary, else 0; or a
-    status.
+    """Add the pairs that ``(row, state)`` becomes at the end of a token; return 1 if the text may end at a boundary, else 0; or
+    a status.
 
-    A lexeme whose next number is its last one has used up its tokens: it ends here if it matches, and otherwise goes on under
-    the last number, to end as soon as it does. A text is carried over where the lexemes that track their values go on.
+    A lexeme whose next number is its last has used up its tokens: it ends here if it matches, and otherwise goes on under its
+    last number, to end as soon as it does. A text is kept where tracking lexemes go on.
     """
     head = header(h)
     text = state if state & lexer_layout.TEXT_BIT else np.int64(0)
@@ -161,7 +161,7 @@ def _tick_pair(h, base, row, state):
         if ticked < 0:
             words[top + kept] = word
             kept += 1
-        # its last token, and it matches: it ends now, rather than with a byte
+        # that was its last token, and it matches: it ends now, instead of at a byte
         elif after_tick(h, ticked) == ticked and nullable(h, word & layout.LOW_32):
             words[top + count + ended] = symbol_of(h, ticked)
             ended += 1

@@ -1,8 +1,8 @@
-"""Scanning lexemes that track their values (:mod:`cdplugin.kernels.lexer.tracked`): how a rule goes on depends on the value.
+"""Scanning lexemes that track their values (:mod:`cdplugin.kernels.lexer.tracked`): the value decides how a rule goes on.
 
-A rule ``A → key rest`` stands for one rule for each value of ``key``: the dots of the others are made by the owner when the
-value is first met (``NEED_REST``), and memoised by lexeme and value. All that one row needs are asked for at once, since the
-operation begins again then.
+A rule ``A → key rest`` stands for one rule for each value of ``key``. The owner makes the dots of each when its value is first
+met (``NEED_REST``), memoised by lexeme and value. All that a row needs are asked for at once, since the operation then starts
+over.
 """
 
 import numpy as np
@@ -18,11 +18,11 @@ from cdplugin.kernels.store.stack import push, push_pair
 
 @kernel
 def scan_tracked(h, items, origin, ended, asked):
-    """Push the dots, with their origins, at which a lexeme that tracks its value is scanned; or, instead, the rests that the
-    owner has to make first, as pairs (lexeme, value). ``asked``, or a status.
+    """Push the dots, with their origins, at which a tracking lexeme is scanned; return ``asked``, or a status.
 
-    ``ended``: the lexeme that stands for its value, or, in masks, the lexeme's number, for any value. The rule goes on at a
-    dot that the owner made for that value (:func:`_tracked_dot`). ``asked``: 1 + where on the stack the pairs begin, 0 without.
+    Or, if some of these dots have to be made first, push pairs (lexeme, value) to ask the owner for; ``asked`` is then 1 + the
+    stack index of the first pair, else 0. ``ended``: the value that was typed, or, in masks, the number under which the lexeme
+    ends, for any value.
     """
     symbols = i64(h, layout.DOT_SYMBOL)
     nullable = i64(h, layout.NULLABLE)
@@ -57,8 +57,9 @@ def scan_tracked(h, items, origin, ended, asked):
 
 @kernel
 def _push_dot(h, dot, origin, lexeme, ended, asked):
-    """Push a dot of :func:`_tracked_dot` with its origin, unless it is 0 or others are asked for; ask for it if it is not
-    known. ``asked``, or ``GROW``.
+    """Push a result of :func:`_tracked_dot` with its origin, or the pair to ask for; return ``asked``, or ``GROW``.
+
+    A dot of 0 is left out, and so is every dot once anything is asked for.
     """
     if dot > 0 and asked == 0 and push(h, pack(dot, origin)) < 0:
         return np.int64(statuses.GROW)
@@ -72,8 +73,11 @@ def _push_dot(h, dot, origin, lexeme, ended, asked):
 
 @kernel
 def _tracked_dot(h, dot, lexeme, ended):
-    """Where the rule goes on in which ``lexeme`` stands at ``dot``: a dot before the lexeme, 0 if it is another one, or has
-    that value excluded; ``NEED_REST`` if that is not known. ``ended``: a value, or the number of the lexeme, for any value.
+    """Return the dot at which the rule with ``lexeme`` at ``dot`` goes on after ``ended`` (a dot before the lexeme), 0, or
+    ``NEED_REST``.
+
+    0: it is another lexeme, or it excludes that value. ``NEED_REST``: the owner has not made the dot yet. ``ended``: see
+    :func:`scan_tracked`.
     """
     if lexeme < 0 or lexeme == header(h)[layout.END_SYMBOL]:
         return np.int64(0)
@@ -81,7 +85,7 @@ def _tracked_dot(h, dot, lexeme, ended):
         return np.int64(0)
     if tracked_of(h, lexeme) != tracked_of(h, ended):
         return np.int64(0)
-    # in masks no value is known, and the rule's own rest, for any value, follows
+    # in masks the value is not known: the rule's own rest, which is for any value, follows
     if role_of(h, ended) != layout.VALUE:
         return np.int64(dot)
     known = memo_get(h, layout.M_REST, lexeme, ended)
@@ -90,10 +94,11 @@ def _tracked_dot(h, dot, lexeme, ended):
 
 @kernel
 def alike_in(h, row, number):
-    """Of how many bytes, at least, strings that end as the lexeme ``number`` are alike in a row (``X_ALIKE``), wherever one is
-    expected there; 0: they are not. Or a status. Memoised.
+    """Return from how many bytes on strings that end as the lexeme ``number`` are alike in a row (``X_ALIKE``); 0: they are
+    not; or a status.
 
-    Nor are they where lexemes with another number are alike, so that what is known of a row is of one kind of text.
+    The greatest number of all lexemes that the row expects. If lexemes that end under other numbers are alike, too, the answer
+    is 0, so that what is memoised for a row concerns one kind of text. Memoised.
     """
     known = memo_get(h, layout.M_ALIKE, row, number)
     if known >= 0:
@@ -120,7 +125,7 @@ def alike_in(h, row, number):
 
 @kernel
 def _alike_beside(h, alike, lexeme, number):
-    """What :func:`alike_in` has found, with one lexeme more that a row expects."""
+    """Return the result of :func:`alike_in` so far, updated with one more lexeme that the row expects."""
     if alike == 0 or lexeme < 0 or lexeme == header(h)[layout.END_SYMBOL] or role_of(h, lexeme) != layout.TRACKS:
         return alike
     here = alike_of(h, lexeme)
