@@ -1,5 +1,5 @@
-"""The arena of a grammar: hash-consed values, a memo table, a work stack, reached by kernels through one header address.
+"""The arena of a grammar: hash-consed values, a memo table and a work stack, which kernels reach through one header address.
 
-``layout`` says where everything lies, ``arena`` interns and looks up, ``stack`` is what is being built, ``statuses`` lists
-what a kernel returns on failure. ``byte_sets`` and ``heap`` are small structures in these tables.
+``layout`` describes header, tables and records; ``arena`` interns values and looks results up; ``stack`` pushes lists under
+construction; ``statuses`` lists what a kernel returns on failure. ``byte_sets`` and ``heap`` are small data structures.
 """

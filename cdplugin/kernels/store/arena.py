@@ -1,21 +1,21 @@
-"""The arena: one store of hash-consed values, one memo table, one scratch stack, all found through a header.
+"""The arena: hash-consed values, one memo table and one stack, reached through a header.
 
 Everything that the engine computes is a *value*: a kind and a short sequence of int64 words, stored once. Two values are equal
-exactly when their ids are equal, so that an expression, a lexer state, an Earley row or a parser state is one integer, and
-every function on values can be memoised under two integers. (Hash-consing: Goto 1974, Filliâtre and Conchon 2006.)
+exactly if their ids are equal. So an expression, a lexer state, an Earley row or a parser state is one integer, and every
+function of values can be memoised under two integers. (Hash-consing: Goto 1974, Filliâtre and Conchon 2006.)
 
 :mod:`cdplugin.kernels.store.layout` describes header, tables and records. A kernel that runs out of room requests a larger
 table (:func:`has_room`) and returns ``GROW``; the owner, :class:`cdplugin.engine.arena.Arena`, grows it and calls again.
 Interning and memoising are idempotent, so the second call finds what the first one stored. Every kernel that may allocate
 returns a negative status on failure (:mod:`cdplugin.kernels.store.statuses`).
 
-How kernels use the *stack*: a kernel remembers ``STACK_TOP``, pushes operands or a work list above it, interns a range of it,
-and sets ``STACK_TOP`` back. So ``STACK[base:top]`` is always the innermost list under construction, and kernels that are
-called in between work above it. Nothing recurses: depth is bounded by memory, not by the C stack.
+The *stack* replaces recursion and local lists. A kernel remembers ``STACK_TOP``, pushes operands or a work list above it,
+interns a range of it, and resets ``STACK_TOP``. So ``STACK[base:top]`` is always the innermost list under construction, and
+callees work above it. Nothing recurses: depth is bounded by memory, not by the C stack.
 
-Arguments that recur in all kernels: ``h`` is the address of the arena's header; ``state`` a lexer state's number; ``row`` a
-row's number; ``cursor`` a parser state (:mod:`cdplugin.kernels.parser.cursors`); ``e`` an expression's id; a *value* is named
-by its id. All ids and numbers count from 1; 0 is none.
+Parameters with the same meaning in all kernels: ``h`` is the address of the arena's header; ``state`` the number of a lexer
+state; ``row`` the number of a row; ``cursor`` a parser state (:mod:`cdplugin.kernels.parser.cursors`); ``e`` the id of an
+expression; a *value* is named by its id. All ids and numbers count from 1; 0 is none.
 """
 
 import numpy as np
@@ -27,33 +27,35 @@ from cdplugin.kernels.store import layout, statuses
 
 @kernel
 def header(h):
-    """The header as an int64 array of ``HEADER_WORDS``: addresses and capacities of the tables, then the scalars."""
+    """Return the header as an int64 array of ``HEADER_WORDS``: addresses and capacities of the tables, then the scalars."""
     return view_i64(h, layout.HEADER_WORDS)
 
 
 @kernel
 def i64(h, table):
-    """Table ``table`` as an int64 array of its whole capacity."""
+    """Return table ``table`` as an int64 array of its whole capacity."""
     head = view_i64(h, layout.HEADER_WORDS)
     return view_i64(head[2 * table], head[2 * table + 1])
 
 
 @kernel
 def i32(h, table):
-    """Table ``table`` as an int32 array of its whole capacity."""
+    """Return table ``table`` as an int32 array of its whole capacity."""
     head = view_i64(h, layout.HEADER_WORDS)
     return view_i32(head[2 * table], head[2 * table + 1])
 
 
 @kernel
 def u8(h, table):
-    """Table ``table`` as a uint8 array of its whole capacity."""
+    """Return table ``table`` as a uint8 array of its whole capacity."""
     head = view_i64(h, layout.HEADER_WORDS)
     return view_u8(head[2 * table], head[2 * table + 1])
 
 
 def field(table, words, offset):
-    """A kernel that reads a field of a record by its number: word ``offset`` of the ``words`` that each has in ``table``."""
+    """Make a kernel that reads one field of a record by the record's number: word ``offset`` of the ``words`` per record in
+    ``table``.
+    """
 
     @kernel
     def read(h, number):
@@ -65,7 +67,9 @@ def field(table, words, offset):
 
 @kernel
 def has_room(h, table, count):
-    """Whether ``table`` can hold ``count`` items; if not, the header says which table must grow to what."""
+    """Return whether ``table`` can hold ``count`` items; if not, request it in the header (``REQUEST_A``: the table,
+    ``REQUEST_B``: ``count``).
+    """
     head = view_i64(h, layout.HEADER_WORDS)
     if head[2 * table + 1] >= count:
         return True
@@ -76,10 +80,10 @@ def has_room(h, table, count):
 
 @kernel
 def begin(h):
-    """Empty the stack and grant the operation its work. False if the arena is broken.
+    """Begin an operation: empty the stack and grant the operation its work. Return False if the arena is broken.
 
     Adds what the last operation spent to ``WORK_DONE`` and grants ``MAX_WORK``. While the owner holds the counter over several
-    calls (``HOLDS_WORK``), the operation goes on with what is left.
+    calls (``HOLDS_WORK``), the operation continues with what is left.
     """
     head = view_i64(h, layout.HEADER_WORDS)
     head[layout.STACK_TOP] = 0
@@ -92,9 +96,10 @@ def begin(h):
 
 @kernel
 def spend(h, work):
-    """Take ``work`` units off what the operation may still do; whether it may go on.
+    """Subtract ``work`` units from what the operation may still do; return whether it may go on.
 
-    Loops call this, or :func:`intern`, at least once a turn: an operation that returned ``LIMIT_WORK`` stopped within a turn.
+    Each loop calls this, or :func:`intern`, at least once per turn, so an operation whose work is used up stops within a turn
+    (``LIMIT_WORK``).
     """
     head = view_i64(h, layout.HEADER_WORDS)
     left = head[layout.WORK_LEFT] - work
@@ -104,7 +109,7 @@ def spend(h, work):
 
 @kernel
 def pack(high, low):
-    """Two ids in one word: ``high << 32 | low``. Sequences of such words sort by the high id first."""
+    """Return two ids in one word: ``high << 32 | low``. Such words sort by the high id first."""
     return (high << 32) | low
 
 
@@ -130,14 +135,14 @@ def hash_words(hash_, words, start, count):
 
 @kernel
 def copy_words(to, at, words, start, count):
-    """Copy ``words[start:start + count]`` to ``to[at:at + count]``, the first word first, should the two overlap."""
+    """Copy ``words[start:start + count]`` to ``to[at:at + count]``, in ascending order (this matters if the two overlap)."""
     for i in range(count):
         to[at + i] = words[start + i]
 
 
 @kernel
 def equal_words(a, i, b, j, count):
-    """Whether ``a[i:i + count]`` and ``b[j:j + count]`` are equal."""
+    """Return whether ``a[i:i + count]`` and ``b[j:j + count]`` are equal."""
     for k in range(count):
         if a[i + k] != b[j + k]:
             return False
@@ -146,10 +151,10 @@ def equal_words(a, i, b, j, count):
 
 @kernel
 def first_slot(hash_, last):
-    """Where a search in a hash table begins, given its last slot (its size, a power of two, less one).
+    """Return where a probe of a hash table begins; ``last``: its last slot (the size, a power of two, minus one).
 
-    All tables are probed linearly, ``slot = (slot + 1) & last``, and at most half of their slots are used, so that a search
-    meets a free one.
+    All tables are probed linearly, ``slot = (slot + 1) & last``. At most half of their slots are used, so every probe meets a
+    free one.
     """
     return (hash_ ^ (hash_ >> 16)) & last
 
@@ -158,7 +163,7 @@ def first_slot(hash_, last):
 def sort_range(array, start, count):
     """Sort ``array[start:start + count]`` in place: insertion sort for short ranges, heapsort for the rest.
 
-    O(n log n) at worst, without recursion and without memory of its own: quicksort's worst case would be an attacker's.
+    O(n log n) in the worst case, without recursion and extra memory. An attacker could provoke quicksort's worst case.
     """
     if count <= 24:
         for i in range(start + 1, start + count):
@@ -206,9 +211,9 @@ def _is_ascending(array, start, count):
 
 @kernel
 def sort_unique(array, start, count):
-    """Sort ``array[start:start + count]`` and drop repeated words; return how many are left, at the front of the range.
+    """Sort ``array[start:start + count]`` and drop duplicates; return how many are left, at the front of the range.
 
-    What was strictly ascending already, which most lists are, costs one pass.
+    Most lists are strictly ascending already: these cost one pass.
     """
     if _is_ascending(array, start, count):
         return count
@@ -223,7 +228,7 @@ def sort_unique(array, start, count):
 
 @kernel
 def sort_stack(h, start, count):
-    """:func:`sort_unique` on the stack, charged as work: an ambiguous grammar sorts long lists at every step."""
+    """Do :func:`sort_unique` on the stack and spend work for it: an ambiguous grammar sorts long lists at every step."""
     words = i64(h, layout.STACK)
     if _is_ascending(words, start, count):
         header(h)[layout.WORK_LEFT] -= count
@@ -234,7 +239,7 @@ def sort_stack(h, start, count):
 
 @kernel
 def lower_bound(array, low, high, word):
-    """The first place in the ascending ``array[low:high]`` whose word is not below ``word``; ``high`` if there is none."""
+    """Return the first index in the ascending ``array[low:high]`` whose word is not below ``word``; ``high`` if there is none."""
     while low < high:
         middle = (low + high) >> 1
         if array[middle] < word:
@@ -249,14 +254,15 @@ def lower_bound(array, low, high, word):
 
 @kernel
 def intern(h, kind, start, count):
-    """The id of the value ``(kind, STACK[start:start + count])``, stored now if it is new; or ``GROW``, or ``LIMIT_WORK``.
+    """Return the id of the value ``(kind, STACK[start:start + count])``, storing it if it is new; or ``GROW`` or
+    ``LIMIT_WORK``.
 
-    The caller has brought the words into their normal form: sets are sorted and without repetition. The stack is left as it
-    is. Open addressing with linear probing; at most half of the index is used. The hash is compared before the words, so a
-    search reads ``DATA`` once as a rule. Flags and ``V_AUX`` of a new value are 0.
+    The caller has normalised the words: sets are sorted, without duplicates. The stack is left as it is. Flags and ``V_AUX`` of
+    a new value are 0. Open addressing with linear probing; the hash is compared before the words, so a look-up mostly reads
+    ``DATA`` once.
     """
     head = header(h)
-    # a look-up is charged without a check: whoever loops over look-ups calls spend() or stores something sooner or later
+    # spent without a check: a loop over look-ups calls spend() itself, or stores something, sooner or later
     head[layout.WORK_LEFT] -= layout.FIND_VALUE_WORK + (count >> 1)
     words = i64(h, layout.STACK)
     hash_ = mix(layout.HASH_SEED, kind)
@@ -285,7 +291,7 @@ def intern(h, kind, start, count):
     offset = head[layout.DATA_USED]
     if not has_room(h, layout.VALUES, (value + 1) * layout.VALUE_WORDS) or not has_room(h, layout.DATA, offset + count):
         return statuses.GROW
-    # all room is there before anything is written, so a call that fails leaves no trace
+    # all room is checked before anything is written, so a call that fails leaves no trace
     if 2 * (value + 1) > mask + 1:
         if not _widen(h, layout.INDEX, layout.INDEX_SLOTS):
             return statuses.GROW
@@ -308,9 +314,10 @@ def intern(h, kind, start, count):
 
 @kernel
 def find(h, kind, words, start, count):
-    """The id of the value ``(kind, words[start:start + count])`` if it is stored, else 0.
+    """Return the id of the value ``(kind, words[start:start + count])`` if it is stored, else 0.
 
-    Values from ``N_VALUES`` on are passed over: the header may be a copy that is older than the tables.
+    Values from ``N_VALUES`` on are ignored: the header may be a copy that is older than the tables (a reader of the shared
+    store).
     """
     end = header(h)[layout.N_VALUES]
     hash_ = hash_words(mix(layout.HASH_SEED, kind), words, start, count)
@@ -336,7 +343,7 @@ def find(h, kind, words, start, count):
 
 @kernel
 def _free_slot(index, mask, hash_):
-    """The slot of a hash table where something new goes; ``mask``: its slots less one."""
+    """Return the slot of a hash table for a new entry; ``mask``: its number of slots minus one."""
     slot = first_slot(hash_, mask)
     while index[slot] != 0:
         slot = (slot + 1) & mask
@@ -345,8 +352,9 @@ def _free_slot(index, mask, hash_):
 
 @kernel
 def _widen(h, table, slots):
-    """Clear a hash table and use twice as many slots of it, whose number is header word ``slots``; the caller fills it again.
-    False if the owner must make the table larger first.
+    """Clear a hash table and double the slots in use, whose number is header word ``slots``; the caller fills it again.
+
+    False if the owner must enlarge the table first.
     """
     head = header(h)
     n_slots = 2 * head[slots]
@@ -362,7 +370,7 @@ def _widen(h, table, slots):
 
 @kernel
 def reindex(h):
-    """Fill a cleared INDEX from VALUES. Returns 0. Values are distinct, so no words are compared."""
+    """Fill a cleared INDEX from VALUES; return 0. Values are distinct, so no words are compared."""
     head = header(h)
     values = i64(h, layout.VALUES)
     index = i32(h, layout.INDEX)
@@ -373,15 +381,15 @@ def reindex(h):
 
 
 kind_of = field(layout.VALUES, layout.VALUE_WORDS, layout.V_KIND)
-"""The kind of a value, ``K_…``."""
+"""A value's kind, ``K_…``."""
 offset_of = field(layout.VALUES, layout.VALUE_WORDS, layout.V_OFFSET)
 """Where a value's words begin in DATA."""
 length_of = field(layout.VALUES, layout.VALUE_WORDS, layout.V_LENGTH)
-"""How many words a value has."""
+"""The number of a value's words."""
 flags_of = field(layout.VALUES, layout.VALUE_WORDS, layout.V_FLAGS)
 """Flags of an expression (:mod:`cdplugin.kernels.regex.expressions`)."""
 aux_of = field(layout.VALUES, layout.VALUE_WORDS, layout.V_AUX)
-"""A word for the value's kind to use; 0 at first. It is no part of the value, so lookups ignore it."""
+"""A word for the use of the value's kind; 0 at first. It is no part of the value, so look-ups ignore it."""
 
 
 @kernel
@@ -392,19 +400,19 @@ def set_aux(h, value, word):
 
 @kernel
 def set_flags(h, value, flags):
-    """Set :func:`flags_of` besides those that are set. Facts about an expression are only ever added."""
+    """Add to :func:`flags_of`. Facts about an expression are only ever added."""
     i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_FLAGS] |= flags
 
 
 @kernel
 def clear_flags(h, value, flags):
-    """Take marks of a search off :func:`flags_of`."""
+    """Remove the visit marks of a search from :func:`flags_of`."""
     i64(h, layout.VALUES)[value * layout.VALUE_WORDS + layout.V_FLAGS] &= ~np.int64(flags)
 
 
 @kernel
 def word_of(h, value, position):
-    """Word ``position`` of a value's sequence."""
+    """Return word ``position`` of a value."""
     return i64(h, layout.DATA)[offset_of(h, value) + position]
 
 
@@ -413,7 +421,7 @@ def word_of(h, value, position):
 
 @kernel
 def _memo_slot(h, key):
-    """The slot of a key in the memo's index: where it is, or the free one where it would go."""
+    """Return the slot of a key in the memo's index: its own, or the free one where it would go."""
     memo = i64(h, layout.MEMO)
     index = i32(h, layout.MEMO_INDEX)
     mask = header(h)[layout.MEMO_SLOTS] - 1
@@ -425,9 +433,9 @@ def _memo_slot(h, key):
 
 @kernel
 def memo_get(h, kind, a, b):
-    """The memoised result of function ``kind`` (``M_…``) at ids ``(a, b)``, or -1.
+    """Return the memoised result of function ``kind`` (``M_…``) at ids ``(a, b)``, or -1.
 
-    Both ids are below ``2**ID_BITS``; a function of one id has ``b = 0``, a function of an id and a byte has the byte there.
+    Both ids are below ``2**ID_BITS``. A function of one id has ``b = 0``; a function of an id and a byte has the byte as ``b``.
     """
     key = (kind << (2 * layout.ID_BITS)) | (a << layout.ID_BITS) | b
     entry = np.int64(i32(h, layout.MEMO_INDEX)[_memo_slot(h, key)])
@@ -436,7 +444,8 @@ def memo_get(h, kind, a, b):
 
 @kernel
 def memo_put(h, kind, a, b, result):
-    """Memoise ``result`` of function ``kind`` at ``(a, b)``; returns it, or ``GROW``. A status is not stored, only returned.
+    """Memoise ``result`` of function ``kind`` at ``(a, b)``; return it, or ``GROW``. A negative ``result``, a status, is only
+    returned.
 
     Only finished results are stored: an entry never changes, so readers need no check.
     """

@@ -1,7 +1,7 @@
-"""Sets of bytes: four int64 words, byte ``b`` is bit ``b & 63`` of word ``b >> 6``.
+"""Sets of bytes: four int64 words; byte ``b`` is bit ``b & 63`` of word ``b >> 6``.
 
-Sets that a kernel needs for itself lie in its frame (:func:`cdplugin.kernels.jit.views.byte_set`): NumPy's arrays come from the
-heap, and a derivative, which takes less than a microsecond, would ask for several.
+A kernel's temporary sets lie in its own frame (:func:`cdplugin.kernels.jit.views.byte_set`). NumPy arrays would come from the
+heap, and a derivative, which takes less than a microsecond, would allocate several.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from cdplugin.kernels.jit.decorators import count_bits, kernel
 
 @kernel
 def fill_bytes(found, word):
-    """Make all words of a set ``word``: 0, no byte; -1, every byte."""
+    """Set all four words of a set to ``word``: 0 for no byte, -1 for every byte."""
     for i in range(4):
         found[i] = word
 
@@ -31,13 +31,13 @@ def add_byte(found, byte):
 
 @kernel
 def has_byte(found, byte):
-    """Whether a byte is in a set."""
+    """Return whether a byte is in a set."""
     return (found[byte >> 6] >> (byte & 63)) & 1 != 0
 
 
 @kernel
 def count_bytes_of(found):
-    """How many bytes are in a set."""
+    """Return how many bytes are in a set."""
     count = 0
     for i in range(4):
         count += count_bits(found[i])

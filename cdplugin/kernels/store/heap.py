@@ -1,6 +1,6 @@
-"""A binary heap of words in an array, the least word first: ``heap[0] <= heap[1], heap[2]``, and so on (Williams, 1964).
+"""A binary min-heap of words in an array: ``heap[0] <= heap[1], heap[2]``, and so on (Williams, 1964).
 
-What is wanted least first goes into the high bits of a word, what it belongs to into the low ones. O(log n) each.
+The key goes into the high bits of a word, the payload into the low ones. Each operation is O(log n).
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from cdplugin.kernels.jit.decorators import kernel
 
 @kernel
 def with_room(words, count, needed):
-    """An array for ``needed`` words that begins with ``words[:count]``: this one, or a longer one if there is no room."""
+    """Return an array for ``needed`` words that begins with ``words[:count]``: ``words`` itself, or a longer copy."""
     if needed <= words.shape[0]:
         return words
     longer = np.empty(2 * needed, np.int64)
@@ -20,7 +20,7 @@ def with_room(words, count, needed):
 
 @kernel
 def heap_push(heap, count, word):
-    """Put a word into ``heap[:count]``, which has room for it; how many there are then."""
+    """Add a word to ``heap[:count]``, which has room for it; return the new count."""
     at = count
     while at > 0 and heap[(at - 1) >> 1] > word:
         heap[at] = heap[(at - 1) >> 1]
@@ -31,7 +31,7 @@ def heap_push(heap, count, word):
 
 @kernel
 def heap_pop(heap, count):
-    """Take the least word out of ``heap[:count]``, and return it: one fewer is left."""
+    """Remove the least word from ``heap[:count]`` and return it; ``count - 1`` words are left."""
     least = heap[0]
     last = count - 1
     word = heap[last]

@@ -9,15 +9,15 @@
     MEMO     | key result | key result | …                                   a function's arguments, and its result
 
 The header is an int64 array. Table ``k`` has its address in word ``2k`` and its capacity, in items, in word ``2k + 1``; the
-scalars follow. A *record* is a fixed number of int64 words at ``number * …_WORDS`` of its table; its fields are the constants
-that share its prefix (``V_``: values, ``X_``: lexemes; the lexer's, the parser's and the masks' records stand in the
-``layout`` modules of those folders).
+scalars follow. A *record* is a fixed number of int64 words at ``number * …_WORDS`` of its table. Its fields are the constants
+with a common prefix (``V_``: values, ``X_``: lexemes); the records of lexer, parser and masks are in the ``layout`` modules of
+those folders.
 
-**Tables never move inside a call.** Only the Python owner (:class:`cdplugin.engine.arena.Arena`) grows a table, between
-two calls. So a kernel may hold a view of a table while it, or a kernel that it calls, writes to that table.
+**Tables never move inside a call.** Only the Python owner (:class:`cdplugin.engine.arena.Arena`) grows a table, between two
+calls. So a kernel may hold a view of a table while it, or a callee, writes to that table.
 
-Numba folds ``layout.NAME`` to the constant. Beside each table of the header stands its item and who writes it; tables without
-a record are read through ``i64``, ``i32`` and ``u8`` of :mod:`cdplugin.kernels.store.arena`.
+Numba folds ``layout.NAME`` to a constant. Each table below is listed with its item and its writer. Tables without a record are
+read through ``i64``, ``i32`` and ``u8`` of :mod:`cdplugin.kernels.store.arena`.
 """
 
 # --- tables: name, item, who writes ----------------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ a record are read through ``i64``, ``i32`` and ``u8`` of :mod:`cdplugin.kernels.
     INDEX,  # int32; hash table of value ids, 0: free, of which INDEX_SLOTS are in use. intern, reindex
     MEMO,  # int64 pairs (packed (kind, a, b), result), one entry after the other. memo_put
     MEMO_INDEX,  # int32; hash table of entries of MEMO, from 1, 0: free, of which MEMO_SLOTS are in use. memo_put
-    STACK,  # int64; operands and work lists, empty at the beginning of an operation. every kernel, above its STACK_TOP
+    STACK,  # int64; operands and work lists, empty when an operation begins. every kernel, above its STACK_TOP
     TRANSITIONS,  # int32; rows of lexer states: -1 unknown, 0 dead, else the next state and perhaps ENDS_BIT. lexer
     LEXER_STATES,  # records L_, by lexer state. lexer; masks write L_BASE
     ROWS,  # records R_, by row. parser.earley
@@ -92,11 +92,11 @@ _S = 2 * N_TABLES
     N_VALUES,  # values stored, the unused id 0 included
     DATA_USED,  # words of DATA in use
     MEMO_USED,  # memo entries
-    INDEX_SLOTS,  # slots of INDEX in use, a power of two: it becomes larger where it is, as far as the table has room
+    INDEX_SLOTS,  # slots of INDEX in use, a power of two; doubled in place while the table has room
     MEMO_SLOTS,  # the same for MEMO_INDEX
     STACK_TOP,  # words of STACK in use
-    REQUEST_A,  # operands of a status: see statuses. GROW: the table; NEED_…: where on the stack what is needed ends
-    REQUEST_B,  # GROW: the capacity that it needs; NEED_…: where it begins
+    REQUEST_A,  # operands of a status (statuses). GROW: the table; NEED_…: the stack index at which the request ends
+    REQUEST_B,  # GROW: the capacity needed; NEED_…: the stack index at which the request begins
     STAMP,  # of the last search that stamped VISIT_STAMPS
     N_LEXER_STATES,
     TRANSITIONS_USED,  # items of TRANSITIONS in use
@@ -110,10 +110,10 @@ _S = 2 * N_TABLES
     MAX_ROW_ITEMS,  # Limits.max_row_items
     MAX_PAIRS,  # Limits.max_pairs
     WORDS,  # int32 words of a mask row
-    SLICE_END,  # nodes of the slice trie, which stands before the others
+    SLICE_END,  # nodes of the slice trie, which come before all others
     N_NODES,  # nodes of the trie
     MAX_DEPTH,  # bytes of the longest token
-    USE_SLICES,  # 1: plain text is taken from SLICE_MASKS
+    USE_SLICES,  # 1: masks take plain text from SLICE_MASKS
     END_SYMBOL,  # the lexeme number of END
     N_SLICES,  # rows of SLICE_MASKS
     MAX_CHARS,  # code points of the longest slice token
@@ -121,26 +121,26 @@ _S = 2 * N_TABLES
     C_DERIVATIVES,  # derivatives computed,
     C_TRANSITIONS,  # transitions filled,
     C_ADVANCES,  # rows advanced,
-    C_MASK_HITS,  # masks found,
+    C_MASK_HITS,  # masks found in the cache,
     C_MASK_MISSES,  # masks computed,
     C_BASES,  # bases walked,
     C_SUBWALKS,  # walks below the ends of a group for one row
     HAS_TERMINALS,  # 1: some lexeme is a set of tokens
     HAS_CLOCKS,  # 1: some lexeme ends after a number of tokens
     COMPETE,  # 1: lexemes of one row may compete: several are LONGEST or LAZY, or skips
-    HAS_TRACKED,  # 1: some lexeme tracks its value, FEW_VALUES: one that has so few that none may be left
-    MAX_WORK,  # work is counted in units of about ten nanoseconds: what an operation is granted,
+    HAS_TRACKED,  # 1: some lexeme tracks its value; FEW_VALUES: one has so few values that none may be left
+    MAX_WORK,  # work, in units of about ten nanoseconds: what an operation is granted,
     WORK_GRANTED,  # what this one was granted,
     WORK_LEFT,  # what it has left,
     WORK_DONE,  # what all before it did
-    HOLDS_WORK,  # 1: an operation is granted nothing, but goes on with what is left
+    HOLDS_WORK,  # 1: an operation is granted nothing, but continues with what is left
     IS_BROKEN,  # 1: every operation returns BROKEN
-    SHARED,  # address of the header of the store of bases that grammars have in common (masks.shared), 0: none
-    SHARED_SAME,  # expressions below this have the same ids there
-    N_MASK_ROWS,  # masks that are kept as rows
-    C_SHARED,  # bases taken over from it
-    C_UNSHARED,  # bases walked that it might have had
-    WALKED,  # the last states whose bases were walked whole (masks.neighbours), four words
+    SHARED,  # address of the header of the shared store of bases (masks.shared), 0: none
+    SHARED_SAME,  # expressions with ids below this have the same ids in the shared store
+    N_MASK_ROWS,  # masks that are cached as whole rows
+    C_SHARED,  # bases taken over from the shared store
+    C_UNSHARED,  # bases walked that the shared store might have had
+    WALKED,  # four words: the last states whose bases were walked whole (masks.neighbours)
     *_MORE,
     HEADER_WORDS,
 ) = range(_S, _S + 56)
@@ -153,13 +153,14 @@ V_KIND, V_OFFSET, V_LENGTH, V_HASH, V_FLAGS, V_AUX, VALUE_WORDS = range(7)
 |---|---|---|---|---|
 | V_KIND | its kind | K_… | intern | kind_of: everybody |
 | V_OFFSET | where its words begin | index in DATA | intern | offset_of, word_of |
-| V_LENGTH | how many they are | words | intern | length_of |
+| V_LENGTH | how many words it has | words | intern | length_of |
 | V_HASH | hash of kind and words | 32 bits | intern | intern, reindex |
 | V_FLAGS | what is known of an expression | NULLABLE … MEASURED | constructors, emptiness, lengths | flags_of |
-| V_AUX | what its kind notes beside it, 0: nothing | see below | set_aux | aux_of |
+| V_AUX | a note of its kind, 0: none | see below | set_aux | aux_of |
 
 V_AUX by kind: K_LEXER: the lexer state's number; K_ITEMS: the row's number; K_BASE and K_OPEN: 1 + the mask base (-1: walked
-once); K_ORIGIN: 1 if it was restricted to all of its left corners; K_CAT, K_ALT, K_AND, K_REPEAT: 1 + likely_text.bytes_needed.
+once); K_ORIGIN: 1 if it has been restricted to all of its left corners; K_CAT, K_ALT, K_AND, K_REPEAT: 1 +
+likely_text.bytes_needed.
 """
 
 X_EXPRESSION, X_KIND, X_SKIP, X_RANGES, X_N_RANGES, X_SYMBOL = range(6)

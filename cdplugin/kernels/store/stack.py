@@ -1,4 +1,4 @@
-"""The arena's stack: words and pairs are pushed, looked for, and interned from it (:mod:`cdplugin.kernels.store.arena`)."""
+"""The arena's stack: push words and pairs, search among them, intern them (:mod:`cdplugin.kernels.store.arena`)."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from cdplugin.kernels.store.arena import copy_words, has_room, header, i64, inte
 
 @kernel
 def push(h, word):
-    """Push a word on the stack: 0, or ``GROW``."""
+    """Push a word; 0, or ``GROW``."""
     head = header(h)
     top = head[layout.STACK_TOP]
     if not has_room(h, layout.STACK, top + 1):
@@ -21,7 +21,7 @@ def push(h, word):
 
 @kernel
 def push_pair(h, first, second):
-    """Push two words: 0, or ``GROW``."""
+    """Push two words; 0, or ``GROW``."""
     head = header(h)
     top = head[layout.STACK_TOP]
     if not has_room(h, layout.STACK, top + 2):
@@ -35,7 +35,7 @@ def push_pair(h, first, second):
 
 @kernel
 def push_all(h, value):
-    """Push all words of a value: 0, or ``GROW``."""
+    """Push all words of a value; 0, or ``GROW``."""
     head = header(h)
     count = length_of(h, value)
     top = head[layout.STACK_TOP]
@@ -48,7 +48,7 @@ def push_all(h, value):
 
 @kernel
 def has_pair(h, start, first, second):
-    """Whether the pair is among those from ``STACK[start]`` on. A linear search: lists are short where this is asked."""
+    """Return whether the pair is among those from ``STACK[start]`` on. A linear search: the lists are short."""
     words = i64(h, layout.STACK)
     for i in range(start, header(h)[layout.STACK_TOP], 2):
         if words[i] == first and words[i + 1] == second:
@@ -58,7 +58,7 @@ def has_pair(h, start, first, second):
 
 @kernel
 def keep_firsts(h, start, second):
-    """Make of the pairs from ``STACK[start]`` on the first words of those whose second is ``second``."""
+    """Replace the pairs from ``STACK[start]`` on by the first words of those pairs whose second word is ``second``."""
     head = header(h)
     words = i64(h, layout.STACK)
     top = start
@@ -71,7 +71,7 @@ def keep_firsts(h, start, second):
 
 @kernel
 def intern_set(h, kind, start):
-    """Take ``STACK[start:top]`` off the stack, and intern it as a set: sorted, without repetition. An id or a status."""
+    """Pop ``STACK[start:top]`` and intern it as a set: sorted, without duplicates. An id or a status."""
     head = header(h)
     count = sort_stack(h, start, head[layout.STACK_TOP] - start)
     head[layout.STACK_TOP] = start
@@ -80,8 +80,8 @@ def intern_set(h, kind, start):
 
 @kernel
 def intern_words(h, kind, count, w0, w1, w2, w3):
-    """:func:`intern` of ``count`` words, at most four, that are not on the stack. They are written above ``STACK_TOP``, which
-    stays where it is.
+    """Do :func:`intern` for ``count`` words, at most four, that are not on the stack. Uses the words above ``STACK_TOP`` as
+    scratch.
     """
     top = header(h)[layout.STACK_TOP]
     if not has_room(h, layout.STACK, top + 4):

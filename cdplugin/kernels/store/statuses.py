@@ -1,16 +1,16 @@
 """Statuses: what a kernel returns instead of a result. All are negative; results are not.
 
-Every kernel that may allocate, or spend work, returns a result or one of these. Its caller hands a status on unchanged, up to
-the entry kernel, whose Python owner acts on it: it grows a table or supplies what is missing and calls again, or it raises.
+Every kernel that may allocate or spend work returns a result or a status. Its caller passes a status on unchanged, up to the
+entry kernel. There the Python owner acts on it: it grows a table or supplies what is missing and calls again, or it raises.
 
 Three rules make calling again safe:
 
-1. A kernel stores a result only when all of it is there. What a failed call left behind is complete values and memo entries,
+1. A kernel stores a result only when all of it is there. A failed call leaves behind only complete values and memo entries,
    which the second call finds.
 2. ``STACK_TOP`` need not be restored on failure: every operation begins with an empty stack.
-3. Work that was spent stays spent (``HOLDS_WORK``), so an operation that begins again cannot go on for ever.
+3. Work that was spent stays spent (``HOLDS_WORK``), so an operation that starts over again and again comes to an end.
 
-The numbers have gaps: they are grouped by what the owner does, and -20 and below are the infilling kernels'.
+The numbers have gaps: they are grouped by what the owner does, and those of -20 and below belong to the infilling kernels.
 """
 
 # The owner changes something and calls again.
