@@ -1,17 +1,17 @@
-"""The files of cdplugin's caches: the folders they lie in, who may have written them, and how they stay whole.
+"""The files of cdplugin's disk caches: where they are, who may have written them, and how they stay intact.
 
-What is read here becomes machine code, or tables that kernels index unchecked. Therefore
+A cache file becomes machine code, or tables that kernels index unchecked. Therefore:
 
-- a *file* counts only if it is a regular file, not a symbolic link, that this user or root owns and nobody else may write. This
-  is asked of the opened file, so that nobody can exchange it in between; whatever the folders above it allow, a planted file is
-  ignored;
-- a *folder* counts only if this user or root owns it, and not everybody may write there (except with the sticky bit, as in
-  ``/tmp``). The one below the system's temporary folder, whose name anybody can guess, has to be this user's own, no symbolic
-  link, and writable by nobody else; otherwise a fresh private folder is used and removed at exit;
-- each file ends with a sha256 of its name and content. A file that does not match (cut short, bits flipped, renamed) is
-  removed, and made again by whoever asked for it;
-- a file appears under its name at once or not at all. A full or read-only disk is warned of once (:class:`CacheWarning`), and
-  the process goes on with what it has in memory.
+- A *file* counts only if it is a regular file, not a symbolic link, owned by this user or root, and writable by nobody else.
+  The opened file is checked, so it cannot be exchanged in between; a planted file is ignored, whatever the folders above it
+  allow.
+- A *folder* counts only if this user or root owns it and not everybody may write there (except with the sticky bit, as in
+  ``/tmp``). The one below the system's temporary folder, whose name anybody can guess, must be this user's own, no symbolic
+  link, and writable by nobody else; otherwise a fresh private folder is used and removed at exit.
+- Each file ends with a sha256 of its name and content. A file that does not match (truncated, damaged, renamed) is removed, and
+  its user makes it again.
+- A file appears under its name at once or not at all. A full or read-only disk causes one warning (:class:`CacheWarning`), and
+  the process continues with what it has in memory.
 
 On systems without user ids (Windows) the owner is not checked.
 """
@@ -35,12 +35,12 @@ from typing import NamedTuple
 
 _DIGEST_BYTES = 32
 _WRITING = ".writing-"
-_ABANDONED_SECONDS = 3600  # a temporary file that nobody writes any more
-_USED_SECONDS = 3600  # a folder's time is renewed when it is so old
-_UNUSED_SECONDS = 7 * 86400  # a folder that nobody uses any more
-_KEPT, _MOST = 4, 24  # folders that are kept in any case, and in no case
+_ABANDONED_SECONDS = 3600  # a temporary file of this age has been abandoned by its writer
+_USED_SECONDS = 3600  # a folder's modification time is renewed if it is older
+_UNUSED_SECONDS = 7 * 86400  # a folder that was not used for so long may be removed
+_KEPT, _MOST = 4, 24  # so many of the newest folders are always kept; more than _MOST never are
 SUFFIX = ".code"
-"""Of the files of machine code."""
+"""The suffix of machine code files."""
 _own_folders: list[Path] = []  # private ones of this process
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OPEN_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_BINARY"))
@@ -48,11 +48,12 @@ _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | sum(getattr(os, n, 0) for
 
 
 class CacheWarning(UserWarning):
-    """A cache folder cannot be used, or a file not be kept; the work is done all the same, and again in the next process."""
+    """A cache folder cannot be used, or a file cannot be stored. All work is done nevertheless, and again in the next process."""
 
 
 class Folders(NamedTuple):
-    """``readable``: where files are looked for, in this order. ``writable``: where they are put; None: nowhere.
+    """``readable``: the folders in which files are looked up, in this order. ``writable``: the folder to which they are
+    written, or None.
 
     ``refused``: why other folders are not used, in words.
     """
@@ -64,8 +65,10 @@ class Folders(NamedTuple):
 
 @lru_cache(maxsize=1)
 def cache_folders() -> Folders:
-    """The folders of the caches: ``CDPLUGIN_CACHE_DIR``, the XDG cache folder, ``cdplugin-<uid>`` in the temporary folder, or a
-    private folder that is removed at exit, whichever can be written first. Those before it are read if they can be.
+    """Return the cache folders. The first writable candidate is the one to write to; readable ones before it are only read.
+
+    The candidates: ``CDPLUGIN_CACHE_DIR``, the XDG cache folder, ``cdplugin-<uid>`` in the temporary folder, a private folder
+    that is removed at exit.
     """
     readable: list[Path] = []
     refused: list[str] = []
@@ -85,9 +88,10 @@ def cache_folders() -> Folders:
 
 @lru_cache(maxsize=1)
 def carried_folders() -> tuple[Path, ...]:
-    """The folders of files that were made elsewhere and are only read: ``CDPLUGIN_CARRIED``, and ``carried`` in the package.
+    """Return the folders of files that were made elsewhere and are only read: ``CDPLUGIN_CARRIED``, and ``carried`` in the
+    package.
 
-    They count under the same rules of ownership as the caches' folders.
+    The ownership rules of cache folders apply to them, too.
     """
     named = os.environ.get("CDPLUGIN_CARRIED")
     folders = [Path(named).absolute()] if named else []
@@ -96,12 +100,12 @@ def carried_folders() -> tuple[Path, ...]:
 
 
 def cache_root() -> Path | None:
-    """The folder that the caches are written to; None where no folder can be written."""
+    """Return the folder that the caches are written to, or None if no folder can be written."""
     return cache_folders().writable
 
 
 def read(name: str) -> memoryview | None:
-    """The content of a cached file; None if it is absent, damaged (then it is removed) or not ours."""
+    """Return the content of a cached file; None if it is absent, damaged (then it is removed), or not ours."""
     for folder in cache_folders().readable:
         content = _read(folder / name)
         if content is not None:
@@ -112,7 +116,7 @@ def read(name: str) -> memoryview | None:
 
 
 def read_carried(name: str) -> memoryview | None:
-    """The content of a file that was made elsewhere; None if it is absent, damaged or not ours."""
+    """Return the content of a file that was made elsewhere; None if it is absent, damaged or not ours."""
     for folder in carried_folders():
         content = _read(folder / name)
         if content is not None and _is_whole(name, content):
@@ -121,7 +125,9 @@ def read_carried(name: str) -> memoryview | None:
 
 
 def write(name: str, parts: Iterable[bytes]) -> bool:
-    """Keep a file, given in parts, under a relative ``name``; whether that succeeded. A failure is warned of once a process."""
+    """Write a file, given in parts, under a relative ``name``; return whether that succeeded. Failures cause one warning per
+    process.
+    """
     root = cache_root()
     if root is None:
         warn("no folder can be written")
@@ -149,14 +155,14 @@ def write(name: str, parts: Iterable[bytes]) -> bool:
 
 
 def remove(name: str) -> None:
-    """Remove a cached file wherever it may be removed."""
+    """Remove a cached file from every folder that allows it."""
     for folder in cache_folders().readable:
         _unlink(folder / name)
 
 
 def names(folder: str, prefix: str = "", *, carried: bool = False) -> list[str]:
-    """The names, relative as :func:`read` (``carried``: :func:`read_carried`) takes them, of the files in ``folder`` that begin
-    with ``prefix``.
+    """Return the relative names of the files in ``folder`` that begin with ``prefix``, for :func:`read` (or
+    :func:`read_carried`, if ``carried``).
     """
     found: set[str] = set()
     for root in carried_folders() if carried else cache_folders().readable:
@@ -166,7 +172,7 @@ def names(folder: str, prefix: str = "", *, carried: bool = False) -> list[str]:
 
 
 def note_use(folder: str) -> None:
-    """Note that files of ``folder`` are used, so that :func:`prune` keeps it: its time is that of its last use, to the hour."""
+    """Note that files of ``folder`` are in use, so that :func:`prune` keeps it: renews its modification time, to the hour."""
     root = cache_root()
     if root is not None:
         with contextlib.suppress(OSError):
@@ -175,12 +181,12 @@ def note_use(folder: str) -> None:
 
 
 def prune(folder: str, kept: str) -> list[str]:
-    """Remove the subfolders of ``folder`` that nobody has used for long, but for the newest few and ``kept``; returns the names
-    of those that are gone.
+    """Remove the subfolders of ``folder`` that have long been unused, except the newest few and ``kept``; return the names of
+    those removed.
 
-    Each version of the sources leaves one behind. Only folders and files of this user are touched, no link is followed, and
-    nothing but the files that :func:`write` makes is removed. Other processes may do the same at the same time, and use what
-    goes: they have read whole files, and make again what is missing.
+    Each version of the sources leaves one behind. Only folders and files of this user are touched, links are not followed, and
+    only files that :func:`write` makes are removed. Other processes may prune at the same time, or use what is removed: they
+    have read whole files, and make missing ones again.
     """
     root = cache_root()
     if root is None:
@@ -198,7 +204,7 @@ def prune(folder: str, kept: str) -> list[str]:
 
 
 def _remove(folder: str) -> bool:
-    """Remove a folder of cached files; whether it is gone."""
+    """Remove a folder of cached files; return whether it is gone."""
     with contextlib.suppress(OSError):
         for entry in os.scandir(folder):
             if entry.name.endswith(SUFFIX) or entry.name.startswith(_WRITING):
@@ -237,7 +243,7 @@ def _is_owner(uid: int) -> bool:
 
 
 def _fault(folder: Path) -> str | None:
-    """Why a folder, which is made if it is absent, may not be used; None if it may."""
+    """Return why a folder (which is created if absent) may not be used; None if it may."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         status = folder.stat()
@@ -251,7 +257,7 @@ def _fault(folder: Path) -> str | None:
 
 
 def _is_writable(folder: Path) -> bool:
-    """Whether a file can be made in a folder: asked by making one, since permissions do not tell of read-only or full disks."""
+    """Return whether a file can be created in a folder. It tries, since permissions do not tell about read-only or full disks."""
     try:
         with tempfile.TemporaryFile(dir=folder):
             return True
@@ -260,7 +266,7 @@ def _is_writable(folder: Path) -> bool:
 
 
 def _temporary_folder(refused: list[str]) -> Path | None:
-    """This user's folder in the temporary folder, or a fresh one; None where that cannot be written either."""
+    """Return this user's folder in the temporary folder, or a fresh one; None if that cannot be written either."""
     try:
         own = Path(tempfile.gettempdir()) / f"cdplugin-{'user' if _user() is None else _user()}"
         with contextlib.suppress(FileExistsError):
@@ -278,7 +284,7 @@ def _temporary_folder(refused: list[str]) -> Path | None:
 
 
 def _is_private(status: os.stat_result) -> bool:
-    """Whether a folder (not a link to one) is this user's own, and nobody else may write there."""
+    """Return whether a folder (not a link to one) is this user's own and nobody else may write there."""
     if not stat.S_ISDIR(status.st_mode):
         return False
     return _user() is None or (status.st_uid == _user() and not status.st_mode & _OTHERS_WRITE)
@@ -313,13 +319,13 @@ def _read(path: Path) -> memoryview | None:
 
 
 def _unlink(path: Path) -> None:
-    """Remove a file if that is possible; whoever wanted it gone can do without."""
+    """Remove a file if possible. A file that stays does no harm."""
     with contextlib.suppress(OSError):
         os.unlink(path)
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove what processes that were killed while writing have left."""
+    """Remove temporary files of processes that were killed while writing."""
     oldest = time.time() - _ABANDONED_SECONDS
     for entry in os.scandir(folder):
         if entry.name.startswith(_WRITING):
@@ -332,7 +338,7 @@ _has_warned = False
 
 
 def warn(why: str) -> None:
-    """Say that something cannot be kept, the first time in this process."""
+    """Warn, the first time in this process, that something cannot be cached."""
     global _has_warned
     if not _has_warned:
         _has_warned = True

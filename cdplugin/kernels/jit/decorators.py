@@ -1,7 +1,7 @@
-"""How kernels are made: the decorators, and what tells that they are being compiled.
+"""The decorators that make kernels, and the progress line of a first compilation.
 
-A kernel is compiled without the GIL; an entry kernel is cached on disk (:mod:`cdplugin.kernels.jit.machine_code`). Only the
-files of this folder know Numba's own classes.
+Kernels run without the GIL; entry kernels are cached on disk (:mod:`cdplugin.kernels.jit.machine_code`). Only the files of this
+folder use Numba's internal classes.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ BOUNDSCHECK = bool(numba.config.BOUNDSCHECK)
 
 
 def kernel(function: F) -> F:
-    """An inner kernel: compiled with whoever calls it, not cached on its own, not callable from Python.
+    """Make an inner kernel: compiled as part of its callers, not cached by itself, not callable from Python.
 
-    Numba compiles a callee anew for every integer *constant* that it is called with. One compilation for int64 is enough
-    here, and a third of the work, so constants are widened to their type before the callee's signature is looked up.
+    Numba compiles a callee anew for every integer *constant* that it is called with. One compilation for int64 is enough here,
+    and a third of the work. So constants are widened to their type before the callee's signature is looked up.
     """
     if DISABLED:
         return function
@@ -46,7 +46,7 @@ def kernel(function: F) -> F:
 
 
 def entry_kernel(function: F) -> F:
-    """A kernel that Python calls: compiled at the first call and cached on disk."""
+    """Make a kernel that Python calls: compiled at its first call and cached on disk."""
     if DISABLED:
         return function
     dispatcher = numba.njit(nogil=True, error_model="numpy", pipeline_class=CompilerToProgram)(function)
@@ -55,30 +55,36 @@ def entry_kernel(function: F) -> F:
 
 
 def entry_of(inner: F) -> F:
-    """An inner kernel's function as an entry kernel as well."""
+    """Make an entry kernel of an inner kernel's function as well."""
     return entry_kernel(getattr(inner, "py_func", inner))
 
 
 def is_loaded(dispatcher: Any) -> bool:
-    """Whether an entry kernel has been called before, or is interpreted."""
+    """Return whether an entry kernel has been called before, or is interpreted."""
     return DISABLED or bool(dispatcher.overloads)
 
 
 def is_cached(dispatcher: Any) -> bool:
-    """Whether an entry kernel has machine code, here or for this machine on disk, or needs none (``NUMBA_DISABLE_JIT``)."""
+    """Return whether an entry kernel has machine code, in memory or on disk for this machine, or needs none
+    (``NUMBA_DISABLE_JIT``).
+    """
     return is_loaded(dispatcher) or dispatcher._cache.has_any()
 
 
 def compiled(dispatcher: Any) -> Any:
-    """What Python calls of an entry kernel that has been called before: its wrapper itself, without the look at the arguments'
-    types, which takes 0.1 µs. For kernels of integers, which are taken as int64.
+    """Return the compiled wrapper of an entry kernel that has been called before, without Numba's dispatch on argument types
+    (0.1 µs).
+
+    For kernels of integers, which are taken as int64.
     """
     return dispatcher if DISABLED else next(iter(dispatcher.overloads.values())).entry_point
 
 
 class FirstCall:
-    """The context of an entry kernel's first call: if the kernel is not cached, another process compiles it
-    (:mod:`cdplugin.kernels.jit.elsewhere`), and standard error tells that it is being compiled, and for how long.
+    """The context of an entry kernel's first call.
+
+    If the kernel is not cached, another process compiles it (:mod:`cdplugin.kernels.jit.elsewhere`), and standard error shows
+    that, and how long it took.
     """
 
     _silent: ClassVar[int] = 0  # how many callers show progress themselves

@@ -1,8 +1,8 @@
-"""Kernels that are not on disk yet are compiled by a process of their own.
+"""Compiling in another process: kernels that are not on disk yet are compiled by a child process.
 
-What Numba leaves in a process that compiles (some 650 MB for the engine, and a heap full of holes, in which Python is slower
-from then on) goes with that process, and the threads of the one that waits go on meanwhile. Where there can be no such process,
-where nothing can be kept, or where it fails, the kernel is compiled at its first call as ever.
+A process that compiles keeps some 650 MB of Numba's data, for the engine, and a fragmented heap in which Python is slower from
+then on. All that ends with the child, and the other threads of the waiting process go on meanwhile. If no child can be started,
+if nothing can be stored on disk, or if the child fails, the kernel is compiled at its first call, in this process.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CHILD = "import sys; sys.path[:] = sys.argv[5:]; from cdplugin.kernels.jit impo
 
 
 def compile_elsewhere(dispatcher: Any) -> None:
-    """Have a kernel of integers compiled by another process, if its machine code is not on disk."""
+    """Have another process compile a kernel of integers, if its machine code is not on disk."""
     folder = cache_files.cache_root()
     if folder is None or not _is_python(sys.executable) or not are_sources_imported():
         return
@@ -49,11 +49,11 @@ def compile_elsewhere(dispatcher: Any) -> None:
 
 
 def _is_python(executable: str | None) -> bool:
-    """Whether a program is Python itself, and not one that has Python inside, which would begin anew."""
+    """Return whether a program is Python itself, not one that embeds Python, which would start all over."""
     return Path(executable or "").name.lower().startswith("python")
 
 
 def main(key: str, module: str, name: str, n_arguments: str) -> None:
-    """Compile a kernel and keep it, if sources and flags are those of the process that asks for it."""
+    """Compile a kernel and store it, if sources and flags are those of the process that asks for it."""
     if key == source_key():
         getattr(importlib.import_module(module), name).compile((types.int64,) * int(n_arguments))

@@ -1,9 +1,9 @@
-"""How compiled kernels are put together: the inner ones stay bitcode, an entry kernel is optimised as one program.
+"""How compiled kernels are linked: inner kernels stay bitcode; an entry kernel is optimised as one program with all below it.
 
-Numba's own way makes a finished library of *every* function: all that it calls, directly or not, is linked in, optimised and
-turned into machine code. Two hundred inner kernels, called by each other and by nobody else, pay for that again and again: it
-was three quarters of the time of a cold start. Here a function called by kernels only keeps its own bitcode, and what Python
-calls collects the bitcode below it, once. The optimiser then sees the same functions with the same linkage.
+Numba by itself makes a finished library of *every* function: all that it calls, directly or not, is linked in, optimised and
+turned into machine code. Two hundred inner kernels, which only call each other, pay for that again and again: it was three
+quarters of the time of a cold start. Here, an inner kernel keeps only its own bitcode, and an entry kernel collects all bitcode
+below it, once. The optimiser then sees the same functions with the same linkage.
 
 The compilers that fill these libraries are in :mod:`cdplugin.kernels.jit.pipeline`.
 """
@@ -17,7 +17,7 @@ from numba.core.codegen import ll as llvm
 
 
 class Bitcode(JITCodeLibrary):
-    """What an inner kernel is compiled to: the bitcode of that one function."""
+    """The library of an inner kernel: the bitcode of that one function."""
 
     def __init__(self, codegen: Any, name: str) -> None:
         super().__init__(codegen, name)
@@ -25,11 +25,11 @@ class Bitcode(JITCodeLibrary):
 
     @property
     def codegen(self) -> Any:
-        """Who is told the function's environment: the library itself, as there is no machine code yet."""
+        """The object that is told the function's environment: the library itself, since there is no machine code yet."""
         return self
 
     def set_env(self, name: str, environment: Any) -> None:
-        """Keep an environment (Python objects that the code refers to) for the programs that the function becomes part of."""
+        """Keep an environment (Python objects that the code refers to) for the programs that will include the function."""
         self.environments[name] = environment
 
     def finalize(self) -> None:
@@ -45,12 +45,10 @@ class Bitcode(JITCodeLibrary):
 
 
 class Program(JITCodeLibrary):
-    """What an entry kernel is compiled to: machine code of itself and of all inner kernels below it."""
+    """The library of an entry kernel: machine code of itself and of all inner kernels below it."""
 
     def finalize(self) -> None:
-        """Link, optimise and compile, and tell each function's environment to the engine, for those that were not
-        inlined away.
-        """
+        """Link, optimise and compile, and register the environments of the functions that were not inlined away."""
         inner = self._link_all()
         super().finalize()
         for library in inner:
@@ -59,8 +57,10 @@ class Program(JITCodeLibrary):
                     self._codegen.set_env(name, environment)
 
     def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, bytes]]:
-        """What is kept on disk: the machine code and, in the place of the bitcode, empty functions with the names of those that
-        Python calls. Nobody links a program into another one, and its bitcode takes longer to read than its machine code.
+        """Return what is stored on disk: the machine code, and stubs instead of the bitcode: empty functions with the names
+        that Python calls.
+
+        Nobody links a program into another one, and its bitcode would take longer to read than its machine code.
         """
         name, kind, (machine_code, _) = super().serialize_using_object_code()
         called = [f.name for f in self._final_module.functions if not f.is_declaration and f.linkage.name == "external"]
@@ -70,7 +70,7 @@ class Program(JITCodeLibrary):
     _linking_libraries: list[Any]
 
     def _link_all(self) -> list[Bitcode]:
-        """Adds what the inner kernels call, directly or not, to the libraries that are linked; returns the inner kernels.
+        """Add what the inner kernels call, directly or not, to the libraries to link; return the inner kernels.
 
         Callers come before callees: LLVM links a function in only if something refers to it by then.
         """

@@ -1,15 +1,14 @@
-"""Machine code on disk: what a dispatcher of Numba asks before it compiles, and is given after it has compiled.
+"""Machine code on disk: the cache that Numba's dispatchers ask before they compile, and fill afterwards.
 
-Numba's own cache keeps an index and data files by the *path* of the source, does not notice an edit in another file that a
-kernel calls, loads unchecked code under ``NUMBA_BOUNDSCHECK=1``, and raises for ever where a file is damaged. Here machine
-code is one file for each kernel and signature, named by the kernel, a hash of all kernel sources with the versions and flags
-that matter, and the machine. So all installations of one version share it, and one file is whole or is made again
-(:mod:`cdplugin.kernels.jit.cache_files`). Code that an image or a wheel carries, compiled for a level of the instruction set
-(:data:`TARGETS`), has the same form, and is taken where there is none for the machine itself.
+Numba's own cache is keyed by the *path* of the source; it does not notice an edit in another file that a kernel calls, loads
+unchecked code under ``NUMBA_BOUNDSCHECK=1``, and fails for ever once a file is damaged. Here machine code is one file for each
+kernel and signature, named by the kernel, by a hash of all kernel sources with the versions and flags that matter, and by the
+machine. So all installations of one version share it, and a damaged file is made again
+(:mod:`cdplugin.kernels.jit.cache_files`).
 
-A level (psABI x86-64 microarchitecture levels; AArch64's base) runs on every processor that has the level's instructions.
-``cdplugin warmup --target LEVEL --out FOLDER`` compiles for one, an image or a wheel carries the folder, and a process looks
-there before it compiles.
+An image or a wheel can carry code compiled for an instruction set level (:data:`TARGETS`: psABI x86-64 microarchitecture
+levels, AArch64's base), which runs on every processor with the level's instructions. It has the same form, and is used if there
+is none for the machine itself. ``cdplugin warmup --target LEVEL --out FOLDER`` compiles it.
 """
 
 from __future__ import annotations
@@ -38,7 +37,9 @@ from cdplugin.kernels.jit import cache_files
 
 
 class Target(NamedTuple):
-    """``cpu``: LLVM's name. ``machines``: as ``platform.machine()`` has them. ``features``: LLVM's names of what it needs."""
+    """``cpu``: LLVM's name. ``machines``: the names that ``platform.machine()`` gives. ``features``: LLVM's names of what it
+    needs.
+    """
 
     cpu: str
     machines: tuple[str, ...]
@@ -61,7 +62,7 @@ TARGETS = {
 
 @lru_cache(maxsize=1)
 def host_targets() -> tuple[str, ...]:
-    """The levels whose code this machine runs, the one with most instructions first; none where LLVM cannot tell."""
+    """Return the levels whose code this machine runs, the one with most instructions first; none if LLVM cannot tell."""
     features = {flag[1:] for flag in get_host_cpu_features().split(",") if flag.startswith("+")}
     machine = platform.machine()
     return tuple(name for name, target in TARGETS.items() if machine in target.machines and target.features <= features)
@@ -71,17 +72,17 @@ _SOURCES = [*Path(__file__).parents[1].rglob("*.py")]
 
 
 def _stamps() -> list[tuple[int, int]]:
-    """When each kernel source was written, in nanoseconds, and its bytes."""
+    """Return the modification time, in nanoseconds, and the size of each kernel source."""
     found = [os.stat(path) for path in _SOURCES]
     return [(of.st_mtime_ns, of.st_size) for of in found]
 
 
-_imported = _stamps()  # before any kernel is: their modules import this one
+_imported = _stamps()  # taken before any kernel is imported: their modules import this one
 
 
 @lru_cache(maxsize=1)
 def sources_hash() -> bytes:
-    """A hash of all kernel sources, with their places."""
+    """Return a hash of all kernel sources and their paths."""
     digest = hashlib.sha256()
     root = Path(__file__).parents[1]
     for path in sorted(root.rglob("*.py")):
@@ -90,10 +91,11 @@ def sources_hash() -> bytes:
 
 
 def are_sources_imported() -> bool:
-    """Whether :func:`sources_hash` is that of the kernels that this process has, and not of others that were installed since.
+    """Return whether the sources on disk, which :func:`sources_hash` reads, are those that this process has imported.
 
-    Kernels of two versions, imported one after the other, would be kept under the name of one of them, and crash every process
-    that loads them. So where sources have changed, nothing is read and nothing kept, which is warned of once.
+    If other ones were installed meanwhile, kernels of two versions would be stored under the name of one of them, and crash
+    every process that loads them. So if sources have changed, nothing is read from the cache and nothing stored; one warning
+    says so.
     """
     try:
         same = _stamps() == _imported
@@ -105,11 +107,11 @@ def are_sources_imported() -> bool:
 
 
 def source_key(target: str | None = None) -> str:
-    """A hash of all kernel sources, and of the versions and flags that machine code depends on: of this process, or of one that
-    compiles for a target.
+    """Return a hash of all kernel sources and of the versions and flags that machine code depends on, for this process or for a
+    target.
 
-    Of NumPy the major version counts, as compiled extensions have it (Numba's own cache leaves NumPy out): environments
-    that were made a week apart share their kernels.
+    Of NumPy, the major version counts, as for compiled extensions (Numba's own cache ignores NumPy): so environments made a
+    week apart share their kernels.
     """
     digest = hashlib.sha256(sources_hash())
     python = (sys.implementation.cache_tag, getattr(sys, "abiflags", ""))
@@ -123,7 +125,7 @@ def source_key(target: str | None = None) -> str:
 class KernelCache(NullCache):
     """The machine code of one kernel on disk, by signature (Numba's interface, ``numba.core.caching``).
 
-    Nothing here raises because of a file: what cannot be read is compiled, what cannot be written is warned of.
+    Nothing here raises because of a file: what cannot be read is compiled, what cannot be written causes a warning.
     """
 
     def __init__(self, function: Callable[..., Any], target_context: Any) -> None:
@@ -133,12 +135,12 @@ class KernelCache(NullCache):
 
     @property
     def cache_path(self) -> str:
-        """The folder that machine code is written to; empty where there is none."""
+        """The folder that machine code is written to; empty if there is none."""
         root = cache_files.cache_root()
         return "" if root is None else str(root / self._folder())
 
     def has_any(self) -> bool:
-        """Whether there is machine code for this machine, whole and readable."""
+        """Return whether there is intact machine code for this machine."""
         own = cache_files.names(self._folder(), self._prefix())
         if any(cache_files.read(name) is not None for name in own):
             return True
@@ -150,7 +152,7 @@ class KernelCache(NullCache):
         return any(cache_files.read_carried(name) is not None for name in carried)
 
     def load_overload(self, sig: Any, target_context: Any) -> CompileResult | None:
-        """The compiled kernel for a signature; None if it has to be compiled."""
+        """Return the compiled kernel for a signature; None if it has to be compiled."""
         target_context.refresh()
         name = self._file(sig)
         if not are_sources_imported():
@@ -171,12 +173,12 @@ class KernelCache(NullCache):
         return None
 
     def save_overload(self, sig: Any, data: CompileResult) -> None:
-        """Keep a compiled kernel, if it can be kept."""
+        """Store a compiled kernel, if possible."""
         if data.library.has_dynamic_globals:
             return
         try:
             content = dumps(data._reduce())
-        except ValueError:  # no object code: the signal that ended Numba's call was taken as it was handed over
+        except ValueError:  # no object code: a signal interrupted Numba as it was handing it over
             return
         name = self._file(sig)
         if are_sources_imported() and cache_files.write(name, [content]):
@@ -185,7 +187,7 @@ class KernelCache(NullCache):
 
     @staticmethod
     def _targets() -> tuple[str, ...]:
-        """The targets whose carried code may be looked for: none where nothing is carried, or the user names a processor."""
+        """Return the levels whose carried code may be used: none if nothing is carried, or if the user names a processor."""
         return host_targets() if numba.config.CPU_NAME is None and cache_files.carried_folders() else ()
 
     @staticmethod
@@ -211,8 +213,10 @@ _machines: dict[tuple[str | None, str | None], tuple[str, ...]] = {}
 
 
 def _machine(context: Any) -> tuple[str, ...]:
-    """What Numba calls this machine, under the present configuration. Asked once: the answer takes LLVM's lock, which a thread
-    that was interrupted in it holds for ever.
+    """Return what Numba calls this machine under the present configuration.
+
+    Asked once per configuration: the answer takes LLVM's lock, which a thread that was interrupted while holding it never
+    releases.
     """
     config = (numba.config.CPU_NAME, numba.config.CPU_FEATURES)
     found = _machines.get(config)
@@ -222,7 +226,7 @@ def _machine(context: Any) -> tuple[str, ...]:
 
 
 def _own_source(function: Callable[..., Any]) -> str:
-    """A hash of the file and the code of a kernel: of one outside this package, since ``source_key`` covers those inside."""
+    """Return a hash of the file and the code of a kernel outside this package (``source_key`` covers those inside)."""
     try:
         source = Path(inspect.getfile(function)).read_bytes()
     except (OSError, TypeError):

@@ -1,7 +1,7 @@
-"""What Numba does to make a kernel: its own pipeline, without what kernels do not need, and what it knows is asked for once.
+"""Numba's compiler pipeline, reduced to what kernels need.
 
 Numba lets a decorator name its compiler (``pipeline_class``). Ours choose the library to fill
-(:mod:`cdplugin.kernels.jit.linking`), leave passes out, and remember what operators mean: together a quarter of the time of a
+(:mod:`cdplugin.kernels.jit.linking`), leave out passes, and cache how operators are typed. Together this saves a quarter of a
 cold compile. The engine's machine code is the same.
 """
 
@@ -34,27 +34,26 @@ _NOT_NEEDED = frozenset(
         "WithLifting",
     )
 )
-"""Passes for what kernels do not have: closures, comprehensions, expressions of whole arrays, literals, ``with``, ``raise``."""
+"""Passes for what kernels do not use: closures, comprehensions, expressions of whole arrays, literals, ``with``, ``raise``."""
 
 _signatures: dict[Any, Any] = {}  # of this program: (function, types of its arguments) -> signature
 
 
 class _RememberingContext(Context):
-    """Numba's typing context, which remembers the signatures of Numba's own functions.
+    """Numba's typing context, with a cache for the signatures of Numba's own functions.
 
-    Numba asks all templates of an operator, those for strings, lists and sets first, at every place where it stands. An
-    instance shares everything with the context that it stands beside.
+    For every occurrence of an operator, Numba tries all its templates, those for strings, lists and sets first.
     """
 
     @classmethod
     def beside(cls, context: Context) -> Context:
-        """One that shares everything with ``context``."""
+        """Return a context that shares all state with ``context``."""
         found = cls.__new__(cls)
         found.__dict__ = context.__dict__
         return found
 
     def resolve_function_type(self, func: Any, args: Any, kws: Any) -> Any:
-        """The signature of a function that is called with arguments of these types."""
+        """Return the signature of a function that is called with arguments of these types."""
         function = self._lookup_global(func) or func
         if type(function) is not types.Function or kws:
             return super().resolve_function_type(func, args, kws)
@@ -64,7 +63,7 @@ class _RememberingContext(Context):
         return _signatures[key]
 
     def resolve_setitem(self, target: Any, index: Any, value: Any) -> Any:
-        """The signature of ``target[index] = value``."""
+        """Return the signature of ``target[index] = value``."""
         return self.resolve_function_type(self.resolve_value_type(operator.setitem), (target, index, value), {})
 
 
@@ -97,7 +96,7 @@ class CompilerToProgram(_CompilerTo):
     library = Program
 
     def compile_extra(self, func: Any) -> Any:
-        """As Numba's does; what was remembered for the program is then forgotten."""
+        """As Numba's; afterwards the cached signatures of this program are dropped."""
         try:
             return super().compile_extra(func)
         finally:

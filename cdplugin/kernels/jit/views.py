@@ -1,13 +1,13 @@
-"""Views on an engine's tables: arrays made from an address inside a kernel; the caller keeps the memory alive.
+"""Views: arrays over an address, made inside a kernel. The caller keeps the memory alive.
 
 An engine's tables are found through a *header*: an int64 array whose address is passed as one integer, since a call with ten
 array arguments costs five times as much as one with an integer.
 
-Indices of a :class:`View` count from the beginning only. Numba's arrays let a negative one count from the end, as NumPy does,
-which costs three instructions at every access: a fifth of the time of the infilling kernels, a tenth of that of masks.
+Indices of a :class:`View` count from the beginning only. Numba's arrays also accept negative indices, as NumPy does, which
+costs three instructions at every access: a fifth of the time of the infilling kernels, a tenth of that of masks.
 ``NUMBA_BOUNDSCHECK=1`` refuses negative indices.
 
-Under ``NUMBA_DISABLE_JIT=1`` the Python twins below do the same with ctypes.
+Under ``NUMBA_DISABLE_JIT=1``, the Python twins below do the same with ctypes.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ class View(types.Array):
 
 @register_model(View)
 class _ViewModel(models.ArrayModel):
-    """An array that refers to nothing: whoever holds a view need not count references, which is a call for Numba's arrays, and
-    one that the optimiser moves nothing across.
+    """An array without a reference to an owner, so that views need no reference counting.
+
+    For Numba's arrays, each count is a call that the optimiser moves nothing across.
     """
 
     def traverse(self, builder: Any) -> list[Any]:
@@ -57,7 +58,7 @@ def _item(context: Any, builder: Any, view: Any, array: Any, index_type: Any, in
 
 @lower_cast(View, types.Array)
 def _to_array(context, builder, view, array, value):  # type: ignore[no-untyped-def]
-    """A view may be handed to code that takes an array; its negative indices count from the end there."""
+    """Allow passing a view to code that takes an array, where its negative indices count from the end."""
     return value
 
 
