@@ -1,14 +1,14 @@
-"""The engine's one entry point: everything above compiled once, called with an operation code.
+"""The engine's one entry point: all engine kernels, compiled as one program and called with an operation code.
 
 One entry kernel means one compilation and one file in the disk cache. Arguments are integers; ``h`` is the address of the
-header. Every operation starts with an empty stack, so that an operation that returned ``GROW`` can simply be called again.
+header. Every operation starts with an empty stack, so an operation that returned ``GROW`` can simply be called again.
 
-What a matcher does with it, after ``OP_START_CURSOR`` gave the cursor ``c0``: ``OP_FILL`` writes the mask row of ``c0``;
-``OP_ACCEPT`` with a token gives ``c1``, or 0 if the token is not allowed; and so on. A cursor is all there is to a state: fork
-and rollback are copies of integers. The GIL is not held meanwhile; the owner's lock keeps an arena to one thread at a time.
+What a matcher does: ``OP_START_CURSOR`` gives the cursor ``c0``; ``OP_FILL`` writes the mask row of ``c0``; ``OP_ACCEPT`` with
+a token gives ``c1``, or 0 if the token is not allowed; and so on. A cursor is the whole state, so fork and rollback copy
+integers. Kernels run without the GIL; the owner's lock keeps each arena to one thread at a time.
 
-Where an operation leaves a list on the stack, the result counts it, and the owner reads ``STACK`` from the bottom before the
-next call.
+If an operation leaves a list on the stack, its result counts it, and the owner reads ``STACK`` from the bottom before the next
+call.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _constants(h):
 
 @kernel
 def _root(h):
-    """The start cursor: that of the row with the item ``(0, {})``, ``S' -> • S END``, row 1; or a status."""
+    """Return the start cursor, at row 1, which has the item ``(0, {})``, that is ``S' -> • S END``; or a status."""
     if not has_room(h, layout.STACK, 4):
         return statuses.GROW
     origin = intern(h, layout.K_ORIGIN, 0, 0)
@@ -129,17 +129,17 @@ def _root(h):
 
 @kernel
 def _scan(h, row, lexeme):
-    """The row after scanning ``lexeme`` from ``row``, which allows it; or a status."""
+    """Return the row after scanning ``lexeme`` from ``row``, which allows it; or a status."""
     accepted = intern_words(h, layout.K_ACCEPTED, 1, lexeme, 0, 0, 0)
     return accepted if accepted < 0 else advance(h, row, accepted)
 
 
 @kernel
 def _fill_many(jobs_address, count):
-    """Fill ``count`` rows, of any grammars; each job's status goes into its fifth word (``result``). Returns 0.
+    """Fill ``count`` mask rows, of any grammars; write each job's status into its fifth word (``result``). Returns 0.
 
-    The owner splits a batch by grammar over threads: two jobs of one arena must not run at once. A job that fails is called
-    again by itself.
+    The owner splits a batch over threads by grammar: two jobs of one arena must not run at once. It calls a job that fails
+    again, by itself.
     """
     jobs = view_i64(jobs_address, JOB_WORDS * count)
     for i in range(count):
@@ -150,12 +150,12 @@ def _fill_many(jobs_address, count):
 
 @kernel
 def _fill_row(h, cursor, row_address, stops_address):
-    """Write one mask row: what ``cursor`` allows, and the stop tokens exactly when the text may end. 0, or a status; then the
-    row is garbage.
+    """Write one mask row: the tokens that ``cursor`` allows, and the stop tokens exactly if the text may end. 0, or a status,
+    and then the row is garbage.
 
     ``row_address``: ``WORDS`` int32 words. ``stops_address``: int64 words, the number of stop tokens and their ids. A stop
-    token never counts as text, so its bit is set or cleared whatever the trie says of its bytes. After one (``TERMINATED``)
-    nothing but stop tokens is allowed.
+    token is never text, so its bit is set or cleared whatever the trie says about its bytes. After one (``TERMINATED``), only
+    stop tokens are allowed.
     """
     head = header(h)
     if not begin(h):
@@ -184,10 +184,10 @@ def _fill_row(h, cursor, row_address, stops_address):
 
 @kernel
 def _copy(h, target, rows_address, count):
-    """Lay out tables in memory at ``target`` and enter them into the header, with copies of what is in use of them. 0.
+    """Enter tables at ``target`` into the header, and copy the used parts of other tables into them. Returns 0.
 
-    A table has a row of five words: its number, its offset in bytes, its capacity in items, the address of what is copied, and
-    how many words that are.
+    ``rows_address``: five words for each table: its number, its offset in bytes, its capacity in items, the address to copy
+    from, and how many words to copy.
     """
     head = header(h)
     rows = view_i64(rows_address, 5 * count)
@@ -202,12 +202,11 @@ def _copy(h, target, rows_address, count):
 
 @kernel
 def edges(h, cursor, bytes_address, count):
-    """Leave on the stack the distinct cursors that bytes lead to, each after the place of the first byte that does; how many,
-    or a status.
+    """Push the distinct cursors that bytes lead to, as pairs (index of the first byte, cursor); return how many, or a status.
 
-    ``bytes_address``: int64 pairs, a byte and the token that is just this byte, followed where tokens count; or -1 and a token
-    of any bytes. For short endings, which search over cursors: bytes that lead to one cursor are one edge; tokens for what is
-    met ahead (:mod:`cdplugin.ahead`).
+    ``bytes_address``: int64 pairs: a byte, and the token that is just this byte, which is followed instead if tokens count; or
+    -1 and a token of any bytes. Searches for short endings follow bytes, with one edge for each distinct cursor; work ahead
+    (:mod:`cdplugin.ahead`) follows tokens.
     """
     listed = view_i64(bytes_address, 2 * count)
     head = header(h)
@@ -235,7 +234,7 @@ def edges(h, cursor, bytes_address, count):
 
 @kernel
 def _write_transitions(h, states_address, rows_address, count):
-    """Write the known transitions of lexer states, 256 for each, -1 for those that are not known; 0."""
+    """Write the known transitions of lexer states, 256 for each, -1 where unknown; return 0."""
     states = view_i64(states_address, count)
     out = view_i32(rows_address, 256 * count)
     for i in range(count):
@@ -246,9 +245,7 @@ def _write_transitions(h, states_address, rows_address, count):
 
 @kernel
 def only_byte(h, cursor):
-    """1 + the only byte that leads on from a cursor; 0 if there is none, or another; or a status. For forced text: stops at the
-    second byte.
-    """
+    """Return 1 + the only byte that leads on from a cursor; 0 if there is none, or several; or a status. For forced text."""
     found = np.int64(0)
     for byte in range(256):
         after = step(h, cursor, byte)
