@@ -48,7 +48,9 @@ _CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | sum(getattr(os, n, 0) for
 
 
 class CacheWarning(UserWarning):
-    """A cache folder cannot be used, or a file cannot be stored. All work is done nevertheless, and again in the next process."""
+    """A cache folder cannot be used, or a file cannot be stored. All work is done nevertheless, and again in the next
+    process.
+    """
 
 
 class Folders(NamedTuple):
@@ -257,7 +259,9 @@ def _fault(folder: Path) -> str | None:
 
 
 def _is_writable(folder: Path) -> bool:
-    """Return whether a file can be created in a folder. It tries, since permissions do not tell about read-only or full disks."""
+    """Return whether a file can be created in a folder. It tries, since permissions do not tell about read-only or
+    full disks.
+    """
     try:
         with tempfile.TemporaryFile(dir=folder):
             return True

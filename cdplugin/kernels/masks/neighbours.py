@@ -76,7 +76,9 @@ def _after_within(h, state, byte, reach):
 
 @kernel
 def _is_near(h, state, other, most):
-    """Return 1 if at most ``most`` trie nodes lie below bytes that lead the two states to different ones, else 0; or a status."""
+    """Return 1 if at most ``most`` trie nodes lie below bytes that lead the two states to different ones, else 0; or
+    a status.
+    """
     head = header(h)
     nodes = head[layout.N_NODES]
     starts = i32(h, layout.TRIE_FIRST_CHILD)

@@ -74,7 +74,9 @@ def pairs_in(h, cursor):
 
 @kernel
 def pair_of(h, cursor, i):
-    """Return pair ``i`` of a cursor, as ``row << 32 | lexer state``. The first word of a set may be ``ACCEPTS_HERE`` instead."""
+    """Return pair ``i`` of a cursor, as ``row << 32 | lexer state``. The first word of a set may be ``ACCEPTS_HERE``
+    instead.
+    """
     if cursor >> 32:
         return pack((cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)
     return word_of(h, cursor, i)

@@ -47,7 +47,9 @@ def scratch_size(n: int, n_rules: int, n_symbols: int) -> int:
 
 
 def in_units(cost, unit_bits):
-    """Return the tokens of a cost, or its bytes if ``unit_bits`` is 0. :data:`FAR` stays what it is. Also called from Python."""
+    """Return the tokens of a cost, or its bytes if ``unit_bits`` is 0. :data:`FAR` stays what it is. Also called from
+    Python.
+    """
     if unit_bits == 0 or cost >= FAR:
         return cost
     return FAR if cost >= LONG else -cost & ((1 << unit_bits) - 1)

@@ -252,7 +252,9 @@ def _wait(offsets, symbols, rule, rule_at, heads, links):
 
 @kernel
 def _settle(lefts, missing, rule_at, heads, links, stack, top, known):
-    """Propagate the ``top`` nonterminals on the stack: decrement their rules, and make known the left side of each rule at 0."""
+    """Propagate the ``top`` nonterminals on the stack: decrement their rules, and make known the left side of each
+    rule at 0.
+    """
     while top:
         top -= 1
         at = heads[stack[top]]

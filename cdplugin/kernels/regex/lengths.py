@@ -375,7 +375,9 @@ def _end_of_sources(words, starts, target, count, n_edges):
 
 @kernel
 def _number_of(words, by_id, count, node):
-    """Return the number of a node, bisecting the pairs ``node << 32 | number`` in ``words[by_id:by_id + count]``. It is there."""
+    """Return the number of a node, bisecting the pairs ``node << 32 | number`` in ``words[by_id:by_id + count]``. It
+    is there.
+    """
     return words[lower_bound(words, by_id, by_id + count, pack(node, 0))] & 0xFFFFFFFF
 
 

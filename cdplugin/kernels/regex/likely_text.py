@@ -174,7 +174,9 @@ def _likely_byte(h, e):
 
 @kernel
 def _first_byte(h, literals):
-    """Return the first byte of the shortest of the literals that go on: the shortest spelling of a character is its usual one."""
+    """Return the first byte of the shortest of the literals that go on: the shortest spelling of a character is its
+    usual one.
+    """
     literal = _shortest_literal(h, literals, True)
     return np.int64(u8(h, layout.LITERAL_BYTES)[i64(h, layout.LITERAL_OFFSETS)[literal] + word_of(h, literals, 2)])
 

@@ -239,7 +239,9 @@ def sort_stack(h, start, count):
 
 @kernel
 def lower_bound(array, low, high, word):
-    """Return the first index in the ascending ``array[low:high]`` whose word is not below ``word``; ``high`` if there is none."""
+    """Return the first index in the ascending ``array[low:high]`` whose word is not below ``word``; ``high`` if there
+    is none.
+    """
     while low < high:
         middle = (low + high) >> 1
         if array[middle] < word:
