@@ -1,11 +1,11 @@
 """Continuous batching of transformers (``generate_batch``, ``ContinuousBatchingManager``): masks per request.
 
-There a processor is not shown the token ids. Before each step it is told the requests that will get a token
-(``prepare_tensor_args``), in the order of the rows of the scores that it is given after the forward pass (``__call__``). So the
-matchers follow the requests' generated tokens in the first call, which also fills the masks, and the second applies them.
+Here a processor does not see the token ids. Before each step ``prepare_tensor_args`` gets the requests that will receive a
+token, in the order of the rows of the scores that ``__call__`` gets after the forward pass. So the first call advances the
+matchers by the requests' generated tokens and fills the masks, and the second applies them.
 
-An exception in either ends all requests. So a request that cannot go on (its grammar crosses a budget, or there is none of its
-number) gets a limit of no more tokens, and ends after the step with its error beside what it had generated.
+An exception in either call ends all requests. So a request that cannot go on (its grammar exceeds a budget, or no grammar has
+its number) has its token limit lowered to what it has generated; it ends after the step, with its error beside its tokens.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger = logging.getLogger("transformers.cdplugin")
 
 
 def attach(grammars: Sequence[Any], manager: Any) -> None:
-    """Put the grammars in front of a manager's processors (see :meth:`cdplugin.GrammarLogitsProcessor.attach`)."""
+    """Insert the grammars before a manager's processors (see :meth:`cdplugin.GrammarLogitsProcessor.attach`)."""
     processors: Any = getattr(manager, "logit_processor", None)
     config = getattr(manager, "continuous_batching_config", None)
     if config is None or not hasattr(processors, "tensors_required"):
@@ -57,7 +57,7 @@ def attach(grammars: Sequence[Any], manager: Any) -> None:
 
 
 class RequestMasks(ContinuousBatchingLogitsProcessor):
-    """Masks for the requests of a step. ``grammars``: one for all requests, or one per request, from request ``first`` on."""
+    """Masks for the requests of a step. ``grammars``: one for all requests, or one per request, counted from ``first``."""
 
     supported_kwargs: dict[str, type] = {"grammar": int}  # noqa: RUF012 - the base class has it so
     ignored_kwargs: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ class RequestMasks(ContinuousBatchingLogitsProcessor):
         int32_tensor.zero_()
 
     def prepare_tensor_args(self, requests_with_new_token: list[Any]) -> torch.Tensor:
-        """Follow the requests' tokens and fill their masks. The tensor is a formality: the masks are kept here."""
+        """Advance the requests' matchers and fill their masks. The returned tensor is a formality: the masks stay here."""
         states = [request.state for request in requests_with_new_token]
         matchers = [self._matcher_or_end(state) for state in states]
         self._rows = [row for row, matcher in enumerate(matchers) if matcher is not None]
@@ -96,7 +96,7 @@ class RequestMasks(ContinuousBatchingLogitsProcessor):
         return scores
 
     def _matcher_or_end(self, state: Any) -> Any:
-        """:meth:`_matcher`; None for a request that cannot go on, which is told to end."""
+        """:meth:`_matcher`; None for a request that cannot go on, which is made to end."""
         try:
             if state.error is None:
                 return self._matcher(state)
@@ -106,12 +106,12 @@ class RequestMasks(ContinuousBatchingLogitsProcessor):
         return None
 
     def _matcher(self, state: Any) -> Any:
-        """The request's matcher after its generated tokens; None for a free request."""
+        """The request's matcher after its generated tokens; None for an unconstrained request."""
         known = self._matchers.get(state.request_id)
         tokens = state.generated_tokens
-        if state._true_initial_tokens:  # the cache was full: the request began again with what it had generated as prompt
+        if state._true_initial_tokens:  # the cache was full: the request restarted with its generated tokens in the prompt
             tokens = state.initial_tokens[state._true_initial_tokens :] + tokens
-        if known is None or known[0]() is not state:  # an earlier request had that name, or this one began again
+        if known is None or known[0]() is not state:  # an earlier request had that name, or this one restarted
             self._forget_finished()
             grammar = self._grammar(state)
             known = (weakref.ref(state), None if grammar is None else grammar.matcher())
@@ -163,10 +163,10 @@ class RequestMasks(ContinuousBatchingLogitsProcessor):
 
 
 def _end(state: Any, error: Exception | None = None) -> None:
-    """Have a request end with an error after this step, whose token is left out.
+    """Make a request end with an error after this step, without the step's token.
 
-    Its further sequences are copies that are made after this step, of a request that goes on: so it ends one step later, with
-    them, and the token between is taken back.
+    A request with further sequences is copied after this step, and only if it goes on. So it ends one step later, together with
+    the copies, and the token in between is removed.
     """
     if state.error is None:
         assert error is not None

@@ -1,10 +1,10 @@
-"""Outputs that end inside a budget of tokens: what :class:`cdplugin.adapters.hf.processor.GrammarLogitsProcessor` does with
-``max_new_tokens``.
+"""Outputs that end within a budget of tokens: the ``max_new_tokens`` of
+:class:`cdplugin.adapters.hf.processor.GrammarLogitsProcessor`.
 
-The masks do it (:meth:`cdplugin.Matcher.fill_next_token_bitmask` with a budget): a token is let through only if an ending was
-found that fits after it, and the first token of that ending is let through at the next step. What is left to do here: to
-say at the first step that a budget is too small; to end a row as soon as possible that cannot end in time, since others chose
-its tokens (drafts, beams); and to give an ending back that another processor forbade.
+The masks do most of it (:meth:`cdplugin.Matcher.fill_next_token_bitmask` with a budget): a token is allowed only if some ending
+is known to fit after it, and the next mask allows the first token of that ending. This module does the rest. It raises at the
+first step if the budget is too small; it ends a row as soon as possible if others (drafts, beams) chose tokens after which it
+cannot end in time; and it allows an ending again that another processor has forbidden.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["BudgetError", "Closing"]
 
 
 class Closing:
-    """Fills masks with the tokens after which the text still fits. ``max_new_tokens`` counts the stop token."""
+    """Fills masks with the tokens after which the text can still end in time. ``max_new_tokens`` counts the stop token."""
 
     def __init__(self, max_new_tokens: int) -> None:
         if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, int) or max_new_tokens < 1:
@@ -35,7 +35,7 @@ class Closing:
         self.max_new_tokens = max_new_tokens
 
     def fill(self, tracker: RowTracker, rows: Sequence[int], bitmask: Any) -> None:
-        """Write the masks of some rows. Raises :class:`BudgetError` if an output cannot be so short."""
+        """Fill the masks of some rows. Raises :class:`BudgetError` if no output is that short."""
         left = self.max_new_tokens - (tracker.length - tracker.prompt_length)
         matchers = [tracker.matchers[row] for row in rows]
         try:
@@ -45,7 +45,7 @@ class Closing:
                 self._fill_row(matcher, left, bitmask, row)
 
     def _fill_row(self, matcher: Matcher, left: int, bitmask: Any, row: int) -> None:
-        """Write one mask; where no ending fits, the first token of a short one."""
+        """Fill one mask; where no ending fits, allow only the first token of a short one."""
         try:
             matcher.fill_next_token_bitmask(bitmask, row, left)
         except BudgetError as error:
@@ -61,7 +61,7 @@ class Closing:
             allow_only(bitmask_view(bitmask, matcher.grammar.vocab.size)[row], tokens)
 
     def give_back(self, masked: torch.Tensor, rows: Sequence[int], bitmask: Any) -> None:
-        """In place, set what the mask of a row allows to zero, where another processor has forbidden all of it."""
+        """In place, set the logits that a row's mask allows to zero, where another processor has forbidden all of them."""
         listed = list(rows)
         if not listed:
             return

@@ -4,9 +4,9 @@
     model.generate(**inputs, logits_processor=[p])
 
 Works with greedy decoding, sampling, beam search, ``num_return_sequences``, left padding, assisted generation (draft models,
-prompt lookup), and a grammar of its own for each prompt. With ``max_new_tokens`` outputs are closed legally inside a budget.
-With ``stopping_criteria=[p.lookahead]`` the masks of the next step are computed on a thread while the model's forward pass
-runs. For ``generate_batch`` see :meth:`GrammarLogitsProcessor.continuous_batching`.
+prompt lookup), and a separate grammar for each prompt. With ``max_new_tokens`` outputs end legally within that budget.
+With ``stopping_criteria=[p.lookahead]`` a thread computes the masks of the next step while the model's forward pass runs. For
+``generate_batch`` see :meth:`GrammarLogitsProcessor.continuous_batching`.
 """
 
 from __future__ import annotations
@@ -49,31 +49,30 @@ class TokenNotAllowedError(CdpluginError, RuntimeError):
 
 
 class GrammarLogitsProcessor(LogitsProcessor):
-    """Masks the logits of tokens that no legal continuation goes through.
+    """Masks the logits of the tokens that the grammar forbids.
 
     Parameters
     ----------
-    grammar : a compiled :class:`cdplugin.Grammar` for all rows; or a sequence with one per prompt, None for a prompt that is
-        free. With ``num_beams`` or ``num_return_sequences`` row r belongs to prompt ``r // (rows / prompts)``, as in
+    grammar : a compiled :class:`cdplugin.Grammar` for all rows; or a sequence with one per prompt, None for an unconstrained
+        prompt. With ``num_beams`` or ``num_return_sequences`` row r belongs to prompt ``r // (rows / prompts)``, as in
         ``generate()``.
-    max_new_tokens : the tokens that an output may have, its stop token included. Every output is then legal and ends within
-        them: a token stays allowed only if an ending is found that fits after it (``budget`` of
-        :meth:`cdplugin.Matcher.fill_next_token_bitmask`). :class:`cdplugin.BudgetError` if no legal output is so short. Pass
+    max_new_tokens : most tokens of an output, its stop token included. Every output is then legal and ends within them: a token
+        stays allowed only if some ending is known to fit after it (``budget`` of
+        :meth:`cdplugin.Matcher.fill_next_token_bitmask`). :class:`cdplugin.BudgetError` if no legal output is that short. Pass
         ``generate()`` the same number, or a larger one.
-    ahead : threads that meet ahead what is likely to come (:mod:`cdplugin.ahead`) where :attr:`lookahead` is used, which starts
-        them; 0: none. None: one where it pays: the model is on a GPU, and there are four processors or more.
-    trace : whether to record what the model wanted at each step and what the mask took away, for :meth:`trace`. It costs a
+    ahead : how many idle threads compute the masks that are likely to be needed next (:mod:`cdplugin.ahead`); :attr:`lookahead`
+        starts them. 0: none. None: one where it pays, that is on a GPU machine with four processors or more.
+    trace : whether to record for :meth:`trace` what the model preferred at each step and what the mask removed. It costs one
         softmax over the vocabulary per row and step; off, it costs nothing.
 
-    A processor may be used for many calls of ``generate()``, also from several threads at once; a copy begins without prompts.
-    It sees only token ids. It treats a call as the continuation of its thread's last one if all rows begin with the same prompt
-    and have grown by at most a token from a prefix that it has seen; anything else is a new prompt. A new prompt that repeats
+    A processor may serve many calls of ``generate()``, also from several threads at once; a copy starts without prompts.
+    It sees only token ids. It takes a call for the continuation of its thread's last one if all rows start with the same prompt
+    and are at most one token longer than a prefix that it has seen; anything else is a new prompt. A new prompt that repeats
     the old one *and* the text generated from it looks like a continuation, and so does the old one with one more token that the
     grammar allows: call :meth:`reset` before it.
 
-    After its end token a row may only repeat it (``generate()`` pads it). The logits that are passed in are not changed. Logits
-    beyond the vocabulary's size are masked in constrained rows. A step costs a few microseconds per row beside the masks
-    themselves.
+    After its end token a row may only repeat it (``generate()`` pads it). The logits passed in are not changed. In constrained
+    rows logits beyond the vocabulary's size are masked. A step costs a few microseconds per row in addition to the masks.
     """
 
     # True keeps continuous batching from dropping the processor with a warning, which would leave the text unconstrained.
@@ -119,18 +118,18 @@ class GrammarLogitsProcessor(LogitsProcessor):
         return self.__copy__()
 
     def after_fork(self) -> None:
-        """In a forked child: the thread that had begun work is gone, and the rows may stand anywhere in that work."""
+        """In a forked child: the thread that worked on the pending step is gone, and its rows are in an unknown state."""
         for own in self._rows_of_all():
             if own.pending is not None:
                 own.pending.give_up()
 
     @property
     def lookahead(self) -> Lookahead:
-        """A ``StoppingCriteria`` that stops nothing: pass it as ``stopping_criteria=[p.lookahead]``.
+        """A ``StoppingCriteria`` that never stops: pass it as ``stopping_criteria=[p.lookahead]``.
 
-        It is called as soon as the sampled tokens are known, and starts the work of the next step on a thread; the processor,
-        which is called after the forward pass, then only waits for it. Has no effect in beam search, where the kept rows are
-        chosen later.
+        ``generate()`` calls it as soon as the sampled tokens are known, and it starts the next step's work on a thread. The
+        processor is called after the forward pass, and then only waits for that work. No effect in beam search, which chooses
+        the rows to keep later.
         """
         if self._lookahead is None:
             self._lookahead = Lookahead(self)
@@ -144,7 +143,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
         return self._lookahead
 
     def reset(self) -> None:
-        """Forget all prompts, of all threads: the next call begins a new one, even if it looks like a continuation."""
+        """Forget all prompts, of all threads: the next call starts a new one, even if it looks like a continuation."""
         for own in self._rows_of_all():
             self._drop_pending(own)
             own.forget()
@@ -154,9 +153,9 @@ class GrammarLogitsProcessor(LogitsProcessor):
     def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
         """Scores with the forbidden tokens at minus infinity.
 
-        Raises :class:`TokenNotAllowedError` if a row holds a token that was forbidden, :class:`cdplugin.CdpluginError` if the
-        scores have columns for none of the allowed tokens, ``ValueError`` if the number of rows is not a multiple of the number
-        of grammars, ``TypeError`` for what is no tensor.
+        Raises :class:`TokenNotAllowedError` if a row holds a forbidden token, :class:`cdplugin.CdpluginError` if the scores
+        have no column for any of the allowed tokens, ``ValueError`` if the number of rows is not a multiple of the number of
+        grammars, ``TypeError`` for arguments that are not tensors.
         """
         if not (isinstance(input_ids, torch.Tensor) and isinstance(scores, torch.Tensor)):
             kinds = f"{type(input_ids).__name__} and {type(scores).__name__}"
@@ -195,12 +194,12 @@ class GrammarLogitsProcessor(LogitsProcessor):
         return masked
 
     def trace(self, row: int = 0, output_ids: Any = None, *, limit: int = MOST_STEPS) -> Trace:
-        """The trace of a generated row: at each step what was allowed and why, what the model wanted, what it got.
+        """The trace of a generated row: at each step what was allowed and why, what the model preferred, what it got.
 
-        ``output_ids``: the row as ``generate()`` returned it, prompt included (the processor is not shown the last token);
-        default: what the processor was shown last. ``limit``: at most so many steps. Raises :class:`cdplugin.CdpluginError`
-        without ``trace=True``, before anything was generated, for a row that has no grammar, and for ``output_ids`` that do not
-        begin with the row's prompt; ``IndexError`` for a row that there is not; ``TypeError`` for what is no row of ids.
+        ``output_ids``: the row as ``generate()`` returned it, prompt included (the processor never sees the last token);
+        default: the row at the processor's last call. ``limit``: at most so many steps. Raises :class:`cdplugin.CdpluginError`
+        without ``trace=True``, before anything was generated, for a row without grammar, and for ``output_ids`` that do not
+        start with the row's prompt; ``IndexError`` for a row that does not exist; ``TypeError`` for anything but a row of ids.
         """
         own = self._last
         if own.recorder is None:
@@ -248,15 +247,15 @@ class GrammarLogitsProcessor(LogitsProcessor):
     def attach(self, manager: Any) -> None:
         """Constrain a ``ContinuousBatchingManager`` that has not been started.
 
-        With a list of grammars, the n-th request that is added afterwards gets the n-th grammar, unless
+        With a list of grammars, the n-th request added afterwards gets the n-th grammar, unless
         ``manager.add_request(..., grammar=i)`` names one. Raises :class:`cdplugin.CdpluginError` where the manager's interface
-        leaves no room: asynchronous batching (a step starts before the tokens of the last are known), CUDA graphs, compiled
-        steps.
+        does not allow masks: with asynchronous batching (a step starts before the last one's tokens are known), CUDA graphs, or
+        compiled steps.
         """
         if self._closing is not None:
             raise CdpluginError("continuous batching: expected no max_new_tokens: its requests have budgets of their own")
         found = transformers.__version__
-        if tuple(map(int, found.split(".")[:2])) < (5, 11):  # its processors get a row for each token of a prompt, too
+        if tuple(map(int, found.split(".")[:2])) < (5, 11):  # before, processors also get a row for each token of a prompt
             raise CdpluginError(f"continuous batching: expected transformers 5.11 or later, found {found}")
         from cdplugin.adapters.hf import batching
 
@@ -273,22 +272,22 @@ class GrammarLogitsProcessor(LogitsProcessor):
         return own
 
     def _rows_of_all(self) -> list[_Rows]:
-        """The rows of all threads that live, and the last ones that were used."""
+        """The rows of all living threads, and the rows used last."""
         return [own for ref in self._all_rows.copy() if (own := ref()) is not None]
 
     def _tracker(self, own: _Rows, input_ids: torch.Tensor) -> RowTracker:
-        """The tracker at ``input_ids``: as the thread left it, if these are the ids that it was started with."""
+        """The tracker at ``input_ids``: the pending job's, if it was started with these ids; else advanced here."""
         job = own.pending
         if job is None:
             return own.trackers.advance(_host_ids(input_ids))
         try:
-            tracker = job.wait()  # interrupted, it is still pending
+            tracker = job.wait()  # if interrupted here, it stays pending
             own.pending = None
         except Exception:
             own.pending = own.filled = None
             if job.is_for(input_ids):
                 raise
-            own.trackers.forget()  # the error of a step that was never taken
+            own.trackers.forget()  # the error belongs to a step that was never taken
             tracker = None
         if tracker is None or not job.is_same(input_ids):
             return own.trackers.advance(_host_ids(input_ids))
@@ -296,7 +295,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
         return tracker
 
     def _masks(self, own: _Rows, tracker: RowTracker, rows: list[int]) -> Any:
-        """The bitmask with the rows of a tracker filled; nothing is computed if nothing has changed."""
+        """The bitmask with a tracker's rows filled; computes nothing if nothing has changed."""
         if own.bitmask is None or own.bitmask.shape[0] != tracker.rows:
             own.bitmask = allocate_token_bitmask(tracker.rows, self._size)
             own.filled = None
@@ -313,7 +312,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
         return own.bitmask
 
     def _start(self, input_ids: torch.Tensor) -> None:
-        """Begin the next step on a thread: follow the new tokens, fill the masks."""
+        """Start the next step on a thread: advance the matchers, fill the masks."""
         own = self._rows()
         self._drop_pending(own)
         tracker = own.trackers.current
@@ -322,7 +321,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
         own.pending = _Job(self, own, input_ids)
 
     def _drop_pending(self, own: _Rows) -> None:
-        """Wait for work that nobody has asked for; its error, if any, is nobody's either."""
+        """Wait for a step that nobody will ask for, and drop its error, if any."""
         if own.pending is not None:
             try:
                 own.pending.wait()
@@ -331,7 +330,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
             own.pending = None
 
     def _begin(self, own: _Rows, ids: np.ndarray) -> RowTracker | None:
-        """The work of the thread: follow the new tokens, fill the masks."""
+        """The thread's work: advance the matchers, fill the masks."""
         if self._ahead is not None:
             self._ahead.touch()
         tracker = own.trackers.continued(ids)
@@ -344,7 +343,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
         return tracker
 
     def _judge(self, own: _Rows, tracker: RowTracker, row: int, scores: torch.Tensor) -> None:
-        """A token that the mask had forbidden: a beam or a draft of probability zero, padding, or a mistake that is raised."""
+        """Handle a token that the mask had forbidden: a dead beam or draft, padding, or a mistake, which raises."""
         draft = _draft_position(scores)
         if draft == "inside" or _is_dead_beam(tracker, row, scores):
             tracker.status[row] = DEAD
@@ -366,10 +365,10 @@ class GrammarLogitsProcessor(LogitsProcessor):
 
 @dataclass(eq=False)
 class _Rows:
-    """The state of one thread's calls: a step belongs to the call of ``generate()`` in its thread.
+    """The state of one thread's calls: each thread runs its own ``generate()``.
 
-    ``pending``: the step that has begun; ``filled``: whose masks, of which version, are in ``bitmask``; ``copied``: when that
-    was on the device.
+    ``pending``: the step that was started ahead. ``filled``: the tracker and version whose masks are in ``bitmask``.
+    ``copied``: the CUDA event after which the bitmask has been copied to the device.
     """
 
     trackers: RowTrackers
@@ -380,13 +379,13 @@ class _Rows:
     copied: Any = None
 
     def forget(self) -> None:
-        """Begin a new prompt with the next call."""
+        """Start a new prompt with the next call."""
         self.trackers.forget()
         self.filled = None
 
 
 class Lookahead(StoppingCriteria):
-    """Never stops; tells its processor the sampled tokens early. Get it as :attr:`GrammarLogitsProcessor.lookahead`."""
+    """Never stops; passes the sampled tokens to its processor early. Get it as :attr:`GrammarLogitsProcessor.lookahead`."""
 
     def __init__(self, processor: GrammarLogitsProcessor) -> None:
         self._processor = processor
@@ -398,7 +397,7 @@ class Lookahead(StoppingCriteria):
 
 
 class _Job:
-    """Work on the thread, for one tensor of ids. On CUDA the ids travel without the main thread's waiting for them."""
+    """The thread's work for one tensor of ids. On CUDA the ids are copied without blocking the main thread."""
 
     def __init__(self, processor: GrammarLogitsProcessor, own: _Rows, input_ids: torch.Tensor) -> None:
         self._input_ids = input_ids
@@ -419,26 +418,26 @@ class _Job:
         self._future: Future[RowTracker | None] = processor._thread.submit(work)
 
     def wait(self) -> RowTracker | None:
-        """The tracker, moved to the ids; None if they continue none. Raises what the work raised."""
+        """The tracker, moved to the ids; None if they do not continue its generation. Raises what the work raised."""
         return self._future.result()
 
     def give_up(self) -> None:
-        """Have :meth:`wait` raise an error."""
+        """Make :meth:`wait` raise an error."""
         self._future = Future()
         text = "lookahead: expected the process that began this step; in a process forked meanwhile, begin with a new prompt"
         self._future.set_exception(CdpluginError(text))
 
     def is_same(self, input_ids: torch.Tensor) -> bool:
-        """Whether it was started with this tensor, unchanged since: no need to look at the ids."""
+        """Whether the job was started with this very tensor, unchanged since: then the ids need no comparison."""
         return input_ids is self._input_ids and _version(input_ids) == self._version
 
     def is_for(self, input_ids: torch.Tensor) -> bool:
-        """Whether it was started with these ids."""
+        """Whether the job was started with these ids."""
         return self.is_same(input_ids) or torch.equal(input_ids, self._input_ids)
 
 
 def _version(tensor: torch.Tensor) -> int:
-    """The count of in-place changes; inference tensors have none, and -1 stands for it."""
+    """The tensor's count of in-place changes; -1 for inference tensors, which have none."""
     return -1 if tensor.is_inference() else tensor._version
 
 
@@ -447,7 +446,7 @@ def _host_ids(input_ids: torch.Tensor) -> np.ndarray:
 
 
 def _row_of_ids(output_ids: Any) -> np.ndarray:
-    """The ids of one row, as ``generate()`` returns it, or a batch of this row alone."""
+    """The ids of one row, as ``generate()`` returns it, or a batch of that row alone."""
     if isinstance(output_ids, torch.Tensor):
         output_ids = output_ids.detach().cpu()
     try:
@@ -473,7 +472,7 @@ def _refuse_shapes(input_ids: torch.Tensor, scores: torch.Tensor) -> None:
 
 
 def _refuse_narrow(scores: torch.Tensor, rows: list[int], bitmask: torch.Tensor, size: int) -> None:
-    """Raise an error for a row of which no allowed token is among the scores."""
+    """Raise an error for a row none of whose allowed tokens has a column in the scores."""
     width = scores.shape[1]
     for row in rows:
         if not bit_flags(bitmask[row].numpy(), width).any():
@@ -484,12 +483,12 @@ def _refuse_narrow(scores: torch.Tensor, rows: list[int], bitmask: torch.Tensor,
 
 
 def _draft_position(scores: torch.Tensor) -> str:
-    """Whether these are the scores of one position among several that are verified together (assisted generation).
+    """Whether these scores belong to one position of several that are verified together (assisted generation).
 
-    There a candidate that the grammar refuses may be in the prefix (drafts of a model with another tokenizer): the position's
-    scores are computed all the same, and thrown away. Such scores are a slice of a larger tensor, "inside" it or the "last" of
-    it; those of a sampling loop are their own (""), or the last too in a loop of one's own: so a token that was let pass there
-    may not be built on.
+    There the prefix may hold a candidate that the grammar refuses (drafts from a model with another tokenizer); the position's
+    scores are computed all the same, and thrown away. Such scores are a slice of a larger tensor: ``"inside"`` it, or the
+    ``"last"`` part of it. The scores of a sampling loop own their storage (``""``), but a caller's own loop may pass a
+    ``"last"`` slice too; so a refused token that is let pass there must not be built on.
     """
     total = scores.untyped_storage().nbytes() // scores.element_size()
     if scores.shape[0] != 1 or total == scores.numel():
@@ -498,19 +497,21 @@ def _draft_position(scores: torch.Tensor) -> str:
 
 
 def _is_new_prompt(tracker: RowTracker, scores: torch.Tensor) -> bool:
-    """Whether ids with a refused token are a new prompt that begins with the last one.
+    """Whether ids with a refused token are in fact a new prompt that starts with the last one.
 
-    A step of sampling or beam search is a token longer than the one before. Only one row of drafts is cut back; what is refused
-    there is new if it is the first token after the prompt, since drafts are verified from there on once.
+    A step of sampling or beam search is one token longer than the step before. Only a single row of drafts is cut back; there a
+    refused token means a new prompt if it is the first token after the prompt, because drafts are verified from there only
+    once.
     """
     is_first = tracker.length == tracker.prompt_length + 1
     return not tracker.grown and not _draft_position(scores) and (tracker.rows > 1 or is_first)
 
 
 def _is_dead_beam(tracker: RowTracker, row: int, scores: torch.Tensor) -> bool:
-    """Whether the row may be a beam that goes on with probability zero, since no legal token was left for it.
+    """Whether the row may be a beam of probability zero that continues because no legal token was left for it.
 
-    Scores of at most 0 are beam search's. Right after the prompt a legal token is left for some beam, unless it is the end.
+    Scores that are all at most 0 are beam search's log probabilities. Right after the prompt some beam has a legal token,
+    unless the text may end there.
     """
     if tracker.rows == 1 or not (tracker.permuted or bool(scores.max() <= 0)):
         return False

@@ -1,8 +1,8 @@
-"""``GrammarLogitsProcessor(..., trace=True)``: what the model wanted at each step, and what the mask took away.
+"""``GrammarLogitsProcessor(..., trace=True)``: what the model preferred at each step, and what the mask removed.
 
-A step is filed under the row that its text began in and the tokens before it, as a digest: so beams may be permuted,
-duplicated and dropped, and the steps of a finished row are found from its tokens. The row counts, since an encoder's input,
-or embeddings in place of ids, are not among the tokens.
+A step's key is a digest of the row in which its text started and of the tokens before it. So beams may be permuted, duplicated
+and dropped, and the steps of a finished row are still found from its tokens. The key includes the row because two rows of equal
+tokens may differ in an encoder's input or in embeddings passed in place of ids.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from cdplugin.adapters.prefixes import RowTracker
 
 MOST_STEPS = 16_384
-"""Steps that are kept, of all rows together; the oldest go first."""
+"""Most steps that are kept, of all rows together; the oldest are dropped first."""
 CANDIDATES = 5
-"""The likeliest tokens that are kept of a step."""
+"""How many of a step's likeliest tokens are kept."""
 
 
 class Recorder:
-    """The steps of a generation, by the tokens before them."""
+    """The recorded steps of a generation, by the tokens before them."""
 
     def __init__(self) -> None:
         self._steps: dict[bytes, Preference] = {}
@@ -36,7 +36,7 @@ class Recorder:
         self._steps.clear()
 
     def note(self, tracker: RowTracker, rows: Iterable[int], scores: torch.Tensor, masked: torch.Tensor) -> None:
-        """Keep what ``scores`` ``(rows, width)`` preferred before the mask, and what is left in ``masked``, of some rows."""
+        """Record what ``scores`` ``(rows, width)`` preferred before the mask, and what ``masked`` leaves, for some rows."""
         for row in rows:
             if len(self._steps) >= MOST_STEPS:
                 del self._steps[next(iter(self._steps))]
@@ -44,10 +44,10 @@ class Recorder:
             self._steps[_digest(_begun(tracker, tracker.origin[row]), before)] = _preference(scores[row], masked[row])
 
     def preferences(self, tracker: RowTracker, row: int) -> Callable[[tuple[int, ...]], Preference | None]:
-        """What the model wanted in a row after some generated tokens; None where that was not recorded."""
+        """A function from a row's generated tokens to what the model preferred after them; None if not recorded."""
         first = row // tracker.rows_per_prompt * tracker.rows_per_prompt
         prompts = tracker.ids[:, : tracker.prompt_length]
-        # what a beam search returns as a row may have begun in another one of the prompt
+        # a beam search may return a row that started in another row of the same prompt
         others = [r for r in range(first, first + tracker.rows_per_prompt) if np.array_equal(prompts[r], prompts[row])]
         begun = [_begun(tracker, origin) for origin in (tracker.origin[row], *others)]
 
@@ -59,7 +59,7 @@ class Recorder:
 
 
 def _begun(tracker: RowTracker, origin: int) -> bytes:
-    """The digest of the prompt of a row."""
+    """A digest of a row's number and prompt."""
     return _digest(origin.to_bytes(8, "little"), tracker.ids[origin, : tracker.prompt_length])
 
 

@@ -1,12 +1,12 @@
-"""``transformers serve`` with ``response_format``, which it takes and ignores by itself.
+"""``transformers serve`` with ``response_format``, which transformers accepts but ignores.
 
     python -m cdplugin.adapters.hf.serve MODEL --port 8000          # the options are those of `transformers serve`
 
-``/v1/chat/completions``, streamed or not: ``json_schema``, ``json_object``, ``structural_tag``; ``text`` is free. The
+``/v1/chat/completions``, streamed or not: ``json_schema``, ``json_object``, ``structural_tag``; ``text`` is unconstrained. The
 request's ``max_tokens`` is a budget: the answer ends legally within it. Invalid requests return HTTP 400: a schema that
-cannot be compiled, with the location of the error; a budget that is too small, with the least one that works; any request to
-a server with continuous batching, which takes no processors. Written for transformers 5.5 and later; :func:`install` raises
-where it finds another shape.
+cannot be compiled, with the location of the error; a budget that is too small, with the least one that works; and any such
+request to a server with continuous batching, which takes no processors. Written for transformers 5.5 and later;
+:func:`install` raises if it finds other interfaces.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cdplugin.specs.tags import StructuralTag
 from cdplugin.vocab.vocabulary import Vocabulary
 
 MAX_CACHE_BYTES = 96 << 20
-"""Bytes of compiled grammars that are kept for a model."""
+"""Most bytes of compiled grammars that are kept for a model."""
 
 _asked: ContextVar[tuple[Any, int] | None] = ContextVar("grammar and least tokens of the request", default=None)
 _compilers: weakref.WeakKeyDictionary[Any, Compiler] = weakref.WeakKeyDictionary()
@@ -62,7 +62,7 @@ def spec_of(response_format: Any) -> Spec | None:
 def compiler_for(model: Any, tokenizer: Any) -> Compiler:
     """The compiler of a loaded model, made at the first call. Raises :class:`cdplugin.VocabularyError`."""
     if model not in _compilers:
-        inner = getattr(tokenizer, "tokenizer", tokenizer)  # of a processor of several kinds of input
+        inner = getattr(tokenizer, "tokenizer", tokenizer)  # a multimodal processor has a tokenizer inside
         ends = getattr(model.generation_config, "eos_token_id", None)
         size = model.get_output_embeddings().weight.shape[0]
         vocab = Vocabulary.from_huggingface(inner, vocab_size=size, eos_token_ids=ends)
@@ -100,7 +100,7 @@ def handler_class(base: type) -> type:
 
 
 def _compiled(model: Any, processor: Any, spec: Spec) -> tuple[Any, int]:
-    """The grammar of a request, and the tokens of a short answer with its stop token: up to some seconds of work.
+    """The grammar of a request, and the length in tokens of a short answer with its stop token. May take seconds.
 
     Raises :class:`cdplugin.CdpluginError`.
     """
@@ -111,7 +111,7 @@ def _compiled(model: Any, processor: Any, spec: Spec) -> tuple[Any, int]:
 
 
 def _constrained(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments of a generation, with a processor among what is passed to ``generate()``."""
+    """The arguments of a generation, with our processor added to what ``generate()`` gets."""
     asked = _asked.get()
     if asked is None:
         return arguments
@@ -128,7 +128,7 @@ def _constrained(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @contextmanager
 def _refusals() -> Iterator[None]:
-    """A context in which our errors become HTTP 400."""
+    """A context that turns our errors into HTTP 400."""
     try:
         yield
     except CdpluginError as error:
@@ -138,7 +138,7 @@ def _refusals() -> Iterator[None]:
 
 
 def install() -> None:
-    """Make ``transformers serve`` use our handler. Raises :class:`cdplugin.CdpluginError` where it cannot."""
+    """Make ``transformers serve`` use our handler. Raises :class:`cdplugin.CdpluginError` if it cannot."""
     import transformers
 
     try:
@@ -162,7 +162,7 @@ def install() -> None:
 
 
 def main() -> None:
-    """The command line of ``transformers serve``."""
+    """Run ``transformers serve`` with our handler."""
     try:
         install()
     except CdpluginError as error:

@@ -3,23 +3,23 @@
 The path of a request to its grammar, and which step may refuse it::
 
     front end of vLLM (an API server: one event loop; or ``LLM`` itself)
-      plugin.py     AsyncLLM.add_request, changed: a request of ours waits here, off the loop, for its check (:class:`OffLoop`)
+      plugin.py     AsyncLLM.add_request, patched: our requests wait here, off the loop, for their check (:class:`OffLoop`)
         compat.py     checked_request: vLLM's own conditions (empty, nested too deep, two kinds at once)
-        engine.py     Engine.check: known already, or being found out for another request, or to be found out now
-          admission     admit: the front end's errors, the compiler's, and the budgets of the first steps
-      plugin.py     SamplingParams._validate_structured_outputs, changed: the same check again, now a look-up
+        engine.py     Engine.check: the result is known, or another request is computing it, or it is computed now
+          admission     admit: errors of the front end and the compiler, and the budgets of the first steps
+      plugin.py     SamplingParams._validate_structured_outputs, patched: the same check again, now a look-up
       logits.py     validate_params, where the logits processor is used: Engine.check as well
     engine (the scheduler's process)
-      backend.py    compile_grammar: Engine.grammar compiles, on vLLM's threads; what fails here is HTTP 500
-        threads.py    where requests wait for that: apart by whether their grammars are known, small or large
-        grammar.py    GrammarState: masks and tokens; a budget that is crossed ends this request, HTTP 400
+      backend.py    compile_grammar: Engine.grammar compiles, on vLLM's threads; a failure here is HTTP 500
+        threads.py    where requests wait for that: separate queues for known, small and large grammars
+        grammar.py    GrammarState: masks and tokens; exceeding a budget ends this request only, HTTP 400
 
-Every refusal here returns HTTP 400 with the location of the error. Both processes compile alike, so the engine refuses nothing
-that was admitted here.
+Every refusal in the front end returns HTTP 400 with the location of the error. Both processes compile alike, so the engine
+refuses nothing that the front end admitted.
 
 Validating a large request takes a good part of a second of Python, a huge one up to a minute. A few dedicated threads do it, so
-that large requests do not delay small ones, nor huge requests large ones; Python switches threads more often meanwhile
-(:data:`taking_turns`).
+that large requests do not delay small ones, nor huge requests large ones. Meanwhile Python switches threads more often
+(:data:`taking_turns`), so that the event loop stays responsive.
 """
 
 from __future__ import annotations
@@ -36,15 +36,17 @@ from typing import Any
 from cdplugin import forking
 
 LARGE = 4096
-"""Characters of a request from which on it is large."""
+"""A request of at least so many characters is large."""
 HUGE = 65536
-"""Characters from which on it is huge: what people write is smaller, and what is larger may take a minute."""
+"""A request of at least so many characters is huge: people write smaller ones, and checking it may take a minute."""
 _SWITCH_SECONDS = 0.0005
-"""How long a thread keeps Python's lock, where others wait for it, while something is compiled."""
+"""How long a thread may hold Python's lock while others wait for it, during compilations."""
 
 
 class Lane:
-    """Threads that make calls in the order in which they came. They end with the process, whatever they are at."""
+    """Threads that make calls in order of arrival. They are daemons: they end with the process, even in the
+    middle of a call.
+    """
 
     def __init__(self, name: str, threads: int) -> None:
         self._waiting: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
@@ -52,7 +54,7 @@ class Lane:
             threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True).start()
 
     def submit(self, call: Callable[[], Any]) -> Future[Any]:
-        """A future of what ``call()`` returns or raises; one that is cancelled before its turn is never called."""
+        """A future for the result or exception of ``call()``. If it is cancelled before its turn, ``call`` never runs."""
         future: Future[Any] = Future()
         self._waiting.put((future, call))
         return future
@@ -69,14 +71,14 @@ class Lane:
                 else:
                     future.set_result(result)
                     del result
-            del future, call  # not kept until the next one comes
+            del future, call  # do not keep them alive until the next call arrives
 
 
 class _TakingTurns:
-    """A context in which Python's threads take turns more often; any number of threads may be in it.
+    """A context in which Python's threads switch more often; any number of threads may be in it at once.
 
-    While one of them compiles, an event loop or a scheduler beside it, which gives the lock away whenever it waits for
-    something, gets it back within a fraction of a millisecond, and not 5.
+    An event loop or scheduler releases Python's lock whenever it waits. While another thread compiles, it gets the lock back
+    within a fraction of a millisecond, where the default switch interval would take 5 ms.
     """
 
     def __init__(self) -> None:
@@ -98,7 +100,7 @@ class _TakingTurns:
                 sys.setswitchinterval(self._usual)
 
     def after_fork(self) -> None:
-        """In a forked child: nobody is inside."""
+        """In a forked child: no thread is in the context."""
         if self._inside:
             sys.setswitchinterval(self._usual)
         self._lock = threading.Lock()
@@ -110,31 +112,31 @@ taking_turns = _TakingTurns()
 
 @lru_cache(maxsize=1)
 def _lanes() -> dict[str, Lane]:
-    """By the size of a request."""
+    """The lanes, by size of request."""
     threads = {"small": 2, "large": 1, "huge": 1}
     return {size: Lane(f"cdplugin-check-{size}", number) for size, number in threads.items()}
 
 
 def size_named(characters: int) -> str:
-    """``"small"``, ``"large"`` or ``"huge"``, of a request of so many characters."""
+    """``"small"``, ``"large"`` or ``"huge"``: the size class of a request of so many characters."""
     return "small" if characters < LARGE else "large" if characters < HUGE else "huge"
 
 
 @forking.in_child
 def _renew() -> None:
-    """A forked process has none of its parent's threads."""
+    """Start new threads in a forked child: it has none of its parent's."""
     _lanes.cache_clear()
     taking_turns.after_fork()
 
 
 class OffLoop:
-    """Calls on other threads while an event loop goes on: equal ones once, and none for which nobody waits any more."""
+    """Runs calls on other threads while an event loop goes on: equal calls once, and abandoned calls not at all."""
 
     def __init__(self) -> None:
         self._waited_for: dict[Hashable, tuple[Future[Any], list[None]]] = {}
 
     async def run(self, key: Hashable, size: int, call: Callable[[], Any]) -> Any:
-        """What ``call()`` returns; it does not raise. ``size``: characters of the request, which ``key`` stands for."""
+        """The result of ``call()``, which must not raise. ``size``: characters of the request; ``key`` identifies it."""
         waited_for = self._waited_for.get(key)
         if waited_for is None:
             waited_for = self._waited_for[key] = (_lanes()[size_named(size)].submit(call), [])
@@ -146,4 +148,4 @@ class OffLoop:
             waiters.pop()
             if not waiters and self._waited_for.get(key) is waited_for:
                 del self._waited_for[key]
-                future.cancel()  # if it has not begun
+                future.cancel()  # has an effect only if the call has not begun

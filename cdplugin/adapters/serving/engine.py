@@ -1,7 +1,7 @@
-"""What all requests of a tokenizer share in a server: vocabulary, compiler, outcomes of checks, and what logs say of them.
+"""What all requests of a tokenizer share in a server: the vocabulary, the compiler, check results, and the log.
 
-A schema may hold what nobody should read in a log (names, constants): a line shows a hash, by which the request is found in the
-client's own records, and the first characters, as many as the option ``log_characters`` allows.
+A schema may hold names or constants that do not belong in a log. So a log line shows a hash, by which clients can find the
+request in their own records, and at most the first ``log_characters`` (an option) characters.
 
 >>> Asked("REGEX", "[a-z]{3}").named(4)
 'REGEX of 8 characters, sha256 ca380da43cee, begins "[a-z"'
@@ -47,17 +47,17 @@ class Asked:
     text: str
 
     def digest(self) -> str:
-        """The first 12 digits of the text's SHA-256."""
+        """The first 12 hexadecimal digits of the text's SHA-256."""
         return sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
     def named(self, characters: int) -> str:
-        """Kind, length, hash and so many first characters."""
+        """Kind, length, hash and the first ``characters`` characters, for the log."""
         text = f"{self.kind} of {len(self.text)} characters, sha256 {self.digest()}"
         return f"{text}, begins {json.dumps(self.text[:characters])}" if characters > 0 else text
 
 
 class SlowLog:
-    """Tells once of each slow request and what was slow, showing so many ``characters`` of the request; thread-safe."""
+    """Logs each slow request once, with what was slow and its first ``characters`` characters; thread-safe."""
 
     def __init__(self, logger: logging.Logger, characters: int) -> None:
         self._logger = logger
@@ -67,7 +67,7 @@ class SlowLog:
         forking.renew(self, "_lock")
 
     def tell(self, what: str, seconds: float, asked: Asked) -> None:
-        """Log that ``what`` took so many seconds, unless that was told of this request."""
+        """Log that ``what`` took so many seconds, unless the same was logged for this request."""
         key = (what, asked.kind, asked.digest())
         with self._lock:
             if key in self._told:
@@ -80,15 +80,15 @@ class SlowLog:
 
 _OUTCOME_BYTES = 16 << 20
 _MET_BYTES = 1 << 20
-_MOST_RELAXED = 8  # keywords that a line of the log lists
+_MOST_RELAXED = 8  # most keywords that a log line lists
 _UNKNOWN = GrammarError("not checked yet")
 
 
 class Engine:
     """Vocabulary and compiler of one tokenizer; thread-safe.
 
-    ``check`` is for a front-end process, which only wants to know whether a request is right: it remembers the outcome and not
-    the grammar. ``logger``: the server's own, so that its handler shows the lines.
+    ``check`` is for a front-end process, which only needs to know whether a request is valid: it remembers the result and not
+    the grammar. ``logger``: the server's own, so that its handlers show the lines.
     """
 
     def __init__(self, vocab: Vocabulary, options: ServerOptions, logger: logging.Logger | None = None) -> None:
@@ -102,10 +102,12 @@ class Engine:
         self._off_loop = OffLoop()
         threads = usual_threads() if options.ahead is None else options.ahead
         self.ahead = shared(threads) if threads else None
-        """What meets ahead what is likely to come; its threads start when a grammar is handed over, so in an engine only."""
+        """Threads that compute likely masks in advance; they start with the first grammar passed to them, so only in an
+        engine.
+        """
 
     def grammar(self, request_type: str, text: str) -> Grammar:
-        """The grammar of a request (:func:`.requests.spec_of`), from the cache if it is there. Raises :class:`GrammarError`."""
+        """The grammar of a request (:func:`.requests.spec_of`), cached. Raises :class:`GrammarError`."""
         began = time.perf_counter()
         try:
             with taking_turns:
@@ -124,11 +126,11 @@ class Engine:
         return grammar
 
     def has_met(self, request_type: str, text: str) -> bool:
-        """Whether :meth:`grammar` has compiled such a request, not long ago: its grammar is probably kept."""
+        """Whether :meth:`grammar` has recently compiled such a request, so that its grammar is probably cached."""
         return bool(self._met.get(short_key((request_type, text)), False))
 
     def admitted(self, request_type: str, text: str) -> Grammar:
-        """The grammar of a request that can be served (:func:`cdplugin.admission.admit`), which is not kept.
+        """The grammar of a request, if it can be served (:func:`cdplugin.admission.admit`); it is not cached.
 
         Raises :class:`GrammarError`.
         """
@@ -145,15 +147,15 @@ class Engine:
             self._note_time("compiling and first steps", seconds, request_type, text)
 
     def renew_threads(self) -> None:
-        """In a forked process, which has none of its parent's threads."""
+        """Start new threads in a forked process, which has none of its parent's."""
         self._off_loop = OffLoop()
 
     def check(self, request_type: str, text: str) -> None:
-        """Raises the :class:`GrammarError` that :meth:`admitted` raises. The outcome is remembered."""
+        """Raise the :class:`GrammarError` that :meth:`admitted` raises. The result is remembered."""
         _raise(self._outcome(request_type, text))
 
     async def check_off_loop(self, request_type: str, text: str) -> None:
-        """:meth:`check`, on another thread unless the outcome is known. Equal requests at the same time are checked once."""
+        """:meth:`check`, on another thread unless the result is known. Equal requests at the same time are checked once."""
         key = short_key((request_type, text))
         error = self._outcomes.get(key, _UNKNOWN)
         if error is _UNKNOWN:
@@ -161,7 +163,7 @@ class Engine:
         _raise(error)
 
     def _outcome(self, request_type: str, text: str) -> GrammarError | None:
-        """What a request is refused for, remembered."""
+        """The error for which a request is refused, or None; remembered."""
         key = short_key((request_type, text))
         error = self._outcomes.get(key, _UNKNOWN)
         if error is _UNKNOWN:
@@ -173,19 +175,21 @@ class Engine:
         return error
 
     def _refusal(self, request_type: str, text: str) -> GrammarError | None:
-        """What a request is refused for. An error that is not ours is a mistake of ours: logged, and the request refused."""
+        """The error for which a request is refused, or None. Any other exception is our bug: it is logged, the request
+        refused.
+        """
         try:
             with gc_paused():
                 self._admitted(short_key((request_type, text)), self.admitted(request_type, text))
         except GrammarError as caught:
-            return copy.copy(caught)  # without its traceback, which would keep all that was made so far
+            return copy.copy(caught)  # a copy has no traceback, which would keep all intermediate objects alive
         except Exception as caught:
             self.logger.exception("cdplugin: a request that cannot be checked; please report this")
             return GrammarError("this request cannot be checked", found=type(caught).__name__)
         return None
 
     def _tell_relaxed(self, relaxed: list[tuple[str, str]], asked: Asked) -> None:
-        """Log what ``on_unsupported="relax"`` let go in a request, as far as the log may show of it."""
+        """Log the keywords that ``on_unsupported="relax"`` ignored in a request, as far as the options permit."""
         shown = self.options.log_characters
         listed = sorted(relaxed, key=lambda one: one[1])[:_MOST_RELAXED]
         parts = [f"{keyword!r} at {place}" if shown else repr(keyword) for keyword, place in listed]
@@ -197,10 +201,10 @@ class Engine:
             self.slow.tell(what, seconds, Asked(request_type, text))
 
     def _admitted(self, key: Any, grammar: Grammar) -> None:
-        """Called with the grammar of a request that was just admitted; must not raise."""
+        """Hook: called with the grammar of a request that was just admitted; must not raise."""
 
     def warm(self) -> None:
-        """Load the kernels, and make what first requests would make: two seconds, or a minute where kernels are compiled."""
+        """Load the kernels and fill the caches of first requests: two seconds, or a minute if kernels must be compiled."""
         from cdplugin.specs import popular
         from cdplugin.warmup import is_warm, warm_kernels
 
@@ -218,6 +222,6 @@ class Engine:
 
 
 def _raise(error: GrammarError | None) -> None:
-    """Raise a copy of an error, if there is one: what is remembered must not keep a traceback."""
+    """Raise a copy of an error, if there is one: the remembered object must not collect tracebacks."""
     if error is not None:
         raise copy.copy(error)

@@ -1,8 +1,8 @@
-"""What the processes of a server count, added up where Prometheus asks.
+"""Counts of all processes of a server, added up when Prometheus asks.
 
-A server is several processes: those that answer HTTP check requests; the engines' compile them and fill masks; only the first
-answer ``/metrics``. So each process writes its numbers into a file of its own, in one folder whose name all of them inherit
-(:data:`FOLDER_VARIABLE`), and :class:`Collector` adds the files up when it is asked. A number is eight bytes of a mapped file:
+A server is several processes: the HTTP processes check requests, the engine processes compile them and fill masks, and only
+the HTTP processes answer ``/metrics``. So each process writes its numbers to its own file, in one folder whose name all inherit
+(:data:`FOLDER_VARIABLE`), and :class:`Collector` adds the files up on request. A number is eight bytes of a memory-mapped file:
 counting makes no system call. Without a folder the numbers stay in the process (:func:`totals` shows them all the same).
 
 Nothing here raises: what cannot be counted is not counted.
@@ -34,13 +34,13 @@ from cdplugin import forking
 logger = logging.getLogger(__name__)
 
 FOLDER_VARIABLE = "CDPLUGIN_METRICS_DIR"
-"""The environment variable that names the folder of a server's files."""
-_OWNER_VARIABLE = "CDPLUGIN_METRICS_OWNER"  # the process that made the folder, where nobody named one
+"""The environment variable with the folder of a server's files."""
+_OWNER_VARIABLE = "CDPLUGIN_METRICS_OWNER"  # id of the process that made the folder, if the user did not name one
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 class Family(NamedTuple):
-    """A metric: its name (a counter's without ``_total``), kind, help, label and the label's values, a histogram's bounds."""
+    """A metric: name (a counter's without ``_total``), kind, help text, label, the label's values, a histogram's bounds."""
 
     name: str
     kind: str
@@ -51,7 +51,7 @@ class Family(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Numbers for each value: a histogram has its buckets, the last without a bound, and the sum."""
+        """Numbers per label value: one, or for a histogram its buckets, the last unbounded, and the sum."""
         return len(self.bounds) + 2 if self.bounds else 1
 
 
@@ -93,7 +93,7 @@ FAMILIES = (
 
 
 def _places() -> tuple[dict[tuple[str, str], int], int]:
-    """Where the numbers of a metric and a value of its label begin, after one that stands for the layout; and their count."""
+    """The index of the first number of each (metric, label value), and how many numbers there are. Number 0 is the layout's."""
     places, count = {}, 1
     for family in FAMILIES:
         for value in family.values:
@@ -114,10 +114,10 @@ class Numbers:
         self._lock = threading.Lock()
         self._numbers: Any = None  # float64, _COUNT of them: an array, or a view of the mapped file
         self.path: Path | None = None
-        """The file; None where the numbers stay in the process."""
+        """The file; None while the numbers stay in the process."""
 
     def add(self, name: str, value: str = "", amount: float = 1.0) -> None:
-        """Raise a counter, or change a gauge."""
+        """Add to a counter or gauge."""
         place = _PLACES[name, value]
         with self._lock:
             (self._numbers or self._open())[place] += amount
@@ -129,7 +129,7 @@ class Numbers:
             (self._numbers or self._open())[place] = amount
 
     def observe(self, name: str, seconds: float) -> None:
-        """Put a duration into a histogram."""
+        """Add a duration to a histogram."""
         bounds = _BOUNDS[name]
         place = _PLACES[name, ""]
         bucket = place + bisect_left(bounds, seconds)
@@ -140,12 +140,12 @@ class Numbers:
             numbers[total] += seconds
 
     def numbers(self) -> array[float]:
-        """A copy of them all."""
+        """A copy of all numbers."""
         with self._lock:
             return array("d", self._numbers or self._open())
 
     def reopen(self) -> None:
-        """Go on in a file of the folder, if there is one by now."""
+        """Move the numbers to a file of the folder, if there is one by now."""
         with self._lock:
             if self.path is None or str(self.path.parent) != os.environ.get(FOLDER_VARIABLE):
                 before, self._numbers = self._numbers, None
@@ -154,7 +154,7 @@ class Numbers:
                     numbers[:] = memoryview(before)
 
     def after_fork(self) -> None:
-        """In a forked child: the parent's file is not ours."""
+        """In a forked child: drop the file, which is the parent's."""
         self._lock = threading.Lock()
         self._numbers, self.path = None, None
 
@@ -165,7 +165,7 @@ class Numbers:
             try:
                 handle, path = tempfile.mkstemp(prefix=f"{os.getpid()}-", suffix=".numbers", dir=folder)
                 try:
-                    os.write(handle, bytes(8 * _COUNT))  # no hole: where a full disk cannot fill one, counting ends the process
+                    os.write(handle, bytes(8 * _COUNT))  # not sparse: counting on a full disk would kill the process (SIGBUS)
                     numbers = memoryview(mmap.mmap(handle, 8 * _COUNT)).cast("d")
                 finally:
                     os.close(handle)
@@ -184,10 +184,10 @@ forking.in_child(NUMBERS.after_fork)
 
 
 def share() -> None:
-    """Have the processes that this one starts share their numbers with it: makes the folder, unless there is one.
+    """Make the processes that this one starts share their numbers with it: makes the folder, unless there is one.
 
-    It is removed when this process ends. A program of its own that was started by another server's process takes no part in
-    that one's folder: only what ``multiprocessing`` starts belongs to a server.
+    The folder is removed when this process ends. A separate program that another server's process started gets a folder of its
+    own: only what ``multiprocessing`` starts belongs to a server.
     """
     owner = str(os.getpid())
     is_another_program = os.environ.get(_OWNER_VARIABLE, owner) != owner and multiprocessing.parent_process() is None
@@ -204,12 +204,12 @@ def share() -> None:
 
 
 def is_shared() -> bool:
-    """Whether there is a folder that the server's processes share."""
+    """Whether the server's processes share a folder."""
     return bool(os.environ.get(FOLDER_VARIABLE))
 
 
 def _others() -> Iterator[tuple[bool, array[float]]]:
-    """The files of the other processes: whether the process lives, and its numbers."""
+    """The files of the other processes: whether the process is alive, and its numbers."""
     folder = os.environ.get(FOLDER_VARIABLE)
     for path in sorted(Path(folder).glob("*.numbers")) if folder else ():
         if path == NUMBERS.path:
@@ -232,10 +232,10 @@ def _lives(process: int) -> bool:
 
 
 def totals() -> dict[str, dict[str, float | list[float]]]:
-    """All numbers of the server's processes: metric → value of its label (``""`` where it has none) → number.
+    """All numbers of the server's processes: metric → label value (``""`` without label) → number.
 
-    A histogram's are its buckets, not cumulative, the last without a bound, and the sum of its seconds. Gauges are those of the
-    processes that live.
+    A histogram is a list: its buckets, not cumulative, the last unbounded, and the sum of its seconds. Gauges count only
+    processes that are alive.
     """
     listed = [(True, NUMBERS.numbers()), *_others()]
     out: dict[str, dict[str, float | list[float]]] = {}
@@ -249,10 +249,10 @@ def totals() -> dict[str, dict[str, float | list[float]]]:
 
 
 class Collector:
-    """What a ``prometheus_client`` registry asks (its interface of custom collectors)."""
+    """A custom collector for a ``prometheus_client`` registry."""
 
     def collect(self) -> Iterator[Any]:
-        """The metrics of all processes, now."""
+        """The current metrics of all processes."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         found = totals()
@@ -276,10 +276,10 @@ class Collector:
 
 
 def register(registry: Any = None) -> None:
-    """Have a ``prometheus_client`` registry show the metrics; ``None``: its default one. May be called again.
+    """Make a ``prometheus_client`` registry show the metrics; ``None``: its default one. May be called again.
 
-    Where ``prometheus_client`` itself adds up processes (``PROMETHEUS_MULTIPROC_DIR``: several API servers), whoever answers
-    ``/metrics`` makes a registry of its own each time; there its collector of processes shows ours too.
+    Where ``prometheus_client`` itself adds up processes (``PROMETHEUS_MULTIPROC_DIR``: several API servers), each request for
+    ``/metrics`` makes a new registry; there its multiprocess collector is extended to show our metrics too.
     """
     import prometheus_client
 

@@ -1,4 +1,4 @@
-"""Requests of servers as specs, and the options that a server reads them by.
+"""Server requests as specs, and the options by which a server reads them.
 
 >>> spec_of("CHOICE", '["yes", "no"]').choices
 ('yes', 'no')
@@ -26,26 +26,26 @@ from cdplugin.specs.text import Ebnf, Gbnf
 logger = logging.getLogger(__name__)
 
 MAX_CACHE_BYTES = 96 << 20
-"""Bytes of compiled grammars that a server's engine keeps, unless the options say otherwise: some 200 ordinary schemas."""
+"""Most bytes of compiled grammars that a server's engine keeps by default: some 200 ordinary schemas."""
 MOST_THREADS = 64
 KEYWORD = "x-cdplugin"
 _RULE = re.compile(r"^[ \t]*<?[A-Za-z_][\w-]*>?[ \t]*::=", re.MULTILINE)
 _OF_SCHEMAS = [name for name in signature(JsonSchema).parameters if name != "schema"]
-"""The options that callers may give; the front end has others of its own."""
+"""The names of the options that callers may set; the front end has further ones."""
 _OF_REQUESTS = [name for name in _OF_SCHEMAS if name != "registry"]
 
 
 @dataclass(frozen=True)
 class ServerOptions(JsonOptions):
-    """How requests are read, one setting for a whole server: its requests have no fields for these.
+    """How requests are read. One setting for a whole server, because requests have no fields for these.
 
-    From an environment variable that holds a JSON object, which every process of a server inherits. The options of
-    :class:`cdplugin.JsonSchema` (but for ``registry``); ``regex_dialect`` is that of :class:`cdplugin.Regex`; ``limits`` are
-    fields of :class:`cdplugin.Limits` by name; ``endings``: whether answers end legally within their ``max_tokens``, where a
-    request does not say (:mod:`cdplugin.adapters.vllm.budget`); ``strict_tools``: whether vLLM's tools are strict where their
-    clients do not say (:mod:`cdplugin.adapters.vllm.tools`). ``slow_request_seconds``: how long a compilation takes that the
-    log tells of; ``late_mask_seconds``: the same for a mask; ``log_characters``: how much of the request such a line shows.
-    ``ahead``: threads that meet ahead what is likely to come (:mod:`cdplugin.ahead`), 0: none; None: one, where it pays.
+    Read from an environment variable with a JSON object, which every process of a server inherits. The fields are the options
+    of :class:`cdplugin.JsonSchema` (without ``registry``), and: ``regex_dialect``, that of :class:`cdplugin.Regex`; ``limits``,
+    fields of :class:`cdplugin.Limits` by name; ``endings``, whether answers end legally within their ``max_tokens`` if the
+    request does not say (:mod:`cdplugin.adapters.vllm.budget`); ``strict_tools``, whether vLLM's tools are strict if the client
+    does not say (:mod:`cdplugin.adapters.vllm.tools`); ``slow_request_seconds`` and ``late_mask_seconds``, from what duration
+    on a compilation or a mask is logged; ``log_characters``, how much of the request such a line shows; ``ahead``, how many
+    threads compute likely masks in advance (:mod:`cdplugin.ahead`; 0: none, None: one, where it pays).
     """
 
     regex_dialect: str = "rust"
@@ -59,12 +59,12 @@ class ServerOptions(JsonOptions):
 
     @property
     def budgets(self) -> Limits:
-        """The limits; fewer bytes of compiled grammars than a :class:`cdplugin.Compiler` keeps by itself."""
+        """The limits, with a smaller cache of compiled grammars than the default of :class:`cdplugin.Compiler`."""
         return Limits(**{"max_cache_bytes": MAX_CACHE_BYTES, **self.limits})
 
     @classmethod
     def from_environment(cls, variable: str) -> ServerOptions:
-        """The options in a variable. Raises ``ValueError`` for anything but a JSON object of known names with legal values."""
+        """The options in a variable. Raises ``ValueError`` for anything but a JSON object of known names and legal values."""
         text = os.environ.get(variable, "")
         if not text.strip():
             return cls()
@@ -101,18 +101,18 @@ class ServerOptions(JsonOptions):
         return replace(self, whitespace="compact", separators=None, indent=None)
 
     def json_schema(self, schema: Any) -> JsonSchema:
-        """``schema``: JSON text or a value, which may ask for options of its own (``x-cdplugin``)."""
+        """The spec of ``schema``, JSON text or a value, which may set options of its own (``x-cdplugin``)."""
         options = _with_request_options(self, schema)
         return JsonSchema(schema, **{name: getattr(options, name) for name in _OF_SCHEMAS})
 
 
 def _with_request_options(options: ServerOptions, text: Any) -> ServerOptions:
-    """``options`` with those that a schema, JSON text or a value, asks for under the keyword ``x-cdplugin`` at its root:
+    """``options``, updated by the keyword ``x-cdplugin`` at the root of a schema (JSON text or a value):
 
         {"type": "object", …, "x-cdplugin": {"whitespace": "compact", "property_order": "any", "on_unsupported": "relax"}}
 
-    For clients that reach a server over HTTP, whose requests have no fields for them. To the schema it is an annotation, like
-    any that begins with ``x-``. Raises :class:`GrammarError` for anything but an object of known names.
+    For HTTP clients, whose requests have no fields for options. In JSON Schema the keyword is an annotation, like any that
+    starts with ``x-``. Raises :class:`GrammarError` for anything but an object of known names.
     """
     if isinstance(text, str):
         if KEYWORD not in text:
@@ -120,7 +120,7 @@ def _with_request_options(options: ServerOptions, text: Any) -> ServerOptions:
         try:
             text = json.loads(text)
         except (ValueError, RecursionError):
-            return options  # the front end says what is wrong with it
+            return options  # the JSON Schema front end reports what is wrong
     given = text.get(KEYWORD) if isinstance(text, dict) else None
     if given is None:
         return options
@@ -155,13 +155,13 @@ def spec_of(request_type: str, text: str, options: ServerOptions | None = None) 
     if request_type == "STRUCTURAL_TAG":
         tag = _json(text, "structural tag")
         if isinstance(tag, dict) and "format" in tag:
-            tag.setdefault("type", "structural_tag")  # left out by some
+            tag.setdefault("type", "structural_tag")  # some clients leave it out
         return StructuralTag(tag)
     raise GrammarError("unknown kind of structured output", found=request_type)
 
 
 def grammar_kind(text: str) -> str:
-    """Which syntax a grammar is written in: ``"Gbnf"``, ``"Ebnf"`` or ``"Lark"``.
+    """The syntax of a grammar: ``"Gbnf"``, ``"Ebnf"`` or ``"Lark"``.
 
     ``name ::= …`` is GBNF, as llama.cpp and xgrammar write it; with names in angle brackets, or rules that end with a
     semicolon, it is EBNF. Anything else is Lark.
