@@ -1,8 +1,9 @@
-"""Whether a text with open places can be completed, by which tokens, and how.
+"""Answers of a session: can a text with open places be completed, by which tokens, and how?
 
-For EXACT lexemes the lattice answers exactly. Where lexemes compete (LONGEST, LAZY) the lattice is asked twice: with all that
-may compete anywhere, a *yes* is right; with as little as surely competes (*loose*), a *no* is. In between, fillings are looked
-for with the matcher (:mod:`cdplugin.infill.search`).
+For EXACT lexemes the lattice is exact. Where lexemes compete (LONGEST, LAZY) two lattices are asked: in the *strict* one all
+lexemes compete that may anywhere, so its *yes* is right; in the *loose* one as few as surely do, so its *no* is right. Between
+them the matcher decides: by texts that ended other gaps (:mod:`cdplugin.infill.rests`), from slot to slot
+(:mod:`cdplugin.infill.canvases`), and at last by a search (:mod:`cdplugin.infill.search`).
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ from cdplugin.infill.workspace import Workspace
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
 
-BRIEF = 16  # bytes
-MOST_TRIES, MOST_TRIES_OF_SLOTS = 500, 5000  # texts that are tried before a lattice is asked
+BRIEF = 16  # bytes of lexemes in gaps, in brief completions of short texts
+MOST_TRIES, MOST_TRIES_OF_SLOTS = 500, 5000  # texts tried before a lattice is asked
 MOST_STATES, FEW_STATES = 20_000, 60
-"""States that are followed from slot to slot (:mod:`cdplugin.infill.canvases`): for a text, and for one of a mask's tokens."""
+"""States followed from slot to slot (:mod:`cdplugin.infill.canvases`): for a text, and for one token of a mask."""
 _STATES_TOGETHER, _WORK_TOGETHER = 256, 1 << 25
-"""States that are followed by few tokens (:mod:`cdplugin.infill.together`), and units of work, before others are."""
+"""States followed with few tokens (:mod:`cdplugin.infill.together`), and units of work, before the beam search."""
 _FEW_DOTS = 256
-"""Of a grammar with as many or more a lattice is asked about one token of each class; of smaller ones all take less time."""
+"""With so many dots or more, the lattice is asked about one token of each class; with fewer, asking about all is faster."""
 WORK_OF_A_NODE = 600  # units of work of spelling that count as a node of a lattice
 _WORDS = re.compile(rb"\s?\w+")
 
@@ -56,24 +57,24 @@ Found = TypeVar("Found")
 
 
 class Last(Generic[Found]):
-    """What was found last, and for which parts."""
+    """A memo of one entry: the last result, and the parts that it is for."""
 
     def __init__(self, found: Found | None = None) -> None:
         self.parts: list[Part] = []
         self.found = found
 
     def note(self, parts: Sequence[Part], found: Found | None) -> None:
-        """Note what was found for some parts."""
+        """Remember the result for some parts."""
         self.parts, self.found = list(parts), found
 
     def of(self, parts: Sequence[Part]) -> Found | None:
-        """What was found, if it was for these very parts, which do not change; else None."""
+        """The result if it is for these very parts (compared by identity, as parts do not change), or else None."""
         is_same = len(self.parts) == len(parts) and all(map(operator.is_, self.parts, parts))
         return self.found if is_same else None
 
 
 class Answers:
-    """What is asked about the texts of one session. The caller holds the lock of ``tables``.
+    """Answers about the texts of one session. The caller holds the lock of ``tables``.
 
     ``padded``: end tokens may fill the rest of the text.
     """
@@ -84,35 +85,36 @@ class Answers:
         self.eos = frozenset(tables.vocab.eos_token_ids)
         self._nodes = 0  # of the last lattice
         self._filled: Last[list[bytes]] = Last()  # by a search
-        self._witness: Last[list[bytes]] = Last([])  # a completion, perhaps not of the fewest bytes
-        self._kept: Last[list[bytes]] = Last([])  # the same, of the text that masks are asked of
+        self._witness: Last[list[bytes]] = Last([])  # fillings by known texts, perhaps not the shortest
+        self._kept: Last[list[bytes]] = Last([])  # fillings of the text whose masks are asked for
         self.proof: Last[Witness] = Last()
-        """Of parts with slots: a text that they can become, by which they were found completable."""
+        """The witness by which parts with slots were found completable."""
         self.proofs: Proofs | None = None
-        """Of the last mask, where texts with its tokens are kept."""
+        """Those of the last mask, which keep witnesses of its tokens."""
         self.guides: list[dict[int, bytes]] = []
-        """Of the last mask of a canvas: legal texts, what open parts are filled with (:meth:`Canvas.recall`)."""
+        """Legal texts of the last mask of a canvas: the fillings of its open parts (:meth:`Canvas.recall`)."""
         self._few: FewTokens | None = None
         self.work = 0
-        """What lattices have cost: their nodes, more for large ones, whose rows are wider."""
+        """The cost of all lattices so far: their nodes, more for large ones, whose rows are wider."""
 
     def length(self, parts: Sequence[Part]) -> int | None:
-        """How many parts stand before the first end token; None if there is text after it."""
+        """How many parts stand before the first end token; None if text follows it."""
         if not self.padded:
             return len(parts)
         last = next((i for i, p in enumerate(parts) if p.token in self.eos and not p.gap), len(parts))
         return None if any(p.token is not None and p.token not in self.eos for p in parts[last:]) else last
 
     def build(self, parts: Sequence[Part], keep: bool = True, loose: bool = False, work: Workspace | None = None) -> int:
-        """Lay the text out as elements and find the facts; 1 if it can be completed.
+        """Build the lattice of a text and its facts; 1 if the text can be completed, by this lattice, or else 0.
 
-        ``keep``: keep the facts for the next text; nodes are not numbered from 0. ``work``: in this workspace.
+        ``keep``: keep the facts for the next text (then nodes are not numbered from 0). ``loose``: in the loose workspace;
+        ``work``: in this workspace.
         """
         work = work or (self.tables.loose if loose else self.tables.workspace)
         return work.call(kernels.OP_FACTS) if self._lay(parts, work, keep=keep) else 0
 
     def _lay(self, parts: Sequence[Part], work: Workspace, hole: int = -1, keep: bool = True) -> bool:
-        """Make the lattice of a text in a workspace; not where there is text behind an end token, or the hole is."""
+        """Build the lattice of a text in a workspace; False if text follows an end token, or ``hole`` is behind one."""
         last = self.length(parts)
         if last is None or hole >= last:
             return False
@@ -172,14 +174,17 @@ class Answers:
     # --- answers ------------------------------------------------------------------------------------------------------------
 
     def completable(self, parts: Sequence[Part], search: Search | None = None) -> bool:
-        """Whether the open places can be filled so that the text is legal. ``search``: one whose budget is used."""
+        """Whether the open places can be filled so that the text is legal.
+
+        ``search``: one whose budget is used; given for the tokens of a mask, each of which should take little time.
+        """
         tables = self.tables
         if not tables.is_exact and not any(part.is_open for part in parts):
             return self.length(parts) is not None and tables.accepts(b"".join(part.text for part in parts))
         is_known = self._is_known_before_lattices(parts, search is not None)
         if is_known is not None:
             return is_known
-        # of families the strict lattice knows little, and takes long to be there at all
+        # with families the strict lattice knows little and takes long to build
         if tables.has_families and not self.build(parts, loose=True):
             return False
         if self.build(parts) == 1:
@@ -203,9 +208,10 @@ class Answers:
         return answer
 
     def may_end(self, parts: Sequence[Part], whole: Sequence[Part], witness: Witness | None) -> bool:
-        """Whether parts with an end token in one of their slots can be completed. ``whole``: the same with this slot open, and
-        ``witness`` a text that they can become. That text and others that are known tell it soon, or a lattice of gaps that it
-        is not so; else it is searched for no longer than other tokens of a mask.
+        """Whether parts with an end token in one of their slots can be completed.
+
+        ``whole``: the parts with this slot open; ``witness``: of these. Known texts mostly prove it, or a lattice of gaps
+        refutes it; else the search for it is as short as for another token of a mask. Raises :class:`SearchGivenUp`.
         """
         last = self.length(parts)
         if last is None:
@@ -231,8 +237,11 @@ class Answers:
         raise unknown("texts of so many tokens")
 
     def _is_known_before_lattices(self, parts: Sequence[Part], is_one_of_many: bool) -> bool | None:
-        """Whether parts can be completed, as far as the matcher and a lattice of gaps tell, mostly in a tenth of the time of
-        others; None where these have to tell. Raises :class:`SearchGivenUp` where they cannot.
+        """Whether parts can be completed, if the matcher or a lattice of gaps tells, which mostly takes a tenth of the time; or
+        else None.
+
+        ``is_one_of_many``: asked for a token of a mask. Raises :class:`SearchGivenUp` if neither tells and the lattices would
+        not either.
         """
         tables = self.tables
         if tables.is_exact or not any(part.slot and part.is_open for part in parts):
@@ -245,20 +254,22 @@ class Answers:
             return None
         is_filled = self._are_slots_filled(parts, is_one_of_many)
         if is_filled is None and tables.has_many_classes():
-            # a slot has not all classes in the loose lattice, so its *no* proves nothing
+            # the loose lattice plans slots with some classes only, so its *no* proves nothing
             if tables.has_families or self.build(parts) != 1:
                 raise unknown("texts of so many tokens")
             return True
         return is_filled
 
     def _are_slots_filled(self, parts: Sequence[Part], is_one_of_many: bool) -> bool | None:
-        """Whether slots can be filled, by the matcher and a lattice of gaps; None where lattices of slots have to tell.
+        """Whether slots can be filled, by the matcher and a lattice of gaps; None if lattices of slots have to tell.
 
-        ``is_one_of_many``: questions; what slots do to the lattices takes seconds to find. Raises :class:`SearchGivenUp`.
+        ``is_one_of_many``: asked for a token of a mask, so it must be quick. Raises :class:`SearchGivenUp`. Four steps, cheap
+        ones first:
 
-        Four steps, cheap ones first: (1) what is known of other texts, and a brief search from slot to slot, may fill them; (2)
-        if gaps in their places cannot be filled, they cannot; (3) a longer search fills them, or says *no* where it meets no
-        more states; (4) where lattices of slots will not tell either, the search may take all states.
+        - Known texts, and a brief search from slot to slot, may fill the slots.
+        - If gaps in their places cannot be filled, neither can they.
+        - A longer search fills them, or proves *no* when it has no state left to follow.
+        - If lattices of slots will not tell either, the search may take all of its budget.
         """
         last = self.length(parts)
         if last is None:
@@ -291,25 +302,28 @@ class Answers:
         return None
 
     def _is_filled_soon(self, parts: Sequence[Part], canvas: Canvas, most: int) -> bool:
-        """Whether slots are filled by what is known of other texts, or by following ``most`` states (0: none) for a short time:
-        most canvases can be.
+        """Whether known texts fill the slots, or a short search of ``most`` states (0: none) does: most canvases can be filled
+        so.
         """
-        # while tokens are not classified, `_is_filled_before_lattices` has tried these few
+        # while tokens are not classified, `_is_filled_before_lattices` has tried this already
         if self.tables.workspace.classified and self._is_filled_together(parts, canvas):
             return True
         canvas.grant(FEW_WORK)
         return (most > 0 and self._is_filled(parts, canvas, most)) or self._is_witnessed(parts)
 
     def is_followed(self, parts: Sequence[Part]) -> bool:
-        """Whether lexemes compete and the matcher goes from slot to slot, since lattices tell little: where rules are made on
-        demand, or even one slot has too many classes of tokens for a lattice.
+        """Whether the matcher goes from slot to slot because the lattices tell little.
+
+        That is so if lexemes compete and rules are made on demand, or even one slot has too many token classes for a lattice.
         """
         if self.tables.is_exact or not any(part.slot and part.is_open for part in parts):
             return False
         return self.tables.has_families or self.tables.has_many_classes()
 
     def is_planned_short(self, parts: Sequence[Part]) -> bool:
-        """Whether lexemes compete and too many slots are open to be planned with all classes: then a *no* proves nothing."""
+        """Whether lexemes compete and too many slots are open to plan them with all classes, so that a *no* of the lattice
+        proves nothing.
+        """
         tables = self.tables
         n_open = sum(part.slot and part.is_open for part in parts)
         if tables.is_exact or tables.has_families or not n_open:
@@ -317,24 +331,24 @@ class Answers:
         return tables.has_many_classes() or n_open * tables.classify(tables.loose) > MOST_COMPETING
 
     def mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, witness: Witness | None = None) -> int:
-        """Write the tokens that may stand at an open part to a row of bits; end tokens are the caller's.
+        """Write the tokens that may stand at an open part to a row of bits; how many are left out because a search was given
+        up.
 
-        ``witness``: a text that these parts can become. Returns how many tokens are left out because the search for a filling
-        was given up.
+        End tokens are up to the caller. ``witness``: of the parts.
         """
         tables = self.tables
         self.proofs = None
-        is_only_slot = parts[hole].slot and sum(part.is_open for part in parts) == 1  # then the matcher tells all
-        # of families, and of many slots, the strict lattice knows little
+        is_only_slot = parts[hole].slot and sum(part.is_open for part in parts) == 1  # then the matcher decides everything
+        # with families, and with many slots, the strict lattice knows little
         is_followed = tables.has_families or (not is_only_slot and self.is_followed(parts))
         is_asked = tables.is_exact or not (is_followed or is_only_slot)
-        # the matcher tells where the tokens of a first place lead: one of each class is asked about
+        # at the first open place the matcher groups the tokens into classes: the lattice is asked about one of each
         is_by_class = is_asked and not tables.is_exact and tables.n_dots >= _FEW_DOTS
         is_by_class = is_by_class and not any(part.is_open for part in parts[:hole])
         if is_asked and not is_by_class:
             self.add_from_lattice(parts, hole, row)
         last = self.length(parts)
-        if tables.is_exact or last is None or hole >= last:  # the last: behind the first end token
+        if tables.is_exact or last is None or hole >= last:  # (the hole is behind the first end token)
             return 0
         found = self.kept_fillings(parts)
         if found is not None:
@@ -342,13 +356,15 @@ class Answers:
         self.proofs = proofs = Proofs(self, parts, hole, row, is_followed, witness)
         undecided = proofs.decide(is_by_class)
         if is_followed and parts[hole].slot and not is_only_slot and witness is None and not row.any():
-            self.add_from_lattice(parts, hole, row)  # then the strict lattice may have said that there is some text
+            self.add_from_lattice(parts, hole, row)  # the strict lattice may be what found the text completable
             undecided = max(undecided - int(bit_flags(row).sum()), 0)
         return undecided
 
     def add_known(self, parts: Sequence[Part], hole: int, row: np.ndarray) -> None:
-        """Write to a row of bits the tokens that may stand at an open part as far as one lattice tells: where lexemes compete,
-        many of its mask's, in a tenth of the time. None where it tells little, or nothing needs it.
+        """Write to a row the tokens that may stand at an open part by the strict lattice alone: many of the mask, in a tenth of
+        the time.
+
+        Writes none where the lattice knows little, or where it is the mask anyway.
         """
         self.proofs = None
         if self.tables.is_exact or self.tables.has_families or self.is_followed(parts):
@@ -357,10 +373,12 @@ class Answers:
             self.add_from_lattice(parts, hole, row)
 
     def possible(self, parts: Sequence[Part], hole: int, tokens: np.ndarray, free: bool, by_first: bool = False) -> np.ndarray:
-        """Those of some tokens that the loose lattice does not rule out at an open part. ``free``: with gaps for slots.
-        ``by_first``: by their first bytes alone, with whatever the parser allows, in a tenth of the time.
+        """Those of some tokens that the loose lattice does not rule out at an open part.
+
+        ``free``: with gaps in place of slots. ``by_first``: by first bytes alone, whatever the parser allows, in a tenth of the
+        time.
         """
-        row = np.full((self.tables.vocab.size + 31) // 32, -1, np.int32)  # only these are asked about
+        row = np.full((self.tables.vocab.size + 31) // 32, -1, np.int32)  # a lattice is asked only about bits that are 0
         np.bitwise_and.at(row.view(np.uint32), tokens >> 5, ~(np.uint32(1) << (tokens & 31).astype(np.uint32)))
         if free:
             parts, hole = with_gaps(parts[: self.length(parts)], hole)
@@ -374,8 +392,10 @@ class Answers:
         return tokens[may_begin[self.tables.first_bytes[tokens]]]
 
     def may_begin(self, before: bytes) -> np.ndarray:
-        """Which text tokens may begin behind a gap and, between them, a text that ends with a byte (or no text), by their first
-        bytes and the loose lattice: a mask row (int32), found once.
+        """The text tokens that may stand in a gap behind another gap and the text ``before`` (one byte or none): a mask row
+        (int32).
+
+        By their first bytes and the loose lattice. Memoised.
         """
         found = self.tables.may_begin.get(before)
         if found is None:
@@ -391,14 +411,16 @@ class Answers:
         return found
 
     def add_from_lattice(self, parts: Sequence[Part], hole: int, row: np.ndarray, loose: bool = False) -> None:
-        """Add to a row the tokens that a lattice knows to be legal at an open part; those that it has are not asked about."""
+        """Add to a row the tokens that a lattice knows to be legal at an open part; tokens in the row are not asked about."""
         if self.lay_for_mask(parts, hole, row, loose):
             self.add_from_laid(row, loose)
 
     def lay_for_mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, loose: bool = False) -> bool:
-        """Whether some token that a row does not have may come at an open part; then :meth:`add_from_laid` asks about them."""
+        """Build the lattice, facts and items for a mask; False if no token outside the row may come. :meth:`add_from_laid` goes
+        on.
+        """
         work = self.tables.loose if loose else self.tables.workspace
-        if self.tables.is_exact:  # then masks are made of what is left of tokens; else only slots are
+        if self.tables.is_exact:  # then masks are made from profiles, which need the classes
             self.tables.classify(work)
         if not self._lay(parts, work, hole) or not work.call(kernels.OP_MAY_BEGIN, address_of(row)):
             return False
@@ -407,12 +429,12 @@ class Answers:
         return True
 
     def add_from_laid(self, row: np.ndarray, loose: bool = False) -> None:
-        """:meth:`add_from_lattice` once that part is laid out."""
+        """Make the mask after :meth:`lay_for_mask`."""
         work = self.tables.loose if loose else self.tables.workspace
         work.call(kernels.OP_MASK, address_of(row))
 
     def fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
-        """What to fill the open gaps of completable parts without open slots with; None if nothing was found."""
+        """Fillings of the open gaps of completable parts without open slots; None if none was found."""
         if self.tables.is_exact:
             return self.spelled(parts)
         found = self._filled.of(parts)
@@ -422,8 +444,8 @@ class Answers:
         return Search(self).fillings(parts) if found is None else found
 
     def some_fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
-        """Fillings of parts without open slots that the matcher accepts, perhaps not of the fewest bytes; None where the
-        lattices spell none at once.
+        """Fillings of parts without open slots that the matcher accepts, perhaps not the shortest; None if the lattices spell
+        none at once.
         """
         found = self.kept_fillings(parts)
         if found is None and self.tables.has_families:
@@ -433,14 +455,13 @@ class Answers:
         return found
 
     def kept_fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
-        """Fillings of these very parts without open slots that the matcher accepted, if they were found last or are of the text
-        that masks are asked of.
-        """
+        """Fillings, accepted by the matcher, of these very parts without open slots, if they are remembered."""
         return self._filled.of(parts) or self._witness.of(parts) or self._kept.of(parts)
 
     def _is_witnessed(self, parts: Sequence[Part]) -> bool:
-        """Whether texts that ended other gaps end those of some parts (:class:`cdplugin.infill.rests.Rests`): the matcher
-        tells that in a tenth of the time of a lattice.
+        """Whether known texts that ended other gaps (:class:`cdplugin.infill.rests.Rests`) end those of some parts.
+
+        The matcher decides that in a tenth of the time of a lattice. Remembers the fillings.
         """
         before, elements, _ = laid_out(parts[: self.length(parts)], self.padded)
         if not elements or len(elements) > MOST_ELEMENTS or self.length(parts) is None:
@@ -462,8 +483,9 @@ class Answers:
         return found is not None
 
     def _is_filled_before_lattices(self, parts: Sequence[Part]) -> bool:
-        """Whether the matcher soon finds its way through slots, while it is not known what tokens do to the lattices of this
-        grammar: where lexemes compete, that may take seconds to find, and the first text can mostly be filled.
+        """Whether the matcher soon finds its way through slots, before the lattices are prepared for slots in this grammar.
+
+        Where lexemes compete, that may take seconds, and the first text can mostly be filled so.
         """
         last = self.length(parts)
         if self.tables.is_exact or self.tables.workspace.classified or last is None:
@@ -477,18 +499,18 @@ class Answers:
         return self._is_filled(parts, canvas, FEW_STATES)
 
     def _is_filled(self, parts: Sequence[Part], canvas: Canvas, most: int) -> bool:
-        """Whether the matcher finds its way through the slots of some parts, by following so many states on their canvas."""
+        """Whether the beam search fills the slots of some parts by following at most ``most`` states."""
         return self._is_proven(parts, canvas.witness(most))
 
     def _is_filled_together(self, parts: Sequence[Part], canvas: Canvas) -> bool:
-        """Whether it does by few tokens, after a change of a text that could be filled."""
+        """Whether the search with few tokens fills the slots; only after a change of a text that could be filled."""
         if self.tables.has_families or not canvas.guides:
             return False
         canvas.grant(_WORK_TOGETHER)
         return self._is_proven(parts, filled_together(canvas, self.few_tokens(parts), _STATES_TOGETHER))
 
     def _is_proven(self, parts: Sequence[Part], found: Witness | None) -> bool:
-        """Whether a text was found that parts can become; it is kept."""
+        """Whether a witness was found; it is remembered."""
         if found is None:
             return False
         ends = self.tables.vocab.eos_token_ids
@@ -496,15 +518,15 @@ class Answers:
         return True
 
     def few_tokens(self, parts: Sequence[Part]) -> FewTokens:
-        """Tokens by which slots are followed first, with those of the text, by which they were chosen for the first mask."""
+        """The tokens with which slots are followed first: some fixed ones, and those of the text at the first call."""
         if self._few is None or self._few.arena is not self.tables.arena:
             tokens = [part.text for part in parts if part.token is not None]
             self._few = FewTokens(self.tables, [*tokens, *_WORDS.findall(b"".join(part.text for part in parts))])
         return self._few
 
     def canvas(self, parts: Sequence[Part], witness: Witness | None = None) -> Canvas:
-        """The open places of parts before the first end token. ``witness``: a text that they can become; without, the last one
-        that was found is of use.
+        """The open places of parts before the first end token, with known texts: ``witness``, one of these parts, or else the
+        last one found.
         """
         canvas = Canvas(self.tables, parts, self.padded)
         known, found = (parts, witness) if witness else (self.proof.parts, self.proof.found)
@@ -514,11 +536,11 @@ class Answers:
         return canvas
 
     def _is_completed_briefly(self, parts: Sequence[Part]) -> bool:
-        """Whether a completion is found without a search: one whose lexemes in gaps are hardly longer than what the text
-        repeats, as indentation, and first one without long keywords in gaps.
+        """Whether a brief completion is found, without a search; it is remembered.
 
-        Where blocks of any width are lexemes of their own, most of the work goes to those that are wider than all of the text,
-        and, for each of these, to statements that no gap needs.
+        Brief: no lexeme in a gap is much longer than what the text repeats, say as indentation; and the first try has no long
+        keywords in gaps. Where blocks of any width are lexemes of their own, most of the work goes to blocks wider than all of
+        the text, and, for each width, to statements that no gap needs.
         """
         whole, last = parts, self.length(parts)
         parts = parts[:last]
@@ -539,8 +561,8 @@ class Answers:
         return found is not None
 
     def spelled(self, parts: Sequence[Part], work: Workspace | None = None) -> list[bytes] | None:
-        """Fillings of the open gaps of parts without open slots that the matcher accepts, by cheap derivations on a lattice;
-        None where there is none, or none was found. ``work``: the lattice's workspace, the strict one unless it is given.
+        """Fillings of the open gaps of parts without open slots that the matcher accepts, from cheap derivations on a lattice;
+        None if none was found. ``work``: the lattice's workspace, by default the strict one.
         """
         tables = self.tables
         work = work or tables.workspace

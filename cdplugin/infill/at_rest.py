@@ -1,15 +1,14 @@
-"""Tables that an :class:`~cdplugin.infill.session.Infill` had, for the next one of the same grammar.
+"""Tables at rest: those of an :class:`~cdplugin.infill.session.Infill` that is gone, for the next one of the same grammar.
 
-What tables know of a grammar takes long to find out: its rules laid out (Python: 0.3 s), where gaps lead from a lexer state,
-what ends a rule soonest. Where each request makes an ``Infill``, the next request takes over what the last one had::
+Some of what the tables hold takes long to compute: the rules laid out (Python: 0.3 s), closures of lexer states, the shortest
+endings of rules. If each request makes an ``Infill``, the next request takes over the tables of the last one::
 
-    Infill(grammar) ── take_tables ──> tables at rest, the last ones first; else new ones
-    the Infill goes ── leave_tables ──> at rest, at most Limits.max_infill_bytes of the process: what is more first gives
-                                        back the memory of its largest tables, then goes
+    Infill(grammar) ── take_tables ──> tables at rest, the latest ones first; else new ones
+    the Infill goes ── leave_tables ──> at rest, at most Limits.max_infill_bytes in the process: beyond that, tables first
+                                        give back the memory of their largest arrays, then go
 
-Two ``Infill`` that live at the same time never share tables; what depends on the rules alone is worked out once for all of
-them. What earlier texts taught is forgotten, so an answer depends on no other request's text
-(:meth:`cdplugin.infill.tables.InfillGrammar.rest`).
+Two ``Infill`` that live at the same time never share tables, except what depends on the rules alone. Tables at rest forget what
+earlier texts taught, so an answer depends on no other request's text (:meth:`cdplugin.infill.tables.InfillGrammar.rest`).
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ memory.register("infilling at rest", nbytes, DEFAULT_LIMITS.max_infill_bytes)
 
 
 def take_tables(grammar: Grammar) -> InfillGrammar:
-    """Tables that nobody else has: of those at rest, or new ones. Raises what :class:`InfillGrammar` does."""
+    """Tables that nobody else has, from those at rest or new. Raises what :class:`InfillGrammar` does."""
     with _lock:
         gone = _without_owner()
         at = next((i for i in range(len(_tables) - 1, -1, -1) if _tables[i].owner() is grammar), None)
@@ -58,8 +57,10 @@ def take_tables(grammar: Grammar) -> InfillGrammar:
 
 
 def leave_tables(several: list[InfillGrammar]) -> None:
-    """Put tables to rest. It may be called wherever something is freed, so it waits for nobody: where another thread, or this
-    one, is at the list, the tables go.
+    """Put tables to rest.
+
+    It is called from finalizers, wherever something is freed, so it never blocks: if a thread, even this one, is using the
+    list, the tables are dropped.
     """
     if not _lock.acquire(blocking=False):
         return
@@ -87,7 +88,9 @@ def leave_tables(several: list[InfillGrammar]) -> None:
 
 
 def _without_owner() -> list[InfillGrammar]:
-    """Take out the tables whose grammar has gone, and return them: they take long to be freed."""
+    """Remove the tables whose grammar is gone from the list, and return them: freeing them takes long, so the caller does it
+    later.
+    """
     gone = [tables for tables in _tables if tables.owner() is None]
     for tables in gone:
         _tables.remove(tables)

@@ -1,5 +1,6 @@
-"""What is known of rules before any text: chains of rules of one symbol (:mod:`cdplugin.kernels.infill.chains`), and what
-the rest of a rule may begin with (:mod:`cdplugin.kernels.infill.asked`).
+"""Tables of the rules for the facts of a check: chains of unit rules, and which lexemes the rest of a rule may begin with.
+
+Used by :mod:`cdplugin.kernels.infill.chains` and :mod:`cdplugin.kernels.infill.asked`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ Chains = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def near_first(symbols: np.ndarray, nullable: list[int]) -> np.ndarray:
-    """Per dot, 1 where all symbols before it in its rule may be empty."""
+    """``NEAR_FIRST``: per dot, 1 if all symbols before it in its rule may be empty."""
     found, near = [], True
     for symbol in symbols.tolist():
         found.append(int(near))
@@ -19,11 +20,11 @@ def near_first(symbols: np.ndarray, nullable: list[int]) -> np.ndarray:
 
 
 def next_of(symbols: np.ndarray, turns: np.ndarray, nullable: list[int], begins: list[int], n_lexemes: int) -> np.ndarray:
-    """``NEXT_OF``: by lexeme, the dots behind whose symbol the rest of the rule may begin with it, as bit sets by turn.
+    """``NEXT_OF``: per lexeme, the dots behind whose symbol the rest of the rule may begin with it, as sets by turn.
 
-    ``begins``: by nonterminal, the lexemes that it may begin with, as bit sets.
+    ``begins``: per nonterminal, the lexemes that it may begin with, as bits.
     """
-    rest = [0] * (len(symbols) + 1)  # what the rest at a dot may begin with
+    rest = [0] * (len(symbols) + 1)  # per dot: the lexemes that the rest of the rule may begin with
     listed = symbols.tolist()
     for dot in range(len(listed) - 1, -1, -1):
         symbol = listed[dot]
@@ -53,7 +54,7 @@ def chains(
     own = [is_near & (((1 << (starts[s + 1] - starts[s])) - 1) << starts[s]) for s in range(n_symbols)]
     is_first = np.append(True, symbols[:-1] == -1)
     ups: list[set[int]] = [set() for _ in range(n_symbols)]
-    alone = np.flatnonzero(is_first[:-1] & (symbols[:-1] != -1) & (symbols[1:] == -1))  # dots of rules of one symbol
+    alone = np.flatnonzero(is_first[:-1] & (symbols[:-1] != -1) & (symbols[1:] == -1))  # dots of unit rules
     turn_of = np.empty(len(symbols), np.int64)
     turn_of[turns] = np.arange(len(turns))
     for dot, turn in zip(alone.tolist(), turn_of[alone].tolist(), strict=True):

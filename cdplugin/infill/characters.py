@@ -1,11 +1,12 @@
-r"""Tokens that cut a character, beside text that is given: where every legal text is valid UTF-8, most of them cannot stand.
+r"""Tokens that cut a character beside given text: if every legal text is valid UTF-8, most of them are ruled out.
 
-Of 128,000 tokens some 1,300 begin or end in the middle of a character. What stands beside a slot mostly tells that the
-character does not go on there, while a search would have to go through all that the slots may become to find as much. If every
-lexeme matches valid UTF-8 alone, so is every legal text, since lexemes are all that it is made of. And then a token may stand
-between two bytes only if the automaton of UTF-8 (RFC 3629, eight states) gets from one over the token to the other.
+Some 1,300 of 128,000 tokens begin or end in the middle of a character. The text beside a slot mostly shows that the character
+does not continue there; a search would have to follow all that the slots may become to find that out. If every lexeme matches
+only valid UTF-8, so does every legal text, since it consists of lexemes. Then a token may stand between two bytes only if the
+automaton of UTF-8 (RFC 3629, eight states) has a path from the one over the token to the other.
 
-``é□x`` (``\xc3\xa9``, a slot, ``x``): the token ``\xa9`` goes on with no character; one that ``\xc3`` begins does not end.
+``é□x`` (``\xc3\xa9``, a slot, ``x``): the token ``\xa9`` continues no character; one that ends with ``\xc3`` begins one that
+``x`` does not continue.
 """
 
 from __future__ import annotations
@@ -29,15 +30,17 @@ if TYPE_CHECKING:
 
 _WHOLE, _DEAD = 0, 8
 _FROM_ALL = (1 << _DEAD) - 1
-_NEAR = 4  # bytes beside a token that are looked at: a character has no more
-_MOST_DERIVED = 1024  # of an expression, beside states of the automaton
-_EXPRESSION_WORK, _DERIVED_WORK = 300, 2000  # units of work of one of them
+_NEAR = 4  # bytes beside a token that matter: a character has no more
+_MOST_DERIVED = 1024  # pairs of a derivative of an expression and a state of the automaton
+_EXPRESSION_WORK, _DERIVED_WORK = 300, 2000  # units of work of an expression, and of such a pair
 _MOST_ROWS = 64
 
 
 def _automaton() -> np.ndarray:
-    """The automaton of UTF-8: uint8, ``(9, 256)``. States: between characters; 1, 2, 3: so many bytes go on with one; 4 to 7:
-    behind E0, ED, F0 and F4, which not all of these bytes may follow; dead.
+    """The automaton of UTF-8: uint8, ``(9, 256)``.
+
+    States: 0 between characters; 1, 2, 3 with so many continuation bytes to come; 4 to 7 behind E0, ED, F0 and F4, which not
+    all continuation bytes may follow; 8 dead.
     """
     out = np.full((_DEAD + 1, 256), _DEAD, np.uint8)
     for state, first, last, after in (
@@ -51,12 +54,12 @@ def _automaton() -> np.ndarray:
 
 _AUTOMATON = _automaton()
 _RANGES = (0x00, 0x80, 0x90, 0xA0, 0xC0, 0xC2, 0xE0, 0xE1, 0xED, 0xEE, 0xF0, 0xF1, 0xF4, 0xF5, 0x100)
-"""Where ranges of bytes begin that no state tells apart."""
+"""Where ranges of bytes begin that all states treat alike."""
 
 
 @bounded_cache
 def _after(states: int, text: bytes) -> int:
-    """The states, as bits, that a text leads to from some states."""
+    """The states, as bits, to which a text leads from some states."""
     for byte in text:
         states = functools.reduce(lambda found, state: found | 1 << int(_AUTOMATON[state, byte]), members(states), 0)
         states &= _FROM_ALL
@@ -64,25 +67,27 @@ def _after(states: int, text: bytes) -> int:
 
 
 class Characters:
-    """Which tokens may stand beside which bytes, as far as UTF-8 tells. The caller holds the lock of ``tables``."""
+    """Which tokens UTF-8 allows beside which bytes. The caller holds the lock of ``tables``."""
 
     def __init__(self, tables: InfillGrammar) -> None:
         self._texts_row = tables.texts_row
         self._are_texts = _are_texts(tables)
         self._rows: dict[tuple[int, int], np.ndarray] = {}
         self._cut: np.ndarray = np.zeros(0, np.int64)  # tokens that are not whole characters
-        self._ends: np.ndarray = np.zeros((0, _DEAD), np.uint8)  # and the states to which these lead
+        self._ends: np.ndarray = np.zeros((0, _DEAD), np.uint8)  # the states to which each leads from each state
         if self._are_texts:
             self._cut, self._ends = _cut_tokens(tables)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is kept."""
+        """Bytes of the memo tables."""
         return len(self._rows) * self._texts_row.nbytes + self._cut.nbytes + self._ends.nbytes
 
     def possible(self, before: bytes, after: bytes, begins: bool, ends: bool) -> np.ndarray:
-        """The mask row (int32) of the text tokens that are not ruled out between two texts. ``begins``: the text begins with
-        the one before, and does not with what is open; ``ends``: the same of the end. The row is not to be changed.
+        """The mask row (int32) of the text tokens that UTF-8 allows between two texts; not to be changed.
+
+        ``begins``: whether the whole text begins with ``before``, rather than with something open; ``ends``: the same for its
+        end and ``after``.
         """
         if not self._are_texts:
             return self._texts_row
@@ -109,7 +114,7 @@ class Characters:
 
 
 def _cut_tokens(tables: InfillGrammar) -> tuple[np.ndarray, np.ndarray]:
-    """The tokens that are not whole characters, and the state that each state leads to by each: uint8, ``(n, 8)``."""
+    """The tokens that are not whole characters, and the state to which each leads from each state: uint8, ``(n, 8)``."""
     tokens: list[int] = []
     ends: list[list[int]] = []
     vocab = tables.vocab
@@ -130,7 +135,7 @@ def _cut_tokens(tables: InfillGrammar) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _are_texts(tables: InfillGrammar) -> bool:
-    """Whether all lexemes match valid UTF-8 alone, as far as their parts tell."""
+    """Whether all lexemes match only valid UTF-8, as far as their expressions show."""
     arena = tables.arena
     records = records_of(arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[: tables.n_lexemes - 1]
     known: dict[int, bool] = {}
@@ -140,8 +145,10 @@ def _are_texts(tables: InfillGrammar) -> bool:
 
 
 def _is_text(arena: Arena, root: int, known: dict[int, bool]) -> bool:
-    """Whether an expression matches valid UTF-8 alone: if its parts do, or, of a character that is made of its bytes, if the
-    automaton goes on with all that its derivatives do. ``known``: of expressions that it is made of; grows.
+    """Whether an expression matches only valid UTF-8: if its parts do, or else if the automaton accepts all that its
+    derivatives do.
+
+    The second case is for characters that are spelled as bytes. ``known``: memo of the expressions that it is made of; grows.
     """
 
     def parts(e: int) -> list[int]:
@@ -167,7 +174,7 @@ def _is_text(arena: Arena, root: int, known: dict[int, bool]) -> bool:
 
 
 def _is_followed(arena: Arena, root: int) -> bool:
-    """Whether the automaton goes on with all that an expression's derivatives do, which are few."""
+    """Whether the automaton can follow all texts of an expression: a walk over pairs (derivative, state), which must be few."""
     pending = [(root, _WHOLE)]
     seen = set(pending)
     for expression, state in pending:  # grows

@@ -1,7 +1,8 @@
-"""Shortest fillings of gaps: a cheapest derivation on the lattice, spelt.
+"""Completions: shortest fillings of gaps, spelled from a cheapest derivation on the lattice.
 
-Kernels find the cheapest derivation on the lattice (:mod:`cdplugin.kernels.infill.derivation`), where a lexeme costs the bytes
-of it that lie in gaps; Dijkstra's algorithm says how many these are, and which. Slots must have been filled before.
+Kernels find the derivation (:mod:`cdplugin.kernels.infill.derivation`). A lexeme costs its bytes that lie in gaps;
+:class:`_Speller` computes these costs and the bytes themselves by Dijkstra's algorithm. Called by
+:class:`cdplugin.infill.answers.Answers`, for texts without open slots.
 """
 
 from __future__ import annotations
@@ -26,26 +27,26 @@ if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
     from cdplugin.infill.workspace import Workspace
 
-_TEXT_END = -1  # in the place of an element
+_TEXT_END = -1  # in place of an element
 _MEASURE_WORK = 30  # units of work of an end of a lexeme
-_FACT_WORK = 300  # units of work of an edge, of a place that a lexeme is spelt through, of a lexeme of a derivation
+_FACT_WORK = 300  # units of work of an edge, of a search state of a spelling, of a lexeme of a derivation
 _NODE = (1 << ws.NODE_BITS) - 1
-MOST_DERIVATIONS = 32  # that are put to the matcher
+MOST_DERIVATIONS = 32  # spelled and put to the matcher
 
 Edge = tuple[int, int, int]
 _Way = tuple[int, tuple[int, int] | None]
-"""How many bytes lie in gaps, and the skip that comes first, with the node where it ends."""
+"""The bytes in gaps, and the skip that comes first (or None), with the node where it ends."""
 
 _Spelling = tuple[list[tuple[int, int]], int]
-"""Bytes in gaps as (element, byte), and the lexer state in which the lexeme matched."""
+"""The bytes in gaps as (element, byte), and the lexer state in which the lexeme matched."""
 
 _Step = tuple[tuple[int, int] | None, int | None, list[tuple[int, int]], int]
-"""The place (element, lexer state) that comes next, the byte in a gap that it takes, the lexemes that end, and the state in
-which they matched."""
+"""A step of the search for a spelling: the next (element, lexer state), the byte in a gap that it takes, the lexemes that end,
+with their nodes, and the state in which they matched."""
 
 
 class Completions:
-    """What the facts of a workspace, those of a completable text without open slots, say to fill its gaps with."""
+    """Completions of a text without open slots, from the facts of a workspace."""
 
     def __init__(self, grammar: InfillGrammar, work: Workspace) -> None:
         self._arena = grammar.arena
@@ -59,13 +60,13 @@ class Completions:
         edges[:, 1] = [speller.cost(*_edge(key)) for key in edges[:, 0].tolist()]
 
     def spelled(self, accept: Callable[[list[bytes]], int]) -> list[bytes] | None:
-        """The texts of the gaps, from left to right, of a cheapest completion that is accepted: with as few separators as seem
-        necessary, then with one between any two lexemes, of one byte or (``/**/``) longer.
+        """The texts of the gaps, from left to right, of a cheapest completion that is accepted; None if none was found.
 
-        ``accept``: how many bytes of the whole text are right with these gaps, -1 for all. What is spelled need not be legal:
-        that a gap has room for what keeps lexemes apart is taken for granted, and so is, in a loose workspace, that lexemes do
-        not compete. Where a derivation is refused, the lexeme in which that shows, or one before it that could not be kept
-        apart, is barred, and another one is made, for :data:`MOST_DERIVATIONS` times. None where nothing was found so.
+        ``accept``: how many bytes of the whole text are right with these gaps, -1 for all. A derivation need not spell a legal
+        text: it supposes that gaps have room for what separates lexemes, and in a loose workspace that lexemes do not compete.
+        So each derivation is spelled with as few separators as seem necessary, then with one between any two lexemes: one byte,
+        or longer (``/**/``). If all are refused, the lexeme in which the error shows is barred, or an earlier one that could
+        not be separated from the one before, and another derivation is chosen; :data:`MOST_DERIVATIONS` times at most.
         """
         for _ in range(MOST_DERIVATIONS):
             if not self._work.call(kernels.OP_CHOOSE):
@@ -92,14 +93,15 @@ class Completions:
         return self._work.tables[ws.EDGES][: ws.EDGE_WORDS * int(self._work.header[ws.W_N_EDGES])].reshape(-1, ws.EDGE_WORDS)
 
     def _leaves(self) -> list[int]:
-        """The edges of the derivation that was chosen, from left to right.
+        """The edges of the chosen derivation, from left to right.
 
-        A derivation names parts that repeat once (``a{1000000}`` has twenty), so it is no larger than the facts; its leaves may
-        be exponentially many. They are counted first, and what derives the empty text is not followed.
+        A derivation is a graph that names repeated parts once (``a{1000000}`` has twenty), so it is no larger than the facts;
+        its leaves may be exponentially many. They are counted first, and the work is charged. Facts that derive the empty text
+        are not followed.
         """
         lengths: dict[int, int] = {}
         stack = [0]
-        while stack:  # a fact's needs come before it
+        while stack:  # postorder: a fact is counted after all that it needs
             edge, needs = self._way_of(stack[-1])
             missing = [fact for fact in needs if fact not in lengths]
             if missing:
@@ -121,8 +123,8 @@ class Completions:
         return out
 
     def _way_of(self, fact: int) -> tuple[int | None, list[int]]:
-        """The way to a fact that was chosen: its edge, unless that is the end of the text, and the facts that it needs, the
-        last one first.
+        """The chosen fact way of a fact: its edge (None for the end of the text), and the facts that it needs, the last one
+        first.
         """
         at = int(self._work.tables[ws.FACTS][ws.FACT_WORDS * fact + ws.F_WAY]) * ws.FACT_WAY_WORDS
         need, other, edge = self._work.tables[ws.FACT_WAYS][at + ws.FW_NEED : at + ws.FW_EDGE + 1].tolist()
@@ -131,12 +133,12 @@ class Completions:
 
 
 def _edge(key: int) -> Edge:
-    """Start, lexeme and end of an edge."""
+    """Start, lexeme and end of an edge, from its key."""
     return key >> ws.NODE_BITS & _NODE, key >> 2 * ws.NODE_BITS, key & _NODE
 
 
 class _Speller:
-    """Spells lexemes through bytes and gaps: Dijkstra over (element, lexer state), where a byte in a gap costs 1."""
+    """Spells lexemes through bytes and gaps, by Dijkstra's algorithm over (element, lexer state); a byte in a gap costs 1."""
 
     def __init__(self, grammar: InfillGrammar, work: Workspace) -> None:
         self._grammar = grammar
@@ -164,7 +166,7 @@ class _Speller:
         self._targets_of: dict[int, list[tuple[int, int]]] = {}
 
     def cost(self, start: int, lexeme: int, end: int) -> int:
-        """What the bytes of the lexeme, and of what is skipped before it, that lie in gaps cost; -1 if they are too many."""
+        """The cost of an edge: its lexeme's bytes in gaps, those of skips before it included; -1 if they are too many."""
         if not self._meets_gap(start, end):
             return 0
         way = self._from(start).get((lexeme, end))
@@ -172,9 +174,9 @@ class _Speller:
         return -1 if way is None else ws.BYTE * way[0]
 
     def _from(self, start: int) -> dict[tuple[int, int], _Way]:
-        """What begins at a node, by lexeme and end."""
+        """The edges from a node with their costs, by (lexeme, end), skips included."""
         pending = [] if start in self._found else [start]
-        while pending:  # what a skip leads to is found before what it leads on from
+        while pending:  # postorder: the node where a skip ends comes before the node where it begins
             node = pending[-1]
             if node not in self._bare:
                 self._bare[node] = self._measured(node)
@@ -185,7 +187,7 @@ class _Speller:
         return self._found[start]
 
     def _measured(self, start: int) -> dict[tuple[int, int], int]:
-        """The lexemes that begin at a node, and where they end, each with its bytes in gaps."""
+        """The lexemes that begin at a node, by (lexeme, end), each with its bytes in gaps."""
         if start == self.end:
             return {self._text_end: 0}
         self._work.call(kernels.OP_MEASURE, start, self._place[start])
@@ -199,13 +201,15 @@ class _Speller:
         return found
 
     def _skips_from(self, start: int) -> list[tuple[int, int]]:
-        """The skips that begin at a node, and where they end, further right (nodes are numbered from left to right)."""
+        """The skips that begin at a node, as (skip, end), with ends further right (nodes are numbered from left to right)."""
         if start == 0:
             return []
         return [key for key in self._bare[start] if key[0] in self._skips and start < key[1] <= self.end]
 
     def _with_skips(self, start: int) -> dict[tuple[int, int], _Way]:
-        """What begins at a node, and what a skip from there stands before: lexemes, and the end of the text."""
+        """The edges from a node, by (lexeme, end): lexemes that begin there, and those (or the end of the text) behind a skip
+        from there.
+        """
         bare = self._bare[start]
         found: dict[tuple[int, int], _Way] = {key: (cost, None) for key, cost in bare.items()}
         for skip, middle in self._skips_from(start):
@@ -219,9 +223,9 @@ class _Speller:
         return found
 
     def _spelled(self, start: int, lexeme: int, end: int) -> _Spelling:
-        """The bytes of a lexeme that lie in gaps, skips before it included."""
+        """The bytes of a lexeme that lie in gaps, those of skips before it included."""
         written: list[tuple[int, int]] = []
-        if not self._meets_gap(start, end):  # nothing of it is written, and nothing has to keep it apart
+        if not self._meets_gap(start, end):  # none of its bytes is in a gap, and no separator fits behind it
             return written, 0
         while (skip := self._from(start)[lexeme, end][1]) is not None:
             written += self._search(start, *skip)[0]
@@ -230,14 +234,14 @@ class _Speller:
         return written + last, state
 
     def _search(self, start: int, lexeme: int, end: int) -> _Spelling:
-        """:meth:`_spelled` without skips: a cheapest way through the elements."""
+        """:meth:`_spelled` without skips: a cheapest path through the elements."""
         if end == self.end + 1:
             return [], 0
         known = self._spellings.get((start, lexeme, end))
         if known is not None:
             return known
         cost = self._bare[start][lexeme, end]
-        if cost == 0 and not self._is_in_gap(end):  # nothing of it is written, and nothing has to keep it apart
+        if cost == 0 and not self._is_in_gap(end):  # none of its bytes is in a gap, and no separator fits behind it
             return [], 0
         before: dict[tuple[int, int], tuple[tuple[int, int], int | None]] = {}
         distance: dict[tuple[int, int], int] = {}
@@ -268,7 +272,7 @@ class _Speller:
         raise AssertionError("a lexeme of the lattice that no bytes spell")
 
     def _meets_gap(self, start: int, end: int) -> bool:
-        """Whether a gap lies between two nodes, or one of them in it."""
+        """Whether a gap lies between two nodes, or one of them lies in a gap."""
         first, last = (self._place.get(node, len(self._elements)) for node in (start, end))
         return self._gaps_before[last + self._is_in_gap(end)] > self._gaps_before[first]
 
@@ -278,7 +282,7 @@ class _Speller:
         return place < len(self._elements) and self._elements[place] == ws.GAP
 
     def _steps(self, start: int, k: int, state: int) -> Iterator[_Step]:
-        """What comes of a lexer state before element ``k``, of lexemes that began at a node."""
+        """The steps from a lexer state before element ``k``. ``start``: where the lexemes began."""
         records = self._arena.tables[layout.LEXER_STATES]
         matched = int(records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_LONGEST])
         if matched and self._accepts[k]:
@@ -299,7 +303,7 @@ class _Speller:
             yield from self._arrivals(start, after, k, -2 - k, byte)
 
     def _arrivals(self, start: int, after: int, k: int, at: int, byte: int | None) -> Iterator[_Step]:
-        """What comes of a transition's target: lexemes that end, and the rest that goes on."""
+        """The steps for a transition's target: lexemes that end, and the state inside lexemes that continue."""
         state = after & lexer_layout.STATE_MASK
         if after & lexer_layout.ENDS_BIT:
             records = self._arena.tables[layout.LEXER_STATES]
@@ -335,8 +339,10 @@ class _Speller:
         return states
 
     def _ends_at(self, k: int, start: int, accepted: int) -> list[tuple[int, int]]:
-        """The (lexeme, node) pairs of lexemes that end together before element ``k``, in the gap ``-2 - k``, or where the text
-        may end; :mod:`cdplugin.kernels.infill.boundaries` has the same.
+        """The (lexeme, node) pairs of lexemes that end together before element ``k``, in the gap ``-2 - k``, or at the end of
+        the text.
+
+        The same rules as in :mod:`cdplugin.kernels.infill.boundaries`.
         """
         lexemes = self._arena.sequence(accepted)
         records = records_of(self._arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)
@@ -358,7 +364,7 @@ class _Speller:
         return [(lexeme, node) for lexeme in lexemes for node in nodes]
 
     def _set(self, table: int, index: int) -> int:
-        """A set of lexemes as bits."""
+        """A set of lexemes in a table, as bits."""
         words = int(self._work.header[ws.W_SET])
         return int.from_bytes(self._work.tables[table][index * words : (index + 1) * words].tobytes(), "little")
 
@@ -370,7 +376,7 @@ class _Speller:
         return after
 
     def _targets(self, state: int) -> list[tuple[int, int]]:
-        """The states that one byte leads to, each with the byte that is liked best."""
+        """The states that one byte leads to, each with the preferred byte."""
         known = self._targets_of.get(state)
         if known is None:
             self._work.call(kernels.OP_CLOSURE, state)
@@ -382,7 +388,7 @@ class _Speller:
         return known
 
     def _first_byte(self, leaf: Edge) -> int | None:
-        """The first byte of a lexeme that begins in a gap."""
+        """The first byte of an edge that begins in a gap; None if the text ends."""
         start, lexeme, end = leaf
         k = self._place[start]
         for at, byte in self._spelled(start, lexeme, end)[0]:
@@ -392,11 +398,13 @@ class _Speller:
         return next((element for element in self._elements[k:] if element >= 0), None)
 
     def text_apart(self, state: int) -> bytes:
-        """A text of skips that keeps LONGEST lexemes apart from any that may follow."""
+        """A text of skips that separates the LONGEST lexemes that matched in ``state`` from any that may follow; empty if there
+        is none.
+        """
         return next((text for text in self._grammar.separators if self._transition(state, text[0]) == lexer_layout.BEFORE), b"")
 
     def byte_apart(self, state: int) -> bytes:
-        """A byte of a skip that ends LONGEST lexemes."""
+        """A byte of a skip that ends the LONGEST lexemes that matched in ``state``; empty if there is none."""
         records = records_of(self._arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)
         for lexeme in np.flatnonzero(records[:, layout.X_IS_SKIP]).tolist():
             for byte in b" \n\t":
@@ -411,10 +419,10 @@ class _Speller:
     def spell(
         self, leaves: list[Edge], separator: Callable[[int], bytes], always_apart: bool
     ) -> tuple[list[bytes], list[int], int | None]:
-        """The gaps' texts, given the lexemes; where in the whole text each of these ends; and the first one that the one before
-        it goes on with, as nothing keeps them apart.
+        """Spell a derivation: the gaps' texts; where in the whole text each lexeme ends; and the first lexeme that would
+        continue the one before it, as no separator fits between (None: there is none).
 
-        ``always_apart``: with a separator after each that ends in a gap.
+        ``separator``: :meth:`byte_apart` or :meth:`text_apart`. ``always_apart``: put one after each lexeme that ends in a gap.
         """
         self._arena.spend(_FACT_WORK * len(leaves))
         texts = {k: bytearray() for k, element in enumerate(self._elements) if element == ws.GAP}

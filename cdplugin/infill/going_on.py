@@ -1,6 +1,6 @@
-"""Can every text of a language be continued? Then skips may come at its end, too.
+"""Can every text of a language be continued? If so, skips may come at its end, too.
 
-A skip stands before a lexeme, so the matcher lets one end a text only where some lexeme may still come.
+A skip stands before a lexeme, so the matcher lets a skip end a text only where some lexeme may still come.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ Rules = list[tuple[int, list[int]]]
 
 
 def goes_on(rules: Rules, nullable: list[int], begins: list[int], awaited: int) -> bool:
-    """Whether after every text of the language one of some lexemes (a bit set) may come. What is True is so; not all that is so
-    is found.
+    """Whether after every text of the language one of the lexemes ``awaited`` (bits) may come. *True* is right; *False* may be
+    wrong.
 
-    After a rule's right side one may come if another rule goes on from there with one, if its left side begins, further in,
-    with itself and one goes on from there (``items: items item``, also by way of other nonterminals), or if one may come after
-    all that its last symbol derives. Assumed of all nonterminals that a text may end with, until refuted.
+    After a rule's right side such a lexeme may come in three cases: another rule for the same nonterminal continues the right
+    side with one; the nonterminal is left-recursive, also by way of others, and continues with one (``items: items item``); or
+    one may come after all that the last symbol derives. The last case is a greatest fixpoint: it is assumed of all nonterminals
+    that may end a text, until refuted.
     """
     by_left: dict[int, list[list[int]]] = {}
     for left, right in rules:
@@ -28,7 +29,7 @@ def goes_on(rules: Rules, nullable: list[int], begins: list[int], awaited: int) 
     def begins_so(symbols: list[int]) -> bool:
         return bool(symbols) and bool((begins[symbols[0]] if symbols[0] >= 0 else 1 << (-2 - symbols[0])) & awaited)
 
-    surely = set()  # rules that another one goes on from
+    surely = set()  # rules of the first two cases
     for left in last:
         rights = by_left[left]
         recursive = bool(_after_itself(by_left, nullable, begins, left) & awaited)
@@ -51,8 +52,8 @@ def goes_on(rules: Rules, nullable: list[int], begins: list[int], awaited: int) 
 
 
 def _after_itself(by_left: dict[int, list[list[int]]], nullable: list[int], begins: list[int], whole: int) -> int:
-    """The lexemes that may come after a nonterminal where one of the same kind begins with it, as a bit set."""
-    after = {whole: 0}  # left corners of the whole: what may come after them in it
+    """The lexemes that may come after a nonterminal that is a left corner of itself, as bits."""
+    after = {whole: 0}  # per left corner of ``whole``: the lexemes that may come after it, within ``whole``
     pending = [whole]
     itself = 0
     while pending:

@@ -1,4 +1,4 @@
-"""The pieces of a text with gaps, and how slots are planned."""
+"""Parts: the pieces of a text with gaps and slots, and how slots are planned."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from cdplugin.errors import LimitExceeded, shown
 from cdplugin.kernels.infill import layout as ws
 
 MOST_SLOTS = 1 << 17
-"""Slots of one text: what is known of more takes more memory than a text may."""
-MOST_PLANNED = 1000  # nodes that the classes of open slots may make, roughly
-MOST_COMPETING = 400  # where lexemes compete
-MOST_CLASSES = 1000  # of one slot; with more, the matcher fills slots where lexemes compete
-FEW_PLACES = 4  # with text between them, up to which derivations of large grammars are found soon
-MANY_PLACES = 12  # above which they are not looked for: they take seconds, and are mostly given up
+"""The most slots of one text: more would exceed the memory of a text."""
+MOST_PLANNED = 1000  # nodes for the classes of all open slots, roughly
+MOST_COMPETING = 400  # the same if lexemes compete
+MOST_CLASSES = 1000  # of one slot; with more, and lexemes that compete, the matcher fills slots
+FEW_PLACES = 4  # open places, with text between, up to which derivations of large grammars are quick
+MANY_PLACES = 12  # above which they are not tried: they take seconds and are mostly given up
 _FEWEST_CLASSES = 8  # of a slot near something fixed
-_NEAR = 2  # slots
+_NEAR = 2  # distance in slots from something fixed
 
 
 class Gap:
@@ -42,9 +42,9 @@ class Slots:
 
 
 class Part:
-    """A piece of the text: bytes, an open gap, or a slot (open while ``token`` is None). Parts do not change.
+    """A piece of the text: bytes, an open gap, or a slot (open while ``token`` is None). Immutable.
 
-    ``written``: what was inserted at a gap's left edge. ``spelt``: the text, and a byte that stands for an open place.
+    ``written``: the tokens inserted at a gap's left edge. ``spelt``: the text, and one byte in place of an open place.
     """
 
     __slots__ = ("closed", "gap", "is_open", "slot", "spelt", "text", "token", "written")
@@ -75,12 +75,13 @@ def filled(parts: Sequence[Part], fillings: Sequence[bytes]) -> bytes:
 
 
 def laid_out(parts: Sequence[Part], padded: bool = False, hole: int = -1) -> tuple[bytes, list[tuple[int | None, bytes]], int]:
-    """The text before the first open place; the open places, each with the text after it; and which of them a part is.
+    """The text before the first open place; the open places, each with the text after it; and the index of the part ``hole``
+    among them.
 
-    Slots side by side are one place, but for the part ``hole``. A place takes any text (None), so many tokens or, as
-    ``-1 - n``, at most n of them: if end tokens may fill the rest (``padded``), as many slots as come last.
+    Adjacent slots are one place, except ``hole``. A place takes any text (None), exactly n tokens, or at most n (``-1 - n``):
+    the last run of slots if end tokens may fill the rest (``padded``).
     """
-    texts = [part.text for part in parts]  # an open gap's comes before it
+    texts = [part.text for part in parts]  # an open gap's text stands before its open place
     opened = [i for i, part in enumerate(parts) if part.is_open]
     if not opened:
         return b"".join(texts), [], -1
@@ -102,8 +103,8 @@ def laid_out(parts: Sequence[Part], padded: bool = False, hole: int = -1) -> tup
 
 
 def with_gaps(parts: Sequence[Part], hole: int = -1) -> tuple[list[Part], int]:
-    """Parts with gaps instead of open slots, one for those side by side, and where the part ``hole`` is among them: what can be
-    completed can be completed so.
+    """Parts with a gap in place of each run of open slots, and the index of the part ``hole`` among them. It relaxes the text:
+    if the parts can be completed, so can these.
     """
     out: list[Part] = []
     at = -1
@@ -128,13 +129,13 @@ def with_token(parts: Sequence[Part], at: int, token: int, text: bytes) -> list[
 
 
 def planned(parts: Sequence[Part], open_parts: list[int], hole: int, classes: int, most_nodes: int) -> int | np.ndarray:
-    """The elements of the open parts: :data:`workspace.GAP`, or :data:`workspace.SLOT` less the number of classes (of
-    ``classes``) to plan a slot with.
+    """The elements of the open parts: ``GAP``, or ``SLOT`` less the number of classes (of ``classes``) with which a slot is
+    planned.
 
-    All of them if that makes few nodes; else the most common ones near something fixed, and in the middle of long runs only
-    tokens that no lexeme ends in. The fewer slots are open, and the more of their neighbours are fixed, the more classes a slot
-    has: what can be completed stays so. A mask's own slot (``hole``) counts as fixed, and has all classes, in one node: its
-    tokens are gone through one by one.
+    All classes if that makes few nodes. Else the most common ones near something fixed, and none in the middle of long runs,
+    where no lexeme ends inside a token. The fewer slots are open, and the more neighbours are fixed, the more classes a slot
+    has, so filling a slot keeps completions. A mask's own slot (``hole``) counts as fixed and has all classes, in one node: its
+    tokens are tried one by one.
     """
     slots = [i for i in open_parts if parts[i].slot]
     if not slots:
@@ -161,14 +162,14 @@ def planned(parts: Sequence[Part], open_parts: list[int], hole: int, classes: in
 
 
 def records_of(table: np.ndarray, words: int) -> np.ndarray:
-    """A table by records of so many words, ``(n, words)``; a table may have grown to where the last one is not whole."""
+    """A table as records of ``words`` words, ``(n, words)``, without an incomplete last one."""
     return table[: len(table) // words * words].reshape(-1, words)
 
 
 def number_of_slots(what: str, count: Any, before: int = 0) -> int:
-    """``count`` as an int: so many slots beside ``before`` others.
+    """``count`` as an int: a number of slots, beside ``before`` others.
 
-    Raises ``TypeError`` and ``ValueError`` for what is no number of them, :class:`LimitExceeded` for more than
+    Raises ``TypeError`` and ``ValueError`` if it is not a number of slots, :class:`LimitExceeded` for more than
     :data:`MOST_SLOTS` in all.
     """
     count = integer(what, count)

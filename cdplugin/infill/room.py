@@ -1,12 +1,12 @@
-"""Which LONGEST lexemes may end in a gap, whatever comes next.
+"""Which LONGEST lexemes may end in a gap of the strict lattice: those that a gap can separate from whatever follows.
 
-The lattice lets a lexeme end in a gap wherever it may match, and the next one start there or behind the gap. That is right if
-no first byte of the next one goes on with the first, or has its fence before it, or if a byte of a skip fits between them. Both
-are asked here of all states that a lexer may be in, for all sets of lexemes that may compete
-(:mod:`cdplugin.kernels.infill.boundaries`). Lexemes of which it is not true end in no gap, as far as the strict lattice knows.
+The lattice lets a lexeme end in a gap wherever it matches, and the next one begin there or behind the gap. That is right if no
+first byte of the next one continues the lexeme (or has its fence before it), or if a byte of a skip fits between. Both are
+checked here once per grammar, in all states of the lexer and for all sets of lexemes that may compete
+(:mod:`cdplugin.kernels.infill.boundaries`). Lexemes that fail end in no gap of the strict lattice.
 
-Where skips have a *separator*, a text that nothing goes on with (``/**/``), one look at all lexemes together is enough: what
-ends so beside all of them ends so beside some.
+If the skips have *separators*, texts that nothing continues (``/**/``), one pass over the lexer of all lexemes together is
+enough: a separator that ends all of them ends any set of them.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 _STATE_WORK = 2000  # units of work of a state in which lexemes may end: some sets of bytes
 _LEXEME_WORK = 200  # and of a lexeme that may start after it
-MOST_SETS = 256  # sets of competing lexemes that are looked at
+MOST_SETS = 256  # sets of competing lexemes that are checked
 _PREFERRED = np.array(sorted(range(256), key=lambda byte: (byte != 32, byte != 10, byte < 32, byte)))
-"""Bytes in the order in which separators are made of them."""
+"""Bytes in the order in which separators prefer them."""
 
 
 def that_end_in_gaps(tables: InfillGrammar) -> np.ndarray:
-    """Per lexeme, whether a gap can keep it apart from all that may follow it. With too many cases, of no LONGEST one."""
+    """Per lexeme, 1 if a gap can separate it from all that may follow it; with too many cases, 0 for all LONGEST ones."""
     if tables.separators:
         return np.ones(tables.n_lexemes, np.int64)
     room = _Room(tables)
@@ -46,10 +46,10 @@ def that_end_in_gaps(tables: InfillGrammar) -> np.ndarray:
 
 
 def separators(tables: InfillGrammar) -> list[bytes]:
-    """Texts of skips, one of which fits between any two lexemes that may come one after the other; none if there are no such.
+    """Texts of skips, one of which fits between any two lexemes that may follow each other; none if there are no such texts.
 
-    All lexemes compete in one lexer, whose states are gone through. A skip is a separator if no byte goes on with it, or if
-    every byte that does can be kept away by a separator after it.
+    All lexemes compete in one lexer, whose states are visited. A skip is a separator if no byte continues it, or if every byte
+    that does can be kept away by a separator after it.
     """
     work = tables.workspace
     lexemes = records_of(tables.arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[: tables.n_lexemes - 1]
@@ -73,10 +73,10 @@ def separators(tables: InfillGrammar) -> list[bytes]:
 
 
 class _Lexer:
-    """All states that some text leads to from a lexer state, numbered; that one is 0.
+    """All states that some text leads to from a lexer state, numbered from that one, 0.
 
-    ``goes[i, byte]``: whether a byte goes on, or is one before which what matches does not end (a fence); ``matched[i]``,
-    ``skipped[i]``: whether lexemes match, skips among them.
+    ``goes[i, byte]``: whether a byte does not end what matches in state i: it continues it, or is its fence. ``matched[i]``,
+    ``skipped[i]``: whether lexemes match, and skips among them.
     """
 
     def __init__(self, tables: InfillGrammar, start: int, skips: np.ndarray) -> None:
@@ -101,7 +101,7 @@ class _Lexer:
         self.skipped = np.array([has_skip(accepted) for accepted in longest.tolist()], bool)
         number = {state: i for i, state in enumerate(states.tolist())}
         values = records[states, lexer_layout.L_VALUE].tolist()
-        self._after: dict[int, dict[int, int]] = {}  # in the middle of a skip: target (-1: the skip ended) -> byte
+        self._after: dict[int, dict[int, int]] = {}  # states inside a skip: target (-1: the skip ended) -> preferred byte
         for i, value in enumerate(values):
             if wanted.isdisjoint(word >> 32 for word in arena.sequence(value)):
                 continue
@@ -119,7 +119,7 @@ class _Lexer:
                     after.setdefault(number[state], byte)
 
     def separators(self) -> dict[int, bytes]:
-        """By first byte, a shortest separator that begins with it."""
+        """Per first byte, a shortest separator that begins with it."""
         into: dict[int, list[tuple[int, int]]] = {}
         for i, after in self._after.items():
             for target, byte in after.items():
@@ -140,7 +140,7 @@ class _Lexer:
                 if target in best:
                     found.setdefault(byte, bytes([byte]) + best[target])
             fresh = []
-            for i in np.flatnonzero(self.skipped).tolist():  # a skip that a separator ends is one, too
+            for i in np.flatnonzero(self.skipped).tolist():  # a skip followed by a separator that ends it is one, too
                 text = next((text for byte, text in found.items() if not self.goes[i, byte]), None)
                 if i not in best and text is not None:
                     best[i] = text
@@ -149,7 +149,7 @@ class _Lexer:
 
 
 class _Room:
-    """Sets of lexemes, and of bytes, are the bits of integers."""
+    """The check of all sets of competing lexemes. Sets of lexemes, and of bytes, are the bits of integers."""
 
     def __init__(self, tables: InfillGrammar) -> None:
         self._tables = tables
@@ -170,8 +170,10 @@ class _Room:
         self._crowding: dict[tuple[int, int, int], tuple[bool, int]] = {}
 
     def begins_apart(self, separating: set[int]) -> bool:
-        """Whether what a text begins with can be kept apart from what follows by a separator, given their first bytes, or
-        otherwise, perhaps once it has been gone on with to another end.
+        """Whether all that a text may begin with can be separated from what follows, by separators with these first bytes or
+        otherwise.
+
+        A state in which that fails is tolerated if the lexeme can be continued to another end where it holds.
         """
         first = self._follows[-1] & self._all
         separators = sum(1 << byte for byte in separating)
@@ -191,13 +193,17 @@ class _Room:
         return True
 
     def crowded(self) -> int:
-        """The lexemes that cannot be kept apart from some that may follow."""
+        """The lexemes that cannot be separated from all that may follow them.
+
+        It visits all pairs (starting, awaited) of sets of lexemes that may compete at some boundary, from the beginning of a
+        text on.
+        """
         found = 0
         first = self._follows[-1] & self._all
-        sets = [(first, first)]  # what may come next, skips included or not, and without skips
+        sets = [(first, first)]  # (starting: with skips, except at the beginning; awaited: without skips)
         reached = []
         seen = set(sets)
-        for starting, awaited in sets:  # that there are too many is known long before they are looked at
+        for starting, awaited in sets:  # grows; if there are too many, that is known before the slow checks below
             ended = self._reached(starting)
             reached.append(ended)
             self._arena.spend(_STATE_WORK * len(ended))
@@ -219,8 +225,8 @@ class _Room:
         return found
 
     def _reached(self, starting: int) -> dict[int, list[int]]:
-        """The sets of lexemes that may end together of those that start together; for each the lexer states, unlike each other,
-        in which it takes a byte to end them.
+        """The sets of lexemes that may end together if ``starting`` start together; for each, the lexer states in which a byte
+        has to end them, one per distinct row of transitions.
         """
         found: dict[int, dict[bytes, int]] = {}
         for group in (starting & self._exact, starting & ~self._exact):
@@ -244,14 +250,14 @@ class _Room:
         return {matched: list(states.values()) for matched, states in found.items()}
 
     def _set_of(self, accepted: int) -> int:
-        """The lexemes of an interned set (0: none); if there are skips, only these."""
+        """The lexemes of an accepted set (0: none); only its skips if it has any."""
         if accepted == 0:
             return 0
         found = sum(1 << lexeme for lexeme in self._arena.sequence(accepted))
         return found & self._skips or found
 
     def _after(self, awaited: int, matched: int) -> int:
-        """What may come after lexemes that match together where some are awaited."""
+        """The lexemes that may come after a set that matched, where ``awaited`` were awaited."""
         found = 0
         for lexeme in members(matched):
             found |= self._skipped[lexeme] & awaited if matched & self._skips else self._follows[lexeme]
@@ -261,8 +267,9 @@ class _Room:
         return sum(1 << skip for skip in {self._skip_of[lexeme] for lexeme in members(lexemes)} if skip >= 0)
 
     def _are_apart(self, state: int, matched: int, starting: int, awaited: int) -> bool:
-        """Whether all that may start where some lexemes ended in a state can be kept apart from them, or need not be, as a skip
-        that they go on with to the same end.
+        """Whether all ``starting`` lexemes can be separated from those that matched in a state, or need not be.
+
+        A skip need not be if the lexemes continue with it and end where it would.
         """
         row = self._row(state)
         longer = _ends_not_before(row)
@@ -275,11 +282,10 @@ class _Room:
         return all(self._absorbs(int(row[byte]), int(begun[byte]), matched, firsts) for byte in members(conflict))
 
     def _crowds(self, longer: int, starting: int, awaited: int) -> tuple[bool, int]:
-        """Whether lexemes that go on with some bytes can be kept apart from all that may start after them; and the skips of
-        which that is true only if they go on with these to the same end.
+        """Whether lexemes that continue with the bytes ``longer`` can be separated from all that may start after them; and the
+        skips for which that holds only if the lexemes absorb them (:meth:`_absorbs`).
 
-        States differ more than the bytes that they go on with (300 keywords beside names: 500,000 questions, 30 s), so this is
-        asked once for each set of these.
+        Memoised by the bytes: there are fewer sets of bytes than states. (300 keywords beside names: 500,000 questions, 30 s.)
         """
         key = longer, starting, awaited
         if key in self._crowding:
@@ -298,8 +304,10 @@ class _Room:
         return are_apart, skips
 
     def _absorbs(self, longer: int, skip: int, matched: int, firsts: int) -> bool:
-        """Whether what goes on with lexemes ends wherever a skip after them would, with the same lexemes; given transitions.
-        ``firsts``: the bytes that may come after the skip.
+        """Whether lexemes that continue end wherever a skip after them would, with the same lexemes matching.
+
+        ``longer``, ``skip``: the transitions of both by the skip's first byte; ``firsts``: the bytes that may come after the
+        skip.
         """
         pending = [(longer, skip)]
         seen = set(pending)
@@ -330,15 +338,17 @@ class _Room:
         return row
 
     def _has_separator(self, longer: int, starting: int, awaited: int, lexeme: int, firsts: int) -> bool:
-        """Whether one byte is a skip between what some bytes would go on with and a lexeme (or skip) with these first bytes."""
+        """Whether one byte is a skip that fits between lexemes that continue with ``longer`` and one that begins with
+        ``firsts``.
+        """
         return any(
             not longer >> byte & 1 and following >> lexeme & 1 and not further & firsts
             for byte, following, further in self._one_byte_skips(starting, awaited)
         )
 
     def _one_byte_skips(self, starting: int, awaited: int) -> list[tuple[int, int, int]]:
-        """The bytes that are a skip by themselves where some lexemes may start; for each what may come after it, and the bytes
-        that it goes on with.
+        """The bytes that are a skip by themselves where some lexemes may start: (byte, lexemes that may follow, bytes that
+        continue it).
         """
         key = starting, awaited
         known = self._separating.get(key)
@@ -374,12 +384,12 @@ class _Room:
 
 
 def _goes_on(row: np.ndarray) -> int:
-    """The bytes that a lexer state goes on with."""
+    """The bytes with which a lexer state continues."""
     return _bits((row != 0) & (row != lexer_layout.BEFORE))
 
 
 def _ends_not_before(row: np.ndarray) -> int:
-    """The bytes before which what matches in a lexer state does not end: it goes on with them, or has a fence there."""
+    """The bytes before which what matches in a lexer state does not end: they continue it, or are its fence."""
     return _bits(row != lexer_layout.BEFORE)
 
 

@@ -1,4 +1,4 @@
-"""What rules begin with, and, given each right side from its end, what they end with.
+"""Left edges of rules: which symbols and lexemes a nonterminal may begin with. With right sides reversed: may end with.
 
 Symbols: nonterminals from 0 on, lexeme ``x`` as ``-2 - x``; ``nullable``: per nonterminal, whether it matches the empty string.
 """
@@ -11,8 +11,8 @@ from cdplugin.infill.going_on import Rules
 
 
 def ranks(rules: Rules, nullable: list[int]) -> np.ndarray:
-    """The nonterminals' ranks, and the nonterminals by rank (int64): what a rule may begin with comes before its left side, but
-    for circles.
+    """The nonterminals' ranks, then the nonterminals by rank (int64): what a rule may begin with comes before its left side,
+    but for cycles.
     """
     n = len(nullable)
     begins: list[list[int]] = [[] for _ in range(n)]
@@ -30,7 +30,7 @@ def ranks(rules: Rules, nullable: list[int]) -> np.ndarray:
 
 
 def edge_lexemes(rules: Rules, nullable: list[int]) -> list[int]:
-    """The lexemes that each nonterminal may begin with, as bit sets."""
+    """The lexemes that each nonterminal may begin with (FIRST sets), as bits."""
     found = [0] * len(nullable)
     users: list[list[int]] = [[] for _ in nullable]
     for left, right in rules:
@@ -52,7 +52,7 @@ def edge_lexemes(rules: Rules, nullable: list[int]) -> list[int]:
 
 
 def _needed_first(needs: list[list[int]]) -> list[int]:
-    """All numbers, each after those that it needs, but for circles: a depth-first search."""
+    """All numbers, each after those that it needs, but for cycles: the postorder of a depth-first search."""
     order: list[int] = []
     seen = [False] * len(needs)
     todo = [(number, False) for number in range(len(needs))]

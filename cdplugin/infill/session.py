@@ -1,16 +1,17 @@
-"""Infilling: text with gaps, and the canvases of diffusion models, kept completable to a word of the language.
+r"""The public classes of infilling: texts with gaps, and canvases of diffusion models, kept completable.
 
 >>> import cdplugin as cd
 >>> vocab = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256)
->>> infill = cd.Infill(cd.Compiler(vocab).compile(cd.Regex(r"[0-9]+(\\+[0-9]+)*=[0-9]+")))
+>>> infill = cd.Infill(cd.Compiler(vocab).compile(cd.Regex(r"[0-9]+(\+[0-9]+)*=[0-9]+")))
 >>> session = infill.new(["1", cd.GAP, "=", cd.Slots(2)])
 >>> session.completable(), session.insert(0, ord("+")), session.insert(0, ord("="))
 (True, True, False)
 >>> session.complete()
 '1+0=00'
 
-``docs/infilling.md`` says what is decided and how. Every change that is accepted leaves a completable text, so some token may
-always come next, until the text is legal.
+An :class:`InfillSession` checks calls, keeps the history, and asks :class:`cdplugin.infill.answers.Answers`.
+``docs/infilling.md`` says what is exact. A session accepts only changes after which the text is completable, so some token may
+always come next until the text is complete.
 """
 
 from __future__ import annotations
@@ -43,18 +44,18 @@ from cdplugin.matcher import Grammar
 T = TypeVar("T")
 
 QUESTION_STEPS, COMPLETION_STEPS = 20, 40
-"""Times ``Limits.max_step_work`` that one question about a text, and a whole completion, may take."""
+"""The work of one question about a text, and of a whole completion, in multiples of ``Limits.max_step_work``."""
 
 
 class Infill:
-    """Infilling for a compiled grammar; threads may share it, sessions belong to one thread each.
+    """Infilling for a compiled grammar. Threads may share it; a session belongs to one thread.
 
-    ``threads``: how many sessions may compute at once (:meth:`map`). There are as many sets of tables, each with what it found
-    out about the grammar and about its last text; sessions get them in turn.
+    ``threads``: how many sessions may compute at once (:meth:`map`). There are as many sets of tables, given to sessions in
+    turn; each memoises what it computed about the grammar and its last text.
 
     Raises :class:`cdplugin.UnsupportedError` for grammars with token terminals or ``max_tokens`` and for those that remember
     texts (``unique_names``, ``uniqueItems`` over many values, 40 names or more in any order), :class:`cdplugin.LimitExceeded`
-    for those that make rules on demand and have too many to make all of them, ``ValueError`` for ``threads`` below 1.
+    for those whose rules made on demand are too many to make all of them, ``ValueError`` for ``threads`` below 1.
     """
 
     def __init__(self, grammar: Grammar, threads: int = 1) -> None:
@@ -188,8 +189,8 @@ class Infill:
 class InfillSession:
     """One text with gaps or slots. A change that would leave no legal text is refused and changes nothing.
 
-    Where lexemes compete, it may take too long to find out whether a legal text is left. Then :meth:`completable`,
-    :meth:`set`, :meth:`insert`, :meth:`close` and :meth:`complete` raise :class:`LimitExceeded`, and change nothing either.
+    If lexemes compete, it may take too long to find out whether a legal text is left. Then :meth:`completable`, :meth:`set`,
+    :meth:`insert`, :meth:`close` and :meth:`complete` raise :class:`LimitExceeded` and change nothing.
     """
 
     undecided: int = 0
@@ -205,11 +206,11 @@ class InfillSession:
         self._eos = self._answers.eos
         self._history: list[tuple[int, Part, bool | None, Witness | None]] = []
         self._known: bool | None = None
-        # the last mask: its place, its tokens, how many are undecided; while nothing has changed
+        # the last mask, until the text changes: its place, its tokens, how many are undecided
         self._row: tuple[int, np.ndarray, int] | None = None
-        self._witness: Witness | None = None  # a legal text, where what is found the next time may be none
+        self._witness: Witness | None = None  # a legal text, kept if the next search might not find one
         self._ended: Witness | None = None  # the same with an end token at the place of the last mask
-        self._work_left: int | None = None  # for all questions of the completion under way
+        self._work_left: int | None = None  # of a completion: for all of its questions
 
     # --- asking -------------------------------------------------------------------------------------------------------------
 
@@ -260,14 +261,14 @@ class InfillSession:
             return row
         with self._tables.lock, self._asking():
             self.undecided = self._answers.mask(self._parts, self._places[place], row, self._witness)
-            if self._witness is None and self._answers.proofs is not None:  # a lattice alone knew that there is one
+            if self._witness is None and self._answers.proofs is not None:  # only a lattice had said that a text exists
                 self._witness = self._answers.proofs.some_witness()
         self._set_ends(place, part, row)
         self._row = (place, row, self.undecided)
         return row.copy()
 
     def _set_ends(self, place: int, part: Part, row: np.ndarray) -> None:
-        """Have end tokens in a row where they may stand, and nowhere else."""
+        """Set the bits of end tokens in a row where they may stand, and clear them elsewhere."""
         for token in self._eos:
             row[token >> 5] &= ~np.int32(1 << (token & 31)) if token & 31 != 31 else np.int32(0x7FFFFFFF)
         try:
@@ -321,10 +322,10 @@ class InfillSession:
     def complete(self, rng: random.Random | None = None, max_tokens: int | None = None) -> str:
         """Fill everything that is open and return the text; the session stays as it is.
 
-        Gaps are filled with a shortest text; with ``rng``, slots take random tokens and gaps may begin with some. The same
-        seed gives the same text. ``max_tokens``: at most so many tokens in the gaps. Where lexemes compete, a legal text that
-        is known already is taken where another would take too much work. Raises ``ValueError`` if nothing legal is left, or
-        none within ``max_tokens``.
+        Gaps are filled with a shortest text; with ``rng``, slots take random tokens and gaps may begin with some. The same seed
+        gives the same text. ``max_tokens``: at most so many tokens in the gaps. If lexemes compete and another text would take
+        too much work, a legal text that is known is returned. Raises ``ValueError`` if nothing legal is left, or none within
+        ``max_tokens``.
         """
         if max_tokens is not None:
             max_tokens = integer("max_tokens", max_tokens)
@@ -350,7 +351,7 @@ class InfillSession:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """A context, inside the tables' lock, in which one question is asked of them, with the work that it may take."""
+        """A context, inside the tables' lock, for one question to them, with a budget of work."""
         with self._tables:
             arena = self._tables.arena
             work = most = QUESTION_STEPS * arena.limits.max_step_work
@@ -365,7 +366,7 @@ class InfillSession:
                         self._work_left -= work - int(arena.header[layout.WORK_LEFT])
 
     def _open_part(self, place: int, kind: str = "") -> tuple[int, Part]:
-        """A place's number and its part. Raises ``ValueError`` unless it is open, and of the ``kind`` that is wanted."""
+        """A place's number and part. Raises ``ValueError`` unless the place is open and of the wanted ``kind``."""
         place = integer("place", place)
         if not self._places:
             raise ValueError(f"place: expected a text with gaps or slots, found place {place} of one without")
@@ -392,7 +393,7 @@ class InfillSession:
         in_mask = None
         if token is not None and row is not None and row[0] == place:
             is_set = bool(row[1][token >> 5] >> (token & 31) & 1)
-            in_mask = is_set if self._tables.is_exact or is_set else None  # what it does not have may be undecided
+            in_mask = is_set if self._tables.is_exact or is_set else None  # a token that it lacks may be undecided
         after = self._witness_with(at, token) if in_mask and token is not None else None
         self._parts[at], self._known, self._row, self._witness = part, in_mask, None, after
         try:
@@ -413,8 +414,10 @@ class InfillSession:
         return False
 
     def _is_in_mask(self, place: int, before: Part, row: tuple[int, np.ndarray, int] | None, token: int) -> bool:
-        """Whether the mask has a token with which a text seems not to be completable: on a large canvas whose lexemes compete
-        the other slots are planned with some classes only, and what a mask knows of the slot that is asked for may say more.
+        """Whether the mask has a token with which the text counts as not completable; ``before``: the part without the token.
+
+        On a large canvas whose lexemes compete, the other slots are planned with some classes only. A mask plans its own slot
+        with all classes, so it may allow more than a check of the changed text does.
         """
         at = self._places[place]
         after = self._parts[at]
@@ -427,11 +430,11 @@ class InfillSession:
         found = bool(self.mask(place)[token >> 5] >> (token & 31) & 1)
         self.undecided = undecided
         self._parts[at], self._known = after, found
-        self._row = None if found else self._row  # kept for who asks for it next
+        self._row = None if found else self._row  # without the change this is the current mask
         return found
 
     def _witness_with(self, at: int, token: int) -> Witness | None:
-        """A legal text with a token of the last mask at a part, if one is kept."""
+        """A legal text with ``token``, one of the last mask, at a part; None if none is kept."""
         proofs = self._answers.proofs
         is_slot = self._parts[at].slot
         if self._witness is not None and is_slot and self._witness[at] == token:
@@ -461,7 +464,9 @@ class InfillSession:
     # --- completions --------------------------------------------------------------------------------------------------------
 
     def _completed(self, rng: random.Random | None, max_tokens: int | None, began: int) -> bytes:
-        """The text with all slots and gaps filled. ``began``: changes that stay, should random tokens lead too far."""
+        """The text with all slots and gaps filled. ``began``: how many changes must stay if random tokens in gaps have to be
+        undone.
+        """
         self._fill_slots(rng)
         self._grow_gaps(rng, 12 if max_tokens is None else max_tokens)
         text = self._close_gaps(max_tokens)
@@ -473,13 +478,15 @@ class InfillSession:
         return text
 
     def _as_known(self, witness: Witness) -> bytes:
-        """The text as in a legal text that the parts can become."""
+        """The text that a witness of the parts spells."""
         fillings = [filling_of(self._tables, found) for found in witness]
         return b"".join(part.text + filling for part, filling in zip(self._parts, fillings, strict=True))
 
     def _fill_slots(self, rng: random.Random | None) -> None:
-        """Fill every open slot with a token that its mask allows. Where the matcher goes from slot to slot, masks take long;
-        without a generator, the legal text that is known has a token for each then.
+        """Fill every open slot with a token that its mask allows.
+
+        Where the matcher goes from slot to slot, masks take long; there, without a generator, the tokens of a known legal text
+        are taken.
         """
         with self._tables.lock, self._asking():
             is_followed = rng is None and self._answers.is_followed(self._parts)
@@ -497,7 +504,7 @@ class InfillSession:
                 raise _none_found()
 
     def _fill_as_known(self, place: int) -> bool:
-        """Fill a slot as in a legal text that is known, or with an end token where the text may end."""
+        """Fill a slot as the witness does, or with an end token if the text may end there; whether there is a witness."""
         at = self._places[place]
         witness = self._witness
         if witness is None or not isinstance(witness[at], int):
@@ -515,7 +522,7 @@ class InfillSession:
         return True
 
     def _tokens_for(self, place: int) -> np.ndarray:
-        """A row of tokens that may fill a slot: those that are found soon, where there are such, else its mask."""
+        """A row of tokens that may fill a slot: those of one lattice if it knows any, or else the mask."""
         row = np.zeros((self._infill.vocab.size + 31) // 32, np.int32)
         if self.completable():
             with self._tables.lock, self._asking():
@@ -551,7 +558,7 @@ class InfillSession:
         return filled(self._parts, fillings)
 
     def _tokens_in(self, text: bytes) -> list[int]:
-        """A tokenization by longest match: how many tokens a filling takes."""
+        """A tokenization of a text by longest match, to count the tokens of a filling."""
         ids = self._infill._token_ids
         out: list[int] = []
         at = 0
@@ -582,7 +589,7 @@ def _none_found() -> LimitExceeded:
 
 
 def _drawn(tokens: np.ndarray, rng: random.Random | None) -> Iterator[int]:
-    """Tokens in random order, or as they are: of many, few are asked for (Fisher and Yates' shuffle, as far as it is)."""
+    """Tokens in random order (Fisher and Yates' shuffle, done as far as it is read), or without a generator as they are."""
     for i in range(len(tokens)):
         if rng is not None:
             j = rng.randrange(i, len(tokens))
@@ -591,7 +598,7 @@ def _drawn(tokens: np.ndarray, rng: random.Random | None) -> Iterator[int]:
 
 
 def surely(change: Callable[..., bool], *arguments: int) -> bool:
-    """Whether a change of a session was made; not where it takes too long to find out whether that is legal."""
+    """Whether a session's change was made; False also if it takes too long to find out whether it is legal."""
     try:
         return change(*arguments)
     except LimitExceeded:

@@ -1,7 +1,7 @@
-"""Owner of the infilling kernels' tables: a grammar's static part, and a workspace that grows.
+"""A grammar as the infilling kernels need it: rules, lexer start states, follow sets, and the workspaces.
 
-An :class:`InfillGrammar` has an arena of its own (lexer states that gaps and slots lead to are many, and no matcher wants
-them); a :class:`Workspace` is what one thread works in.
+An :class:`InfillGrammar` has an arena of its own: gaps and slots lead to many lexer states that no matcher needs. One thread at
+a time uses it; :mod:`cdplugin.infill.at_rest` hands it from one session to the next.
 """
 
 from __future__ import annotations
@@ -42,29 +42,30 @@ from cdplugin.queries.measures import Measures
 if TYPE_CHECKING:
     from cdplugin.matcher import Grammar
 
-MOST_RULE_INSTANCES = 8192  # members of families (any property order, counts) that a grammar may have to be infilled
-_CLASS_ROOM = 1 << 14  # classes of tokens that are kept
-MOST_START_STATES = 1 << 12  # that are kept
-MOST_DOTS_ALIVE, MOST_WORDS_ALIVE = 1 << 16, 1 << 21  # of sets of dots, one for each lexeme
-MOST_DOTS_CHAINED = 1 << 12
-_TOKENS_AT_ONCE = 4096
-_FEWEST_OF_WORD = 3  # bytes
+MOST_RULE_INSTANCES = 8192  # members of families (any property order, counts) in a grammar that is infilled
+_CLASS_ROOM = 1 << 14  # token classes
+MOST_START_STATES = 1 << 12  # memoised
+MOST_DOTS_ALIVE, MOST_WORDS_ALIVE = 1 << 16, 1 << 21  # dots, and words of AFTER, up to which alive dots are found
+MOST_DOTS_CHAINED = 1 << 12  # dots up to which chains are found
+_TOKENS_AT_ONCE = 4096  # classified by one call
+_FEWEST_OF_WORD = 3  # bytes of a lexeme that is like a long keyword
 
 
 class InfillGrammar(Steps):
-    """A grammar's rules and lexer states as the infilling kernels want them, and what gaps and tokens do to the states.
+    """A grammar's rules and lexer states as the infilling kernels need them, and memo tables of what gaps and tokens do to the
+    states.
 
-    One thread at a time uses it, ``with tables.lock, tables``: an interrupt may come inside a method, ``__enter__`` and
-    ``__exit__`` too, so that the lock is taken where nothing comes between. What leaves the context by an unexpected exception
-    (an interrupt, no memory), and what another thread was in when the process was forked, may be half changed; then everything
-    is made anew the next time. Raises :class:`UnsupportedError` for token terminals and ``max_tokens``, and
-    :class:`LimitExceeded` where rules that are made on demand are too many to be made all.
+    Use it as ``with tables.lock, tables``, by one thread at a time. (An interrupt may come inside any method, also
+    ``__enter__``; so the lock is taken by the ``with`` statement.) If a block is left by an unexpected exception (an interrupt,
+    no memory), or another thread was in one when the process was forked, the tables may be half changed; they are made anew at
+    the next use. Raises :class:`UnsupportedError` for token terminals and ``max_tokens``, and :class:`LimitExceeded` where
+    rules made on demand are too many to make all of them.
     """
 
     def __init__(self, grammar: Grammar, rules: Rules | None = None) -> None:
         """``rules``: of the same grammar, from :attr:`rules` of other tables."""
         self.rules = rules
-        self.owner = weakref.ref(grammar)  # whoever uses the tables holds it; those at rest must not
+        self.owner = weakref.ref(grammar)  # users of the tables hold the grammar; tables at rest must not
         self.vocab = grammar.vocab
         self.lock = threading.Lock()
         self._is_broken = False
@@ -73,7 +74,7 @@ class InfillGrammar(Steps):
 
     def __enter__(self) -> None:
         self._owed = 0
-        is_full = self.arena.over_budget and not self._begins_full  # of many texts; a fresh one has room for the next
+        is_full = self.arena.over_budget and not self._begins_full  # full of many texts: a new arena has room
         if self._is_broken or is_full or self.arena.header[layout.IS_BROKEN]:
             self._is_broken = True
             self._make()
@@ -81,7 +82,7 @@ class InfillGrammar(Steps):
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is not None and (self.arena.over_budget or not issubclass(kind, CdpluginError)):
-            self._is_broken = True  # all is made anew for the next question, which may be long in coming
+            self._is_broken = True  # made anew at the next question; until then give back the memory
             if self.arena.header[layout.IS_BROKEN]:
                 for work in self._works:
                     work.give_up()
@@ -100,7 +101,7 @@ class InfillGrammar(Steps):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the tables where they rest."""
+        """Bytes of the tables while they rest."""
         return (
             self.arena.nbytes
             + self.endings.nbytes
@@ -111,11 +112,11 @@ class InfillGrammar(Steps):
 
     @property
     def _works(self) -> list[Workspace]:
-        """The workspaces that there are."""
+        """The workspaces that exist."""
         return [work for work in (self.workspace, self._loose, self._brief) if work is not None]
 
     def rest(self) -> bool:
-        """Forget what texts taught and keep what is known of the grammar; whether that is of use to anybody."""
+        """Forget what texts taught and keep what is known of the grammar; whether that is worth keeping."""
         if self._is_broken or self.arena.over_budget or self.arena.header[layout.IS_BROKEN]:
             return False
         for work in self._works:
@@ -125,7 +126,7 @@ class InfillGrammar(Steps):
         return True
 
     def grow_lean(self) -> None:
-        """After :meth:`rest`: take as little memory as may be. It takes some ten ms, and the next text as many more."""
+        """After :meth:`rest`: give back as much memory as possible. It takes some ten ms, and so does getting it back."""
         for work in self._works:
             work.let_go()
         self.is_lean = True
@@ -188,14 +189,14 @@ class InfillGrammar(Steps):
 
     @property
     def loose(self) -> Workspace:
-        """A workspace in which each LONGEST lexeme competes with its skip alone: what it refuses is not legal."""
+        """The loose workspace, in which each LONGEST lexeme competes with its skip alone: what it refuses is not legal."""
         if self._loose is None:
             self._loose = work = self.workspace.with_same_rules()
             n = self.n_lexemes - 1
             records = records_of(self.arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[:n]
             exact = records[:, layout.X_KIND] == layout.EXACT
             self._set_starts([np.flatnonzero(exact), *np.flatnonzero(~exact)[:, None]], work)
-            work.set(ws.SKIPPED, work.tables[ws.SKIPPED])  # one of its own
+            work.set(ws.SKIPPED, work.tables[ws.SKIPPED])  # a copy, changed below
             skipped = work.tables[ws.SKIPPED].reshape(-1, int(work.header[ws.W_SET]))
             for skip in np.flatnonzero(records[:, layout.X_IS_SKIP]):  # it may end any text
                 skipped[skip, n >> 6] |= np.int64(1) << np.int64(n & 63)
@@ -203,9 +204,10 @@ class InfillGrammar(Steps):
         return self._loose
 
     def brief(self, most: int, with_words: bool) -> Workspace:
-        """A loose workspace in which no lexeme of more than ``most`` bytes begins in a gap: what it spells is short, and found
-        sooner where lexemes are many. What it refuses may be legal. ``with_words``: whether long keywords may begin there;
-        without them and their statements, a fifth of the facts is left (Python).
+        """A loose workspace in which no lexeme in a gap has more than ``most`` bytes: it spells short completions soon.
+
+        What it refuses may be legal. ``with_words``: whether long keywords may begin in gaps; without them and their
+        statements, a fifth of the facts is left (Python).
         """
         if self._brief is None:
             self._brief = self.loose.with_same_rules()
@@ -224,36 +226,36 @@ class InfillGrammar(Steps):
 
     @functools.cached_property
     def characters(self) -> Characters:
-        """What UTF-8 says of tokens beside given text."""
+        """Which tokens UTF-8 allows beside given text."""
         return Characters(self)
 
     @functools.cached_property
     def first_bytes(self) -> np.ndarray:
-        """By token, the byte that its text begins with; 0 without text. uint8."""
+        """Per token, the first byte of its text; 0 without text. uint8."""
         return np.array([text[0] if text else 0 for text in self.vocab.tokens], np.uint8)
 
     @functools.cached_property
     def least_bytes(self) -> np.ndarray:
-        """Per lexeme, the bytes that it has at least, or fewer."""
+        """Per lexeme, a lower bound of its bytes."""
         return self._measures[:, M_LEAST]
 
     @functools.cached_property
     def are_words(self) -> np.ndarray:
-        """Per lexeme, whether it is like a long keyword: it has some bytes, and always one of some letters."""
+        """Per lexeme, whether it is like a long keyword: every match has some bytes, and always certain letters."""
         needed = self._measures[:, M_BYTES:]
         letters = packed_bits(np.char.isalpha([chr(byte) if byte < 128 else "" for byte in range(256)])).view(np.int64)
         return (self.least_bytes >= _FEWEST_OF_WORD) & needed.any(axis=1) & ~(needed & ~letters).any(axis=1)
 
     @functools.cached_property
     def _measures(self) -> np.ndarray:
-        """Per lexeme, what is measured of its expression."""
+        """Per lexeme, the measures of its expression."""
         expressions = records_of(self.arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[:, layout.X_EXPRESSION]
         out = np.zeros((self.n_lexemes, MEASURE_WORDS), np.int64)
         out[:-1] = Measures(self.arena).of(expressions[: self.n_lexemes - 1])
         return out
 
     def _expand_all(self) -> tuple[int, int]:
-        """Make the rules of all families' members now; returns the numbers of dots and of nonterminals."""
+        """Make the rules of all families' members now; the numbers of dots and of nonterminals."""
         arena = self.arena
         expander = arena.expand
         self.has_families = isinstance(expander, Expander)
@@ -307,7 +309,9 @@ class InfillGrammar(Steps):
         work.reserve(ws.CLASS_HASH, 4 * _CLASS_ROOM)
 
     def _set_follows(self, symbols: np.ndarray, firsts: np.ndarray, lefts: np.ndarray) -> None:
-        """Which lexemes may come after which (Aho et al., "Compilers", 4.4, for lexemes instead of nonterminals)."""
+        """Fill ``FOLLOWS``, which lexemes may come after which (Aho et al., "Compilers", 4.4, between lexemes), and ranks and
+        chains.
+        """
         nullable = self.arena.tables[layout.NULLABLE][: self.n_nonterminals].tolist()
         rights = []
         for first in firsts.tolist():
@@ -348,7 +352,7 @@ class InfillGrammar(Steps):
         self._set_skipped(rules, nullable, begins)
 
     def _set_chains(self, symbols: np.ndarray, nullable: list[int], begins: list[int]) -> None:
-        """Chains of rules, and what may come next; of grammars with few dots."""
+        """Fill the tables of chains, and which lexemes may come next, for grammars with few dots."""
         if self.n_dots > min(MOST_DOTS_CHAINED, MOST_DOTS_ALIVE):
             return
         work = self.workspace
@@ -363,7 +367,7 @@ class InfillGrammar(Steps):
         work.header[ws.W_HAS_CHAINS] = 1
 
     def _set_starts(self, groups: list[np.ndarray], work: Workspace | None = None) -> None:
-        """The lexer states in which every lexeme starts: one for each group of lexemes that compete."""
+        """Fill ``STARTS``: a lexer state for each group of lexemes that compete."""
         work = work or self.workspace
         states = [self.start_state(numbers) for numbers in groups if len(numbers)]
         work.set(ws.STARTS, np.array(states, np.int64))
@@ -387,7 +391,7 @@ class InfillGrammar(Steps):
         return known
 
     def _set_skipped(self, rules: list[tuple[int, list[int]]], nullable: list[int], begins: list[int]) -> None:
-        """By skip: the lexemes that it may stand before, as bit sets; the end symbol if it may end every text."""
+        """Fill ``SKIPPED``: per skip, the lexemes that it may stand before; the end symbol if it may end every text."""
         records = records_of(self.arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[: self.n_lexemes - 1]
         words = int(self.workspace.header[ws.W_SET])
         skipped = np.zeros((self.n_lexemes, 64 * words), np.uint8)
@@ -401,14 +405,14 @@ class InfillGrammar(Steps):
 
     @property
     def separators(self) -> list[bytes]:
-        """Texts of skips that keep lexemes apart (:func:`cdplugin.infill.room.separators`)."""
+        """Texts of skips that separate lexemes (:func:`cdplugin.infill.room.separators`)."""
         assert self.rules is not None
         if self.rules.separators is None:
             self.rules.separators = separators(self)
         return self.rules.separators
 
     def prepare_gaps(self, work: Workspace) -> None:
-        """Find which lexemes may end in gaps, once: in a loose workspace, all."""
+        """Fill ``END_IN_GAPS`` of a workspace, once: which lexemes may end in gaps; in a loose workspace, all."""
         if len(work.tables[ws.END_IN_GAPS]) == self.n_lexemes:
             return
         ends = np.ones(self.n_lexemes, np.int64)
@@ -420,10 +424,10 @@ class InfillGrammar(Steps):
         work.set(ws.END_IN_GAPS, ends)
 
     def classify(self, work: Workspace | None = None, most: int = _CLASS_ROOM) -> int:
-        """Find the classes of what is left of tokens, once; returns how many there are. Slots need them.
+        """Find the classes of token rests, once, which slots need; how many there are.
 
-        The first classes are those that completions are made of: long canvases are planned with few classes. ``most``: with
-        more classes than that, it is left unfinished.
+        The first classes are those of the tokens that endings are made of: long canvases are planned with few classes.
+        ``most``: stop, and leave it unfinished, at more classes than that.
         """
         work = work or self.workspace
         if not work.classified:
@@ -437,11 +441,11 @@ class InfillGrammar(Steps):
             else:
                 complete = int(work.header[ws.W_N_CLASSES]) <= _CLASS_ROOM
                 work.header[ws.W_PROFILES] = self.is_exact and complete
-                work.classified = True  # what was interrupted begins anew: a class of all tokens, or of none
+                work.classified = True  # not if interrupted: then it begins anew, as slots need the classes of all tokens
         return int(work.header[ws.W_N_CLASSES]) - 1
 
     def has_many_classes(self) -> bool:
-        """Whether one slot has too many classes of tokens for the loose lattice; found once, with as many tokens as tell."""
+        """Whether one slot has too many token classes for the loose lattice. Found once, with only as many tokens as needed."""
         if self._has_many_classes is None:
             self._has_many_classes = self.classify(self.loose, MOST_CLASSES) > MOST_CLASSES
         return self._has_many_classes

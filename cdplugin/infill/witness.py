@@ -1,9 +1,8 @@
-"""One legal way to fill what is open in a text, kept while places are filled.
+"""A witness: one legal way to fill all open places of a text, kept while they are filled.
 
-Where rules are made on demand (Python's blocks) and slots are open, a text counts as completable because some text of so many
-tokens was found, and what is found next time depends on what was learned and on how much may be tried. So the text that was
-found is kept, place by place: the mask of a slot has at least the token that stands there in it, and the text that is left when
-that token is set is the same. No canvas is ever without a token before it is full.
+A canvas may count as completable because a search found some text of the right number of tokens. Whether the next search finds
+one depends on what was learned and on its budget. So the text found is kept, place by place: the mask of a slot has at least
+the witness's token, and when that token is set, the rest of the witness still fits. So no canvas gets stuck before it is full.
 """
 
 from __future__ import annotations
@@ -15,27 +14,27 @@ from cdplugin.infill.rests import Element
 from cdplugin.infill.tables import InfillGrammar
 
 Witness = list["int | bytes | None"]
-"""By part: the token of an open slot, the text of an open gap, None of what is not open."""
+"""Per part: the token of an open slot, the text of an open gap, None if the part is not open."""
 
 
 def filling_of(tables: InfillGrammar, found: int | bytes | None) -> bytes:
-    """The text that a witness has at a part; end tokens have none."""
+    """The text of a witness at a part; an end token has none."""
     if not isinstance(found, int):
         return found or b""
     return b"" if found in tables.vocab.eos_token_ids else tables.vocab.tokens[found] or b""
 
 
 def without(witness: Witness, at: int) -> Witness:
-    """A witness once its part ``at`` is not open any more."""
+    """A witness after its part ``at`` was filled."""
     return [*witness[:at], None, *witness[at + 1 :]]
 
 
 def in_tokens(tables: InfillGrammar, text: bytes, count: int) -> list[int] | None:
-    """A text as so many tokens, or, as ``-1 - n``, as few as there are, at most n; None if it is not spelled so."""
+    """A text as ``count`` tokens, or for ``-1 - n`` as few as possible, at most n; None if it cannot be spelled so."""
     ids, _ = tables.vocab.token_of
     eos = tables.vocab.eos_token_ids
     longest = tables.vocab.max_token_bytes
-    ways = [1, *(0 for _ in text)]  # by bytes: in how many tokens they are spelled
+    ways = [1, *(0 for _ in text)]  # per number of bytes: bit n says whether n tokens spell them
     for end in range(1, len(text) + 1):
         for begin in range(max(0, end - longest), end):
             token = ids.get(text[begin:end], -1) if ways[begin] else -1
@@ -61,8 +60,10 @@ def in_tokens(tables: InfillGrammar, text: bytes, count: int) -> list[int] | Non
 def by_part(
     tables: InfillGrammar, parts: Sequence[Part], elements: Sequence[Element], fillings: Sequence[bytes]
 ) -> Witness | None:
-    """Fillings of the open places of some parts (:func:`cdplugin.infill.parts.laid_out`), place by place. End tokens fill
-    slots that are left over.
+    """Fillings of the open places of some parts (:func:`cdplugin.infill.parts.laid_out`) as a witness; None if one has no such
+    spelling.
+
+    End tokens fill slots that are left over.
     """
     out: Witness = [None] * len(parts)
     places = [i for i, part in enumerate(parts) if part.is_open]
@@ -80,13 +81,13 @@ def by_part(
         for i in range(width):
             out[places[at + i]] = tokens[i] if i < len(tokens) else ends[0]
         at += width
-    for place in places[at:]:  # behind the first end token
+    for place in places[at:]:  # parts behind the first end token
         out[place] = ends[0]
     return out
 
 
 def by_place(tables: InfillGrammar, parts: Sequence[Part], witness: Witness, hole: int) -> list[bytes] | None:
-    """The other way round: what fills the open places left of a part; None where an end token does."""
+    """The inverse of :func:`by_part`: the fillings of the open places left of a part; None if an end token is among them."""
     fillings: list[bytes] = []
     is_run = False  # slots side by side are one place
     for part, found in zip(parts[:hole], witness, strict=False):

@@ -1,4 +1,7 @@
-"""The workspace of the infilling kernels: its tables (:mod:`cdplugin.kernels.infill.workspace`), grown as the kernels ask."""
+"""The workspace of the infilling kernels: owner of the tables of :mod:`cdplugin.kernels.infill.workspace`, which it grows.
+
+Kernels return ``W_GROW`` with a table and a size; :meth:`Workspace.call` grows the table and calls again.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,8 @@ _WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _MOST_NODES = [64 * width - 2 for width in _WIDTHS]
 
 _GROWTH = 2.0  # factor by which a table grows
-_SMALL, _MIDDLING = 1 << 13, 1 << 17  # items below which it grows by the third power of that, and by the second
-_SPARSE = 1 << 25  # bytes of a table from which on it is in small pages
+_SMALL, _MIDDLING = 1 << 13, 1 << 17  # a table with fewer items grows by the third, or second, power of that
+_SPARSE = 1 << 25  # a table of so many bytes or more is in small pages
 
 # open addressing: powers of two
 _HASHES = (
@@ -39,7 +42,8 @@ _HASHES = (
     ws.MEASURE_INDEX,
 )
 
-_CLEARED = (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH, ws.SET_HASH)  # of these, those that are cleared: they stay small
+_CLEARED = (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH, ws.SET_HASH)  # of these, the ones without stamps: they are cleared,
+# so they had better stay small
 
 _INITIAL = {
     ws.POOL: 1 << 14,
@@ -88,7 +92,7 @@ _RULES = (
 )
 _SIZED_BY_RULES = (ws.WORK, ws.LEXEME_MARK, ws.NT_MARK, ws.CLASS_HASH, ws.TARGET)
 _MANY_DOTS = 1 << 13
-# of a grammar with so many dots: what is not touched costs nothing
+# initial sizes for a grammar with so many dots; memory that is never touched costs nothing
 _OF_MANY_DOTS = {
     ws.BITS: 1 << 20,
     ws.FACTS: 1 << 19,
@@ -127,23 +131,23 @@ _RULE_WORDS = (
 )
 
 
-# they have an entry for each node and each dot or symbol, and few that are not 0, which are 0 before the next text
+# tables with an entry for each node and each dot or symbol: few entries are not 0, and all are reset before the next text
 _ROWS_OF_NODES = (ws.REST, ws.DERIVED, ws.OUT, ws.ITEMS)
-# each derivation begins with none of these
+# every derivation begins with these empty
 _OF_DERIVATIONS = (ws.FACTS, ws.FACT_WAYS, ws.FACT_INDEX, ws.HEAP)
 
 _ARENAS = 4  # times Limits.max_arena_bytes that a workspace may take
-_LEAST_GROWTH = 32  # a table is not grown by less than that part of it: near the limit, it would be copied again and again
+_LEAST_GROWTH = 32  # a table grows by at least this fraction: near the limit, it would be copied again and again
 _MOVED_AT_ONCE = 1 << 22  # items
-_RESTART_WORK = 200  # units of work of an operation that begins again, besides what it does again
+_RESTART_WORK = 200  # units of work for repeating an operation, besides what it does again
 
 
 @dataclass
 class Rules:
-    """What depends on a grammar's rules alone: tables, sizes of others, and words of the header.
+    """What depends on a grammar's rules alone: tables, the sizes of others, and words of the header.
 
-    ``end_in_gaps``: which lexemes may end in a gap of the strict lattice, and ``separators``, texts that keep them apart
-    (:mod:`cdplugin.infill.room`), once they are known.
+    ``end_in_gaps``: which lexemes may end in a gap of the strict lattice; ``separators``: texts that separate lexemes
+    (:mod:`cdplugin.infill.room`). None until they are computed.
     """
 
     tables: dict[int, np.ndarray]
@@ -154,13 +158,13 @@ class Rules:
 
     @classmethod
     def of(cls, work: Workspace) -> Rules:
-        """Those of a workspace, whose tables are shared."""
+        """The rules of a workspace, which shares its tables."""
         tables = {table: work.tables[table] for table in _RULES}
         sizes = {table: len(work.tables[table]) for table in _SIZED_BY_RULES}
         return cls(tables, sizes, {word: int(work.header[word]) for word in _RULE_WORDS})
 
     def copy(self) -> Rules:
-        """With tables of its own."""
+        """A copy with tables of its own."""
         return replace(self, tables={table: array.copy() for table, array in self.tables.items()})
 
     @property
@@ -170,7 +174,7 @@ class Rules:
 
 
 class Workspace:
-    """The tables of :mod:`cdplugin.kernels.infill.workspace`, grown as the kernels ask."""
+    """The tables and header of one workspace. An operation that needs larger tables is repeated."""
 
     def __init__(self, arena: Arena) -> None:
         self.arena = arena
@@ -190,7 +194,7 @@ class Workspace:
 
     @classmethod
     def with_rules(cls, arena: Arena, rules: Rules) -> Workspace:
-        """A fresh workspace for the grammar of some rules, with these very tables."""
+        """A new workspace for the grammar of some rules, with these very tables."""
         work = cls(arena)
         for table, array in rules.tables.items():
             work._enter(table, array)
@@ -202,13 +206,13 @@ class Workspace:
         return work
 
     def with_same_rules(self) -> Workspace:
-        """A fresh workspace for the same grammar. They share what depends on the rules, also what is still to be found
-        (``AFTER``), so one thread uses both.
+        """A new workspace for the same grammar. It shares the rules' tables, also those still being filled (``AFTER``), so the
+        same thread must use both.
         """
         return Workspace.with_rules(self.arena, Rules.of(self))
 
     def size_for_dots(self) -> None:
-        """Begin with larger tables where a grammar has many dots, so that few operations begin again."""
+        """Begin with larger tables if the grammar has many dots, so that few operations are repeated."""
         if self.header[ws.W_N_DOTS] >= _MANY_DOTS:
             for table, size in _OF_MANY_DOTS.items():
                 self.reserve(table, size)
@@ -228,22 +232,22 @@ class Workspace:
         have = int(self.header[2 * table + 1])
         if have >= size:
             return
-        # an operation begins again wherever a table grows
+        # each growth repeats an operation, so small tables grow fast
         power = 1 if have >= _MIDDLING or table in _CLEARED else 2 if have >= _SMALL else 3
         larger = max(size, int(_GROWTH**power * have))
         most = _ARENAS * self.arena.limits.max_arena_bytes
         if self.nbytes + 8 * (larger - have) > most:
-            # half of what is left: by as little as is asked for, an operation would begin again without end
+            # take half of what is left: growing by as little as is asked for would repeat the operation without end
             half = (most - self.nbytes) // 16
             larger = size if table in _HASHES else max(size, have + half)
             is_little = table not in _HASHES and half < have // _LEAST_GROWTH
             if is_little or self.nbytes + 8 * (larger - have) > most:
-                self.arena.abandon()  # what has grown stays so: everything is made anew for the next text
+                self.arena.abandon()  # tables never shrink, so everything is made anew for the next text
                 raise LimitExceeded(
                     "infilling: the text takes too much memory",
                     expected=f"at most {most} bytes, {_ARENAS} times Limits.max_arena_bytes",
                 )
-        # the kernels exchange two tables of live states, so the owner looks for the array by its address
+        # the kernels swap LIVE and LIVE_NEXT in the header, so the array is found by its address
         at = self._addresses.index(int(self.header[2 * table]))
         old = self.tables[at]
         grown = _zeros(larger)
@@ -253,7 +257,7 @@ class Workspace:
         else:
             try:
                 _move(old, grown)
-            except BaseException:  # an interrupt: the old table has lost what was moved
+            except BaseException:  # an interrupt: the old table has lost the pages that were moved
                 self.arena.abandon()
                 raise
         self.nbytes += grown.nbytes - old.nbytes
@@ -262,7 +266,7 @@ class Workspace:
         self.header[2 * table + 1] = len(grown)
 
     def _entries_with_rows(self, table: int) -> np.ndarray:
-        """The entries of a table of ``_ROWS_OF_NODES`` that may not be 0: few; a copy of all touches each page."""
+        """The entries of a table of ``_ROWS_OF_NODES`` that may not be 0. They are few; copying all would touch every page."""
         touched = self.tables[ws.TOUCHED][: self.header[ws.W_N_TOUCHED]]
         touched = touched[touched >> 40 & 0x7F == table]
         first, count = touched & 0xFFFFFFFFFF, touched >> 47
@@ -270,48 +274,48 @@ class Workspace:
         return np.repeat(first - ends + count, count) + np.arange(count.sum())
 
     def begin_text(self, nodes: int) -> None:
-        """Make rows wide enough for about so many nodes; a text with more widens them.
+        """Make rows wide enough for about ``nodes`` nodes; the kernels widen them for a text with more.
 
-        If they are up to twice as wide they stay so: what is kept of the last text (facts) has rows of the same width, and of a
-        row only the words right of its node are looked at.
+        Rows a few steps wider than needed stay as they are: facts of the last text can be reused only at the same width, and of
+        a row only the words right of its node are read.
         """
         enough = min(bisect.bisect_left(_MOST_NODES, nodes), len(_WIDTHS) - 1)
         if not _WIDTHS[enough] <= int(self.header[ws.W_WIDTH]) <= _WIDTHS[min(enough + 2, len(_WIDTHS) - 1)]:
             self.header[ws.W_WIDTH] = _WIDTHS[enough]
 
     def forget_texts(self) -> None:
-        """Forget what is kept of texts for the next one (for measurements)."""
+        """Forget what is kept of texts for the next one."""
         self.header[ws.W_REUSED_WIDTH] = 0
 
     @property
     def nbytes_at_rest(self) -> int:
-        """Bytes that the tables take while nobody uses them: those that were never touched, or let go of, take none."""
+        """Bytes that the tables take while nobody uses them; memory never touched, or given back, is not counted."""
         if not self.header[ws.W_ELEMENTS]:
             return sum(self.tables[table].nbytes for table in _RULES)
         return self.nbytes - self._let_go
 
     def rest(self) -> None:
-        """Forget texts."""
+        """Forget texts, and count all memory as in use again."""
         self.forget_texts()
         self._let_go = 0
 
     def let_go(self) -> None:
-        """After :meth:`rest`: give back the memory of the largest tables. They keep their size: what is not touched is free."""
+        """After :meth:`rest`: give back the memory of the largest tables. They keep their sizes: untouched pages are free."""
         for table in _ROWS_OF_NODES + _OF_DERIVATIONS:
             array = self.tables[table] = _zeros(len(self.tables[table]))
             self.header[2 * table] = self._addresses[table] = array.ctypes.data
             self._let_go += array.nbytes
 
     def give_up(self) -> None:
-        """Give back the memory of all tables, which are not used again."""
+        """Give back the memory of all tables; the workspace must not be used again."""
         self.tables = [np.zeros(0, np.int64) for _ in self.tables]
         self.nbytes = self.header.nbytes
 
     def call(self, op: int, a: int = 0, b: int = 0) -> int:
-        """Run an operation, growing tables as it asks. Raises :class:`LimitExceeded`: then nothing is kept of the text.
+        """Run an operation, growing tables as it asks. Raises :class:`LimitExceeded`; then nothing is kept of the text.
 
-        What begins again goes on with the work that is left of ``Limits.max_step_work``, or of the context that the caller is
-        in (:meth:`cdplugin.engine.arena.Arena.one_budget`).
+        Repeated calls share one budget of work: ``Limits.max_step_work``, or that of the caller's context
+        (:meth:`cdplugin.engine.arena.Arena.one_budget`).
         """
         engine = kernels.infill_engine
         if is_loaded(engine):
@@ -352,8 +356,10 @@ class Workspace:
 
 
 def _zeros(size: int) -> np.ndarray:
-    """Zeros, int64. NumPy asks for pages of 2 MB, and each costs a twentieth of a millisecond when it is first touched: a table
-    with an entry for each node and each dot of a large grammar, of which few are used, is in small ones.
+    """A zeroed int64 array, in small pages if it is large.
+
+    NumPy asks for pages of 2 MB, and each costs 0.05 ms when it is first touched. A table with an entry for each node and each
+    dot of a large grammar, of which few are used, touches fewer bytes with small pages.
     """
     if 8 * size < _SPARSE or not sys.platform.startswith("linux"):
         return np.zeros(size, np.int64)
@@ -363,8 +369,8 @@ def _zeros(size: int) -> np.ndarray:
 
 
 def _move(old: np.ndarray, grown: np.ndarray) -> None:
-    """Copy a table to the beginning of a larger one. A sparse one gives back its pages as they are copied: a large table never
-    takes its memory twice.
+    """Copy a table to the beginning of a larger one. A sparse one gives back its pages as they are copied, so memory is not
+    taken twice.
     """
     pages = getattr(old.base, "obj", None)  # the base is a view of them
     if not isinstance(pages, mmap.mmap):
