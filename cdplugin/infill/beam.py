@@ -1,12 +1,12 @@
-"""A search from a cursor before one place of a canvas for the end of the text, from place to place.
+"""Beam: a search on a canvas from a cursor before one place to the end of the text, from place to place.
 
-Nothing tells which states lead to the end, so this is a beam search that widens until one does (Zhang, 1998, "Complete anytime
-beam search"): of each place one state is followed, then two, then four. States at which just as many tokens may come, say
-in strings in whatever brackets, are mostly of one kind: no more of a kind are followed than the beam is wide. First come those
-that were reached by the largest classes of tokens (a name, a space), which change least.
+Nothing tells which states lead to the end, so the beam widens until one does (Zhang, 1998, "Complete anytime beam search"): one
+state of each place is followed, then two, then four. States that allow equally many tokens, say strings inside different
+brackets, are mostly of one kind, so of each kind no more are followed than the beam is wide. States reached by the largest
+classes of tokens (a name, a space) come first, since these change least.
 
-``x□□ 1``: behind ``x`` a state leads to some hundred cursors, that behind a space first. The others wait in a list, of which
-one at a time is a state of its own: the first is taken in, and when it is followed, the next.
+``x□□ 1``: from the state behind ``x`` some hundred cursors are reached, the one behind a space first. Only the first becomes a
+state; the others wait in a list, and when a state is followed, the next cursor of its list becomes one.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ import numpy as np
 if TYPE_CHECKING:
     from cdplugin.infill.canvases import Canvas
 
-_MOST_OF_A_KIND = 32  # states that are put off one after another, since others of their kind were followed
-_DECAY = 0.9  # what was chosen at a place counts by so much at the next one
+_MOST_OF_A_KIND = 32  # states put off in one round, since enough of their kind were followed
+_DECAY = 0.9  # how much of a state's rank its successors inherit
 _WAY_WORK, _LED_WORK = 500, 600
-"""Units of work of each class, and of each place that is passed as in a known text, besides what kernels count."""
+"""Units of work of each class, and of each place that is passed along a guide, besides what kernels count."""
 
 
 class Ways(NamedTuple):
-    """Ways to fill a place: the cursors that they lead to (int64), the text of one before each, by its number in ``numbers``;
-    and how many tokens they are.
+    """Ways to fill a place: the cursors to which they lead (int64), and per cursor the index in ``texts`` of a text that leads
+    there (``numbers``); ``size``: how many tokens they are in all.
     """
 
     cursors: np.ndarray
@@ -39,13 +39,14 @@ class Ways(NamedTuple):
     size: int
 
     def text(self, number: int) -> bytes:
-        """The text that leads to a cursor."""
+        """The text of a way."""
         return self.texts[self.numbers[number]] or b""
 
 
 class State(NamedTuple):
-    """A state before a place: its cursor, the state before and what the place between was filled with. They are ordered by the
-    choices that led there. ``others``: further ones that the state before leads to.
+    """A state before a place: its cursor, the state before it, and the text of the place between. Ordered by ``rank``.
+
+    ``others``: the further cursors to which the state before leads.
     """
 
     rank: float
@@ -57,7 +58,7 @@ class State(NamedTuple):
 
 
 class _More(NamedTuple):
-    """The cursors to which ways lead from a state, by their numbers, of which so many were taken in."""
+    """Cursors to which ways lead from a state, as (number of the way, cursor); ``n_taken`` of them became states."""
 
     ways: Ways
     cursors: list[tuple[int, int]]
@@ -66,9 +67,9 @@ class _More(NamedTuple):
 
 
 class Beam:
-    """A search from the cursor before one place to the end of the text, or for cursors before a ``last`` place.
+    """A search from the cursor before place ``first`` to the end of the text, or for states before the place ``last``.
 
-    ``reached``: states before the last place, none of them with the cursor of another.
+    ``reached``: the states before ``last``, with distinct cursors.
     """
 
     def __init__(self, canvas: Canvas, first: int, last: int, cursor: int) -> None:
@@ -87,7 +88,7 @@ class Beam:
         self.reached: list[State] = []
 
     def run(self, most: int) -> list[bytes] | None:
-        """The texts of the places from the first one on, if the end is found by following at most so many states."""
+        """The texts of the places from the first one on, if the end is found within ``most`` states."""
         if not self._start.cursor:
             return None
         found = self._noted(self._start, self._first)
@@ -110,11 +111,11 @@ class Beam:
         return found
 
     def is_waiting(self) -> bool:
-        """Whether there are states that were not followed."""
+        """Whether some states were not followed."""
         return any(self._layers.values())
 
     def texts(self, state: State) -> list[bytes]:
-        """What the places from the first one up to a state were filled with."""
+        """The texts of the places from the first one up to a state."""
         texts: list[bytes] = []
         here: State | None = state
         while here is not None and here.before is not None:
@@ -123,7 +124,7 @@ class Beam:
         return texts[::-1]
 
     def _follow(self, at: int, width: int, most: int) -> tuple[int, list[bytes] | None]:
-        """Follow states before a place, at most twice the width of the beam; returns how many, and what was found."""
+        """Follow states before a place, at most twice the width of the beam: how many were followed, and what was found."""
         waiting, followed = self._layers[at], self._followed[at]
         put_off: list[State] = []
         found = None
@@ -132,7 +133,7 @@ class Beam:
             if not self._canvas.may_search:
                 break
             state = heapq.heappop(waiting)
-            if state.others is not None and state.before is not None:  # the next one takes its place
+            if state.others is not None and state.before is not None:  # the next cursor of its list becomes a state
                 found = self._claim(at, state.before, state.others)
                 state = state._replace(others=None)
             ways = self._canvas.ways(at, state.cursor)
@@ -149,8 +150,10 @@ class Beam:
         return n_here, found
 
     def _entered(self, state: State, at: int, ways: Ways, led: list[tuple[int, int]]) -> list[bytes] | None:
-        """Take in what a state leads to before a place; the texts from the first place on if the rest of the text is known from
-        one of these. States are made as they are needed, since most of hundreds never are.
+        """Enter the cursors to which a state leads before a place; if one of them completes the text, the texts from the first
+        place on.
+
+        Only the first new cursor becomes a state now, since most of the hundreds never need to.
         """
         if self._is_whole:
             known = self._canvas.first_rest(at, [after for _, after in led])
@@ -174,9 +177,7 @@ class Beam:
         return self._claim(at, state, _More(ways, new, serial, 0))
 
     def _claim(self, at: int, before: State, others: _More) -> list[bytes] | None:
-        """Take in the next of some cursors before a place, none of which leads to the end as known texts do. The texts from the
-        first place on if one is met to which a known text leads on.
-        """
+        """Make the next cursor of a list a state; the texts from the first place on if a guide completes the text from it."""
         ways, new, serial, n = others
         if n == len(new):
             return None
@@ -189,7 +190,7 @@ class Beam:
         return self._led(state, at, guides[0]) if guides else None
 
     def _noted(self, state: State, at: int) -> list[bytes] | None:
-        """Take in one state before a place; the texts from the first place on if the rest of the text is known from there."""
+        """Enter one state before a place; the texts from the first place on if the rest of the text is known from there."""
         if at == self._last and not self._is_whole:
             self.reached.append(state)
             return None
@@ -201,7 +202,7 @@ class Beam:
         return self._canvas.note(state, at, rest)
 
     def _led(self, state: State, at: int, guide: Sequence[bytes]) -> list[bytes] | None:
-        """Go on from a state by the texts of the places in a known text."""
+        """Follow a guide's texts from a state; the texts from the first place on if that completes the text."""
         n_places = 0
         found = None
         while found is None and at < self._last:

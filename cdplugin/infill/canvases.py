@@ -1,19 +1,19 @@
-"""Fillings of many slots, found by the matcher from left to right.
+"""Canvases: fillings of many slots, found by the matcher from left to right.
 
-On a canvas of a diffusion model a slot may stand beside every other token. What forty slots do to the lattices of a large
-grammar takes seconds to find; where the matcher gets by a slot takes a millisecond. So it goes from place to place: before each
-are *states*, cursors with the texts that led there, and a state leads on by each class of tokens with the same future, if the
-text behind the place may follow. Texts with the same cursor have the same future, so one of them is kept.
+On a canvas of a diffusion model a slot may stand beside every other token. Stepping the lattices of a large grammar over forty
+slots takes seconds; the matcher passes a slot in a millisecond. So this search goes from place to place. Before each place
+there are *states*: a cursor with the texts that led there. A state leads on by each class of tokens with the same future, if
+the text behind the place may follow. Texts with the same cursor have the same future, so one of them is kept.
 
-``if x□ 1□``: ``x`` goes on with ``=`` or a name or ``(`` …; of these, ``(`` leads to a state behind which ``):`` ends the line.
+``if x□ 1□``: ``x`` is followed by ``=``, a name, ``(`` …; of these, ``(`` leads to a state behind which ``):`` ends the line.
 
-Nothing tells which states lead to the end, so this is a beam search (:mod:`cdplugin.infill.beam`). What is found is right; that
-nothing was found says nothing.
+Nothing tells which states lead to the end, so this is a beam search (:mod:`cdplugin.infill.beam`). What it finds is legal; if
+it finds nothing, nothing is known.
 
-Mostly a legal text is known that differs in a few places: what the slots were last filled with, or what a search found for
-another token. Each state that is met is led on as such a text goes on, for microseconds a place, until it is at a cursor from
-which the rest is known. So texts that depart from the known one at one place come first (Harvey and Ginsberg, 1995, "Limited
-discrepancy search"): most classes of a mask take no more.
+Mostly a legal text is known that differs in a few places, a *guide*: the last filling of the slots, or what a search found for
+another token. From each new state the guide's further texts are tried, for microseconds a place, up to a cursor from which the
+rest is known. So texts that depart from the guide in one place come first (limited discrepancy search, Harvey and Ginsberg,
+1995): most classes of a mask need no more.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
 
 MOST_WORK, FEW_WORK = 1 << 27, 1 << 26
-"""Units of work of all searches on a canvas: a third of a second; and of the first one, before lattices are asked."""
-_TOKEN_WORK = 2  # of each token that is classed, besides what kernels count
-_LEFT_WORK = 4  # one part in so many is for what leaves the places on the left as they were
-_MOST_ROUNDS = 2  # in which what was learned at some cursors is tried at others
-_MOST_GUIDES, _FEW_GUIDES = 8, 3  # known texts that are tried, and of those that are changed
+"""Units of work of all searches on a canvas (a third of a second), and of the first one, before lattices are asked."""
+_TOKEN_WORK = 2  # of each token that is classified, besides what kernels count
+_LEFT_WORK = 4  # a search that keeps the places on the left gets this fraction of the work
+_MOST_ROUNDS = 2  # in which texts learned at some cursors are tried at others
+_MOST_GUIDES, _FEW_GUIDES = 8, 3  # kept, and of these tried with one place changed
 
 
 class _Place(NamedTuple):
@@ -51,7 +51,9 @@ class _Place(NamedTuple):
 
 
 class Canvas:
-    """The open places of a text, to be filled; of parts before the first end token. The caller holds the lock of ``tables``."""
+    """The open places of some parts (those before the first end token), and the texts known for them. The caller holds the lock
+    of ``tables``.
+    """
 
     def __init__(self, tables: InfillGrammar, parts: Sequence[Part], padded: bool) -> None:
         self.tables = tables
@@ -59,11 +61,11 @@ class Canvas:
         self._open = [i for i, part in enumerate(parts) if part.is_open]
         before, elements, _ = laid_out(parts, padded)
         self._start = tables.step(tables.start, before)  # the cursor before the first place
-        self._begun: tuple[list[bytes], int] = [], self._start  # texts of places, and the cursor there
-        self._until = self.tables.work_left - MOST_WORK  # :meth:`grant`
-        self._is_followed = False  # whether the last search left no state
-        self._tokens: dict[int, Ways] = {}  # what is known for :meth:`ways`
-        self._paths: dict[tuple[bytes, ...], list[int]] = {}  # and for :meth:`_path`
+        self._begun: tuple[list[bytes], int] = [], self._start  # kept texts of the first places, and the cursor behind them
+        self._until = self.tables.work_left - MOST_WORK  # searches stop here (:meth:`grant`)
+        self._is_followed = False  # whether the last search followed all states
+        self._tokens: dict[int, Ways] = {}  # memo of :meth:`ways`
+        self._paths: dict[tuple[bytes, ...], list[int]] = {}  # memo of :meth:`_path`
         self.places: list[_Place] = []
         for count, text in elements:
             if count is None:
@@ -72,22 +74,26 @@ class Canvas:
                 self.places += [_Place(True, True, b"")] * (-1 - count)
             else:
                 self.places += [_Place(True, False, b"")] * (count - 1) + [_Place(True, False, text)]
-        # by place and the cursor before it: texts of the places from there on
+        # per place, by the cursor before it: texts of the places from there on that complete the text
         self._known: list[dict[int, list[bytes]]] = [{} for _ in self.places]
         self.guides: list[list[bytes]] = []
-        """Texts of all places in legal texts that differ in a few parts from these."""
-        # :meth:`_ends_of_guides`: how many guides there had been, and what they have
+        """Legal texts that may differ from this one in a few parts: the texts of all places in each."""
+        # memo of :meth:`_ends_of_guides`, with ``_n_guides`` at that time
         self._ends: dict[tuple[int, bool], tuple[int, KnownEnds]] = {}
-        self._vain: dict[tuple[int, int, bool], int] = {}  # by place and cursor: how many guides there had been
-        self._n_guides = 0  # that there were
+        self._vain: dict[
+            tuple[int, int, bool], int
+        ] = {}  # (place, cursor, is_changed) -> ``_n_guides`` when guides failed there
+        self._n_guides = 0  # guides there have been so far: a version number
         self.n_learned = 0
-        """How many of them were found by searches."""
+        """How many guides were learned from searches."""
         self.is_exhausted = False
-        """Whether the last :meth:`witness` was None because all that tokens may lead to was followed: then there is none."""
+        """Whether the last :meth:`witness` is None because every state was followed: then there is none."""
 
     def remember(self, parts: Sequence[Part], witness: Witness) -> None:
-        """Take in a text that parts could become which may differ in a few from these: where they are the same on the left, the
-        search begins with it, and where they are on the right it has come to its end when it meets it.
+        """Learn a witness of ``parts``, which may differ from this canvas's parts in a few.
+
+        Left of the first difference the search begins with its texts; right of the last one it ends when it meets one of its
+        cursors.
         """
         if len(parts) < len(self._parts):
             return
@@ -99,7 +105,7 @@ class Canvas:
             part.text or found not in (None, b"", *ends)
             for part, found in zip(parts[n_parts:], witness[n_parts:], strict=False)
         ):
-            last = n_parts  # the known text goes on where this one has ended
+            last = n_parts  # the known text continues where this one has ended
         n_filled = next((i for i in range(n_parts) if isinstance(witness[i], int) and witness[i] in ends), n_parts)
         fillings = [b"" if found is None else filling_of(self.tables, found) for found in witness[:n_filled]]
         of_places = [fillings[i] if i < n_filled else b"" for i in self._open]
@@ -119,7 +125,9 @@ class Canvas:
             self._begun = of_places[:n_left], self.tables.step(same, changed) if same else 0
 
     def recall(self, guides: Iterable[dict[int, bytes]]) -> None:
-        """Take in texts of other canvases of the same parts, of which more were open: what their parts were filled with."""
+        """Take over guides of another canvas of the same parts, of which as many or more were open (by part,
+        :meth:`guides_by_part`).
+        """
         for guide in guides:
             if all(i in guide for i in self._open):
                 of_places = [guide[i] for i in self._open]
@@ -132,28 +140,33 @@ class Canvas:
         return [dict(zip(self._open, guide, strict=True)) for guide in self.guides]
 
     def beginnings(self) -> list[tuple[list[bytes], int]]:
-        """Texts of the first places and the cursor behind them: what is kept on the left of a change, if anything; and none."""
+        """Where a search may begin, as (texts of the first places, cursor behind them): what is kept on the left of a change,
+        then none.
+        """
         return [self._begun, ([], self._start)] if self._begun[0] else [([], self._start)]
 
     def witness(self, most: int) -> Witness | None:
-        """A text that the parts can become; None if none was found when ``most`` states had been followed."""
+        """A witness of the parts; None if none was found within ``most`` states."""
         left, cursor = self._begun
         until = self._until
-        if left:  # what is kept on the left may be what does not fit
+        if left:  # what is kept on the left may be the very thing that does not fit
             self.grant((self.tables.work_left - until) // _LEFT_WORK)
         rest = self._search(len(left), cursor, most // 8 if left else most)
         self._until = until
         if rest is None and left:
             left = []
             rest = self._search(0, self._start, most)
-        # of what may stand in a gap, few texts are tried
+        # of the texts that may stand in a gap, few are tried
         self.is_exhausted = rest is None and self._is_followed and all(place.is_slot for place in self.places)
         if rest is None:
             return None
         return self.as_witness(left + rest)
 
     def as_witness(self, texts: list[bytes], parts: Sequence[Part] | None = None) -> Witness | None:
-        """Texts of the places by part, of which there may be more, behind the first end token; None if one is that of one."""
+        """The texts of the places as a witness; None if a slot's text is spelled like an end token.
+
+        ``parts``: more parts than those of the canvas, if there are some behind the first end token.
+        """
         parts = parts or self._parts
         ids, _ = self.tables.vocab.token_of
         ends = self.tables.vocab.eos_token_ids
@@ -166,21 +179,24 @@ class Canvas:
         return out
 
     def behind(self, part: int, cursor: int, most: int) -> list[bytes] | None:
-        """Texts of the places behind an open part, from the cursor at its end; None if none were found. ``most``: with 0, only
-        known texts are tried.
+        """Texts of the places behind an open part, from the cursor at its end; None if none were found.
+
+        ``most``: how many states to follow; 0: only known texts are tried.
         """
         return self.behind_all(part, [cursor], most)[0]
 
     def behind_all(
         self, part: int, cursors: Sequence[int], most: int, n_searched: int | None = None
     ) -> list[list[bytes] | None]:
-        """:meth:`behind` from each of some cursors. What one search finds is tried at the next cursors before they are searched
-        from; with ``n_searched``, only so many are, the first ones.
+        """:meth:`behind` from each of some cursors.
+
+        What one search finds is tried at the next cursors before they are searched from. ``n_searched``: search from the first
+        so many only.
         """
         at = self._open.index(part)
         ends = self.tables.step_all(np.array(cursors, np.int64), [self.places[at].text])[:, 0].tolist()
         found = {end: None for end in ends if end} | self._guided(at + 1, ends, False)
-        for _ in range(_MOST_ROUNDS if most else 0):  # what is found for one cursor may lead others on
+        for _ in range(_MOST_ROUNDS if most else 0):  # what is found for one cursor may fit others
             left = [end for end, rest in found.items() if rest is None]
             n_guides = self._n_guides
             found.update(self._guided(at + 1, left, True))
@@ -194,7 +210,7 @@ class Canvas:
         return [found.get(end) for end in ends]
 
     def as_changed(self, part: int, cursors: Sequence[int]) -> list[list[bytes] | None]:
-        """:meth:`behind` from each of some cursors, as known texts go on but for one place."""
+        """:meth:`behind` from each of some cursors, by guides with one place changed."""
         at = self.place_of(part)
         ends = self.tables.step_all(np.array(cursors, np.int64), [self.places[at].text])[:, 0].tolist()
         found = self._guided(at + 1, ends, True, False)
@@ -203,8 +219,9 @@ class Canvas:
     def _guided(
         self, at: int, cursors: Iterable[int], is_changed: bool, is_learned: bool = True
     ) -> dict[int, list[bytes] | None]:
-        """The texts of the places from one on, by the cursor before it, where they are known or as in a guide.
-        ``is_changed``: as in one that is changed in a place; ``is_learned``: which is a guide then.
+        """Texts of the places from ``at`` on, by the cursor before it, where they are known or a guide's texts fit.
+
+        ``is_changed``: a guide's texts with one place changed; ``is_learned``: then the result becomes a guide itself.
         """
         found: dict[int, list[bytes] | None] = {}
         asked: list[int] = []
@@ -230,8 +247,10 @@ class Canvas:
         return found
 
     def _ends_of_guides(self, at: int, are_changed: bool) -> KnownEnds:
-        """What the guides have from a place on, each once. ``are_changed``: with another text in the first or the second of
-        these places: what a guide has in the one before, or what ends a string or a comment.
+        """The guides' distinct texts of the places from ``at`` on.
+
+        ``are_changed``: with another text in the first or second of these places: a text that ends a string or a comment, or
+        the guide's own text of the place before ``at``.
         """
         known = self._ends.get((at, are_changed))
         if known is None or known[0] != self._n_guides:
@@ -244,7 +263,7 @@ class Canvas:
         return known[1]
 
     def _changed(self, at: int, rests: Sequence[Sequence[bytes]]) -> dict[tuple[bytes, bytes], list[bytes]]:
-        """:meth:`_ends_of_guides`, changed in a place. What is on either side of that is put together once."""
+        """:meth:`_ends_of_guides` with one place changed. The texts on either side of it are joined once."""
         own = [guide[at - 1] for guide in self.guides[:_FEW_GUIDES] if at]
         closings = dict.fromkeys([*own, *CLOSING_TOKENS, *REOPENING_TOKENS])
         tokens = [closing for closing in closings if self._is_token(closing)]
@@ -261,22 +280,22 @@ class Canvas:
         return found
 
     def _text_from(self, at: int, texts: Sequence[bytes]) -> bytes:
-        """The text of some places from one on, and what is behind each of them."""
+        """The texts of some places from ``at`` on, each with the fixed text behind it."""
         return b"".join(text + place.text for text, place in zip(texts, self.places[at:], strict=False))
 
     def _are_filled(self, at: int, texts: Sequence[bytes]) -> bool:
-        """Whether texts of places from one on have a token for each slot."""
+        """Whether texts of places from ``at`` on have a token for each slot."""
         places = self.places[at : at + len(texts)]
         return all(self._is_token(text) for text, place in zip(texts, places, strict=True) if place.is_slot)
 
     def _is_token(self, text: bytes) -> bool:
-        """Whether a text is that of a token, and not of an end token."""
+        """Whether a text is that of a token other than an end token."""
         ids, _ = self.tables.vocab.token_of
         token = ids.get(text, -1)
         return token >= 0 and token not in self.tables.vocab.eos_token_ids
 
     def _may_be(self, at: int, rest: Sequence[bytes]) -> bool:
-        """Whether all slots from a place on have a token each, or none from where the text may end."""
+        """Whether ``rest`` has a token for each slot from a place on, up to the end or to where the text may end."""
         ended = next((i for i, place in enumerate(self.places[at:]) if place.is_slot and not rest[i]), len(rest))
         may_end = ended == len(rest) or (self.places[at + ended].may_end and not any(rest[ended:]))
         return may_end and self._are_filled(at, rest[:ended])
@@ -289,10 +308,10 @@ class Canvas:
         return [(state.cursor, beam.texts(state)) for state in beam.reached]
 
     def opened(self, part: int, openings: Iterable[bytes]) -> list[tuple[int, list[bytes]]]:
-        """:meth:`before` an open part, as known texts go on, but that one of the two places before it has another text."""
+        """:meth:`before` by guides in which one of the two places before the part has another text, one of ``openings``."""
         last = self._open.index(part)
         behind: defaultdict[tuple[int, int], dict[bytes, list[bytes]]] = defaultdict(dict)
-        for guide in self.guides:  # by place and cursor: what guides have from there on, by what they have behind the place
+        for guide in self.guides:  # behind[place, cursor]: the guides that lead there, by their texts behind the place
             path = self._path(guide[:last])
             for at in range(max(last - 2, 0), last):
                 if path[at] and self._are_filled(at + 1, guide[at + 1 : last]):
@@ -308,8 +327,8 @@ class Canvas:
         return list(found.items())
 
     def _path(self, guide: list[bytes]) -> list[int]:
-        """The cursors before the places to which a guide's beginning leads, and behind these: 0 from where on a slot has no
-        token in it, or nothing is legal.
+        """The cursors before each place along a guide, and behind the last one; 0 from where a slot has no token, or nothing is
+        legal.
         """
         known = self._paths.get(tuple(guide))
         if known is None:
@@ -321,27 +340,27 @@ class Canvas:
         return known
 
     def _search(self, first: int, cursor: int, most: int) -> list[bytes] | None:
-        """The texts of the places from one on, from the cursor before it, by following at most so many states."""
+        """A beam search: texts of the places from ``first`` on, from the cursor before it, within ``most`` states."""
         beam = Beam(self, first, len(self.places), cursor)
         found = beam.run(most)
         self._is_followed = not beam.is_waiting()
         return found
 
     def grant(self, work: int) -> None:
-        """Let searches take so much work from now on."""
+        """Give searches a new budget of work."""
         self._until = self.tables.work_left - work
 
     def limit(self, work: int) -> None:
-        """Let searches take no more than so much work from now on."""
+        """Cut the budget of searches to at most so much work."""
         self._until = max(self._until, self.tables.work_left - work)
 
     @property
     def may_search(self) -> bool:
-        """Whether there is work left for searches."""
+        """Whether searches have work left."""
         return self.tables.work_left > self._until
 
     def rest_from(self, at: int, cursor: int) -> list[bytes] | None:
-        """The texts of the places from one on, from the cursor before it, if they are known or the text may end there."""
+        """The known texts of the places from ``at`` on, from the cursor before it; empty texts if the text may end there."""
         if at == len(self.places):
             return [] if self.tables.accepts_at(cursor) else None
         rest = self._known[at].get(cursor)
@@ -350,7 +369,9 @@ class Canvas:
         return rest
 
     def first_rest(self, at: int, cursors: list[int]) -> tuple[int, list[bytes]] | None:
-        """One of some cursors before a place from which the texts of the places are known, or are as in a guide; and these."""
+        """The first of some cursors before a place from which texts of the places are known, or a guide's texts fit; with these
+        texts.
+        """
         if at == len(self.places):
             end = next((cursor for cursor in cursors if self.tables.accepts_at(cursor)), 0)
             return (end, []) if end else None
@@ -360,27 +381,27 @@ class Canvas:
         return next(((cursor, rest) for cursor, rest in rests if rest is not None), None)
 
     def note_rest(self, at: int, cursor: int, rest: list[bytes], is_learned: bool) -> None:
-        """Note what leads on from a cursor before a place. ``is_learned``: as a guide, too."""
+        """Remember texts that complete the text from a cursor before a place. ``is_learned``: also as a guide."""
         if at < len(self.places):
             self._known[at][cursor] = rest
         if is_learned and self.guides:
             self._learn([*self.guides[0][:at], *rest])
 
     def known_rest(self, at: int, cursor: int) -> list[bytes] | None:
-        """:meth:`rest_from`, or as a guide goes on."""
+        """:meth:`rest_from`, or a guide's texts that fit."""
         return self.known_rests(at, [cursor]).get(cursor)
 
     def known_rests(self, at: int, cursors: Iterable[int]) -> dict[int, list[bytes] | None]:
-        """:meth:`known_rest` of those of some cursors that have one."""
+        """:meth:`known_rest` of each of some cursors that has one."""
         return self._guided(at, cursors, False)
 
     def moves_of_gap(self, at: int, cursor: int) -> list[tuple[bytes, int]]:
-        """Where texts that ended gaps lead from a cursor before a gap, up to behind the text that follows."""
+        """Texts that ended other gaps, with the cursors to which they lead, over the text behind the gap."""
         ways = self.ways(at, cursor)
         return [(ways.text(number), after) for number, after in self.led_on(at, ways)]
 
     def led_on(self, at: int, ways: Ways) -> list[tuple[int, int]]:
-        """The numbers of those ways to fill a place that the text behind it may follow, and the cursors behind that."""
+        """The ways after which the text behind the place may follow: (number of the way, cursor behind that text)."""
         after = self.tables.step_all(ways.cursors, [self.places[at].text])[:, 0]
         numbers = np.flatnonzero(after)
         return list(zip(numbers.tolist(), after[numbers].tolist(), strict=True))
@@ -390,7 +411,9 @@ class Canvas:
         return self._open.index(part)
 
     def on_guides(self, first: int, last: int) -> list[tuple[int, int, list[bytes]]]:
-        """Some places, cursors before them to which guides lead, and the texts of these up to there."""
+        """Cursors on guides: (place, cursor before it, texts of the places up to there), from place ``first`` to before
+        ``last``.
+        """
         found: dict[tuple[int, int], list[bytes]] = {}
         for guide in self.guides:
             path = self._path(guide[:last])
@@ -400,7 +423,9 @@ class Canvas:
         return [(at, cursor, left) for (at, cursor), left in found.items()]
 
     def note(self, state: State, at: int, rest: list[bytes]) -> list[bytes]:
-        """Note what leads on from a state before a place, and so from all before it; returns it from the first one on."""
+        """Remember texts that complete the text from a state, and so from all states before it; the texts from the first place
+        of these on.
+        """
         here: State | None = state
         while here is not None:
             if at < len(self.places):
@@ -414,7 +439,7 @@ class Canvas:
         return rest
 
     def _learn(self, guide: list[bytes]) -> None:
-        """Take in the texts of a legal text, behind that of :meth:`remember`."""
+        """Learn a guide, ranked behind that of :meth:`remember`."""
         if guide in self.guides:
             return
         self.guides[1:] = [guide, *self.guides[1 : _MOST_GUIDES - 1]]
@@ -422,7 +447,7 @@ class Canvas:
         self.n_learned += 1
 
     def prefer(self, guide: list[bytes]) -> None:
-        """Take in a legal text by which much was found, before others but for that of :meth:`remember`."""
+        """Rank a guide that proved much before all others but that of :meth:`remember`."""
         if guide in self.guides[:1]:
             return
         others = [other for other in self.guides[1:] if other != guide]
@@ -430,7 +455,9 @@ class Canvas:
         self.guides[1:] = [guide, *others[: _MOST_GUIDES - 2]]
 
     def ways(self, at: int, cursor: int) -> Ways:
-        """What a place may be filled with. The largest classes come first. A gap is ended by texts that ended others."""
+        """What a place may be filled with from a cursor: classes of tokens, large ones first; in a gap, texts that ended other
+        gaps.
+        """
         if self.places[at].is_slot:
             known = self._tokens.get(cursor)
             if known is None:

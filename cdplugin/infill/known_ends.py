@@ -1,5 +1,7 @@
-"""Texts that may end a canvas from a place on, tried at many cursors by one call of a kernel
-(:mod:`cdplugin.kernels.parser.many_texts`).
+"""Known ends: texts that may end a canvas from a place on, tried at many cursors by one kernel call.
+
+:mod:`cdplugin.kernels.parser.many_texts` is the kernel; :class:`cdplugin.infill.canvases.Canvas` makes the texts from its
+guides.
 """
 
 from __future__ import annotations
@@ -37,7 +39,10 @@ if TYPE_CHECKING:
 
 
 class KnownEnds:
-    """``texts``: by head and tail, what the places are filled with. The first ones are tried first."""
+    """Texts that are tried in order.
+
+    ``texts``: by (head, tail), whose concatenation is the text, the fillings of the places that it consists of.
+    """
 
     def __init__(self, steps: Steps, texts: Mapping[tuple[bytes, bytes], list[bytes]]) -> None:
         self._arena = steps.arena
@@ -54,7 +59,7 @@ class KnownEnds:
         self._question[[*fields]] = [address_of(array) for array in self._held]
 
     def first(self, cursors: list[int]) -> list[int]:
-        """By cursor, the number of the first text with which the whole text is legal, -1 for none."""
+        """Per cursor, the number of the first text with which the whole text is legal; -1 if there is none."""
         if not self.fillings:
             return [-1] * len(cursors)
         before, found = np.array(cursors, np.int64), np.empty(len(cursors), np.int64)

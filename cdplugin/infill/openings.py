@@ -1,9 +1,8 @@
-"""Texts that, in an earlier gap, leave a later one open for nearly all tokens: what begins a string or a comment.
+"""Openings: texts that, in an earlier gap, leave a later one open for nearly all tokens. They begin a string or a comment.
 
-In Python, three quotes in the first gap let anything begin the second one, up to three quotes. Of what a completion had in a
-gap, the opening and what came before it (the *head*) are kept apart, since most heads take other openings, too: what was
-completed by a string behind ``if`` is completed by bytes there, or by a string with other quotes, where a token rules out the
-first one.
+In Python, three quotes in the first gap allow anything at the beginning of the second one, up to three quotes. Of the filling
+that a completion had in a gap, the opening and the text before it (the *head*) are kept separately, since most heads take other
+openings, too: if a token rules out the string that completed a text behind ``if``, bytes may do, or a string with other quotes.
 """
 
 from __future__ import annotations
@@ -38,19 +37,19 @@ OPENING_TOKENS = (
     *(b"#", b' "', b" '", b'("', b"('", b'="', b"='", b',"', b'["', b"['", b'{"', b'"', b"'", b'"""', b"'''", b' """', b" //"),
     *(b"/*", b" /*", b"//", b" #", b"\n", b"\n#", b"(", b" ", b"\xc3", b"\xe2", b"\xf0"),
 )
-"""Tokens that begin a string, a comment or a character before a slot."""
+"""Tokens that, before a slot, begin a string, a comment or a character."""
 CLOSING_TOKENS = (b"*/", b" */", b"*/\n", b'"""', b"'''", b'"', b"'", b"\n", b")", b")\n", b'")', b"')", b"\x80", b"\x80\x80")
-"""Tokens that end one behind a slot."""
+"""Tokens that, behind a slot, end one."""
 REOPENING_TOKENS = (b"/*", b" //", b" #")
-"""Tokens that begin one behind a slot that has ended another."""
-_BETWEEN = ((b"",), (b"", b" "))  # head and opening; and where the opening begins with a letter
+"""Tokens that, behind a slot that ended one, begin another."""
+_BETWEEN = ((b"",), (b"", b" "))  # texts between head and opening; the second tuple if the opening begins with a letter
 _MOST_HEADS = 16
-_FEWEST_OPENINGS = 2  # that are tried behind all heads before others are
-_FEW_OPENINGS = 4  # that are tried in a gap further on
+_FEWEST_OPENINGS = 2  # tried behind all heads before the others
+_FEW_OPENINGS = 4  # tried in later gaps
 
 
 class Openings:
-    """Openings and heads, those first that did last. ``rests``: what ended gaps, and the tries that are left."""
+    """Openings and heads, the last successful ones first. ``rests``: texts that ended gaps, and the budget of tries."""
 
     def __init__(self, rests: Rests) -> None:
         self._rests = rests
@@ -58,7 +57,7 @@ class Openings:
         self._heads = [b""]
 
     def learn(self, text: bytes) -> None:
-        """Take in what an earlier gap was filled with, where a later one was ended with some token in it."""
+        """Learn from the filling of an earlier gap with which many tokens were proven in a later one."""
         opening = max(filter(text.endswith, self._openings), key=len)
         head = text[: len(text) - len(opening)]
         for texts, used in ((self._openings, opening), (self._heads, head)):
@@ -70,9 +69,9 @@ class Openings:
     def cursors(
         self, start: int, elements: Sequence[Element], heads: Sequence[bytes] = (), most: int | None = None
     ) -> Iterator[tuple[int, bytes]]:
-        """The cursors behind some open gaps, each once, with what the first of these was filled with.
+        """The distinct cursors behind some open gaps, each with the filling of the first of these gaps.
 
-        ``heads``: others that are tried, after the one that did last. ``most``: the openings that are tried behind each text
+        ``heads``: further heads, tried after the last successful one. ``most``: how many openings are tried behind each text
         that ended a gap.
         """
         first, *last = self._heads
@@ -92,7 +91,7 @@ class Openings:
                 yield cursor, text
 
     def _behind(self, cursor: int, elements: Sequence[Element], texts: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
-        """The cursors behind some open gaps, the first filled with one of some texts, those after it with few others."""
+        """The cursors behind some open gaps: the first is filled with one of ``texts``, later ones with few others."""
         (_, behind), rest = elements[0], elements[1:]
         for text in texts:
             if not self._rests.try_one():

@@ -1,12 +1,13 @@
-"""Tokens that are legal at an open place because the matcher accepts a text with them.
+r"""Proofs: tokens of a mask that are legal because the matcher accepts a text with them. For grammars whose lexemes compete.
 
 A hundred thousand tokens lead the matcher to few cursors (:mod:`cdplugin.kernels.masks.successors`): inside a string to 20, at
-the beginning of a Python statement to 600. Texts with the same cursor have the same future, so one completion decides all that
-lead there. And completions are alike: ``)`` and the end of the line, ``)]`` and the end of the line. So for each cursor
-some texts are tried that may end the gap (:mod:`cdplugin.infill.rests`); a lattice is asked only for what is left.
+the beginning of a Python statement to 600. Texts with the same cursor have the same future, so the tokens that lead to one
+cursor are a *class*, and one completion decides them all. Completions are alike, too: ``)`` and the end of the line, ``)]`` and
+the end of the line. So from each cursor some texts are tried that ended other gaps (:mod:`cdplugin.infill.rests`); a lattice is
+asked only about what is left. Called by :meth:`cdplugin.infill.answers.Answers.mask`.
 
-``["x = f(", GAP, "\\ny = 1\\n"]``: the token ``[a`` leads to a cursor from which ``])`` ends the gap, and so do ``[b`` and
-``[ab``; that of ``[[a`` comes by ``]`` to one that is known.
+``["x = f(", GAP, "\ny = 1\n"]``: the token ``[a`` leads to a cursor from which ``])`` ends the gap; so do ``[b`` and ``[ab``;
+and from the cursor of ``[[a`` a ``]`` leads to a cursor that is proven.
 """
 
 from __future__ import annotations
@@ -37,26 +38,26 @@ if TYPE_CHECKING:
 Class = tuple[int, np.ndarray]
 """A cursor, and the tokens that lead to it."""
 
-FEW_CLASSES = 8  # in doubt
-MOST_TRIES = 100_000  # texts that are tried, for one mask
-MOST_WORK_OF_MASK = 1 << 18  # of the lattices for the tokens of a mask that are in doubt
-_MOST_ASKED = 16  # tokens in slots
-_MOST_SPREADS = 4  # at one cursor
-_FEW_WIDE_CLASSES = 64  # in a string
-_MOST_OPENINGS = 12  # behind texts that ended gaps, for a few tokens
-_FEW_TOKENS = 1000  # in doubt: they are looked at one by one
-_MOST_MISSES = 2  # classes one after the other that are not proven, before a lattice is asked
-_MOST_ASKED_AHEAD = 2  # tokens, before what a place leaves open that takes few of them is gone through
+FEW_CLASSES = 8  # with more in doubt, the loose lattice is asked to rule some out
+MOST_TRIES = 100_000  # texts tried for one mask
+MOST_WORK_OF_MASK = 1 << 18  # of the lattices for the tokens in doubt of one mask
+_MOST_ASKED = 16  # tokens about which lattices are asked, with slots and where the matcher is followed
+_MOST_SPREADS = 4  # rounds of proofs at one cursor
+_FEW_WIDE_CLASSES = 64  # at a cursor inside a string there are no more
+_MOST_OPENINGS = 12  # tried behind each text that ended a gap, for few tokens
+_FEW_TOKENS = 1000  # so many tokens in doubt are tried one by one
+_MOST_MISSES = 2  # classes in succession that are not proven, before a lattice is asked
+_MOST_ASKED_AHEAD = 2  # tokens about which lattices are asked before narrow cursors are visited
 _MOST_HEAD = 24  # bytes of a filling that may come before an opening
-_MOST_CURSORS = 32  # behind gaps that are filled, that are looked at for one mask
+_MOST_CURSORS = 32  # before the place, after openings, visited for one mask
 _MOST_VAIN = 8  # of these, from which no text is found
 
 
 class Proofs:
-    """The tokens in doubt of one mask.
+    """The tokens in doubt of one mask, and their decision.
 
-    ``row``: the tokens that are known to be legal; what is found is added. ``is_followed``: slots are filled by following the
-    matcher; lattices know little of them. ``witness``: a text that the parts can become.
+    ``row``: the tokens known to be legal; proven ones are added. ``is_followed``: the matcher goes from slot to slot, as
+    lattices tell little. ``witness``: of the parts.
     """
 
     def __init__(
@@ -79,11 +80,11 @@ class Proofs:
         self._before, self._elements, self._at = laid_out(parts, answers.padded, hole)
         self._has_slots = any(part.slot for part in parts if part.is_open)
         self._serves = len(self._elements) <= MOST_ELEMENTS
-        # where rules are made on demand, what slots do to the lattices takes seconds to find, so they are hardly asked
+        # preparing the lattices for slots would take seconds, so they are hardly asked
         self._is_brief = self._has_slots and is_followed
         self._n_asked, self._most_asked = 0, _MOST_ASKED if self._is_brief else len(row) * 32
         self._canvas: Canvas | None = None
-        # where rules are made on demand, a lattice that alone knows of a text knows its masks, too
+        # with families and no witness, only a lattice found the text completable: then the lattice makes its masks, too
         if self._is_brief and parts[hole].slot and (witness is not None or not answers.tables.has_families):
             self._canvas = answers.canvas(parts, witness)
             self._canvas.grant(MOST_WORK)
@@ -95,24 +96,25 @@ class Proofs:
         )
         self._most_states = STATES_OF_A_CLASS
         self._found: list[bytes] | None = None
-        """What the open places were last filled with."""
+        """The last completion: the fillings of the open places."""
         self._known = answers.kept_fillings(parts)
-        self._narrow: list[int] = []  # cursors before the place at which few tokens may come
+        self._narrow: list[int] = []  # cursors before the place that allow few of the tokens in doubt, to be visited later
         self._doubtful = np.zeros(0, np.int64)
-        """Where something is open before the place: the tokens in doubt that no search was given up for."""
+        """If something is open before the place: the tokens in doubt, without those for which a search was given up."""
         self._undecided = 0
-        """How many it was given up for."""
+        """For how many tokens a search was given up."""
         self._seen: Counter[int] = Counter()
-        """How often the tokens in doubt at a cursor before the place were looked at: more may be known the next time."""
+        """How many rounds of proofs a cursor before the place has had: more may be known in the next one."""
         self._witness = witness
-        self._left: list[bytes] = []  # what the places left of the hole are filled with
+        self._left: list[bytes] = []  # the fillings of the places left of the hole
         self._texts: list[Proof] = []
-        """Of slots that are followed: tokens, and what the places left of the hole, and those from it on, were filled with when
-        they were proven; of a canvas, slot by slot."""
+        """If the matcher goes from slot to slot: proven tokens, with the fillings of the places left of the hole, and of those
+        from it on, that proved them; on a canvas, slot by slot."""
 
     def decide(self, is_by_class: bool = False) -> int:
-        """Decide the tokens; returns how many are left out because the search for a filling was given up. ``is_by_class``: the
-        strict lattice was not asked, since one token of each class will do.
+        """Decide the tokens in doubt; how many are left out because the search for a filling was given up.
+
+        ``is_by_class``: the strict lattice was not asked yet: ask it about one token of each class.
         """
         search = Search(self._answers, MOST_WORK_OF_MASK)
         if self._witness is not None and self._parts[self._hole].slot:
@@ -133,7 +135,7 @@ class Proofs:
                 self._answers.guides = self._canvas.guides_by_part()
 
     def _begin(self, start: int) -> None:
-        """Learn from a completion. ``start``: the cursor before the first open place."""
+        """Learn texts that end gaps from one completion of the parts. ``start``: the cursor before the first open place."""
         if not self._serves:
             return
         free = with_gaps(self._parts)[0] if self._has_slots else self._parts
@@ -142,26 +144,28 @@ class Proofs:
         if found is not None:
             self._rests.learn(found)
             self._found = found
-        if self._has_slots and self._canvas is None:  # with so many tokens
+        if self._has_slots and self._canvas is None:  # the same with the right numbers of tokens
             whole = self._rests.tail(self._elements)
             self._found = whole.fillings(start) if self._rests.find(start, whole) is not None else None
 
     def _classes(self, cursor: int) -> list[Class]:
-        """The tokens in doubt that the matcher allows at a cursor, by the cursors after them, large classes first."""
+        """The classes of tokens in doubt at a cursor, large classes first."""
         row = self._tables.texts_row & ~self._row
         cursors, tokens, heads = classes_of(self._tables.arena, cursor, row)
         found = [(after, tokens[heads[i] : heads[i + 1]]) for i, after in enumerate(cursors)]
-        # below a cursor there may be only tokens that are not in doubt
+        # a class may have no token in doubt
         return sorted([one for one in found if len(one[1])], key=lambda one: -len(one[1]))
 
     def _by_lattice(self, cursor: int) -> list[Class]:
-        """Decide the classes at a cursor by what the strict lattice knows of the first token of each, then, of those that it
-        does not know to be legal, by all: what competes after a token may depend on its text. Returns those still in doubt.
+        """Decide classes at a cursor with the strict lattice; returns the classes still in doubt, large ones first.
+
+        It is asked about the first token of each class, then, of classes that are not decided, about all tokens: which lexemes
+        compete after a token may depend on its text.
         """
         is_laid = self._answers.lay_for_mask(self._parts, self._hole, self._row)
         numbers = np.empty(32 * len(self._row), np.int32)
         found = text_successors(self._tables.arena, cursor, self._tables.texts_row, numbers)
-        known = np.zeros(len(found.cursors) + 1, bool)  # the last one: of tokens that may not come here
+        known = np.zeros(len(found.cursors) + 1, bool)  # the last entry is for tokens that may not come here
         if is_laid:
             row = self._all_but(found.firsts)
             self._answers.add_from_laid(row)
@@ -184,28 +188,29 @@ class Proofs:
         return sorted(classes, key=lambda one: -len(one[1]))
 
     def _all_but(self, tokens: np.ndarray) -> np.ndarray:
-        """A mask row without some tokens."""
+        """A mask row of all tokens but some."""
         flags = np.ones(32 * len(self._row), bool)
         flags[tokens] = False
         return packed_bits(flags)
 
     def _decide_classes(self, start: int, search: Search, is_by_class: bool) -> int:
-        """Decide classes, at a place before which nothing is open: then what holds for a token holds for its class.
+        """Decide the classes at the first open place: there, a token is legal if and only if its class is. As :meth:`decide`.
 
-        ``is_by_class``: ask the strict lattice about them first.
+        Each class is tried with known texts; one that fails is put aside, as the proof of another may teach a text that proves
+        it. After two failures in succession a lattice is asked about one token, which teaches another text.
         """
         classes = self._by_lattice(start) if is_by_class else self._classes(start)
         if self._canvas is not None:
             text = self._elements[self._at][1]
             after = self._tables.step_all(np.array([cursor for cursor, _ in classes], np.int64), [text])[:, 0]
             classes = [one for one, end in zip(classes, after.tolist(), strict=True) if end]
-            self._canvas.behind_all(self._hole, [cursor for cursor, _ in classes], 0)  # what is known of all, by one call
+            self._canvas.behind_all(self._hole, [cursor for cursor, _ in classes], 0)  # known texts for all, in one call
         classes.reverse()
-        left: list[Class] = []  # not proven when they were met
+        left: list[Class] = []  # put aside: not proven at the first try
         misses = undecided = 0
-        # the loose lattice rules out many classes at once; few are mostly all legal, so it waits for the first that is not
+        # the loose lattice can rule out many classes at once, but few are mostly all legal: it waits for the first that is not
         is_ruled = is_retried = False
-        is_sure = len(self._elements) == 1 and self._parts[self._hole].slot  # the matcher knows the whole text
+        is_sure = len(self._elements) == 1 and self._parts[self._hole].slot  # nothing else is open: the first try decides
         try:
             if classes and not is_sure and self._canvas is None:
                 self._begin(start)
@@ -222,7 +227,7 @@ class Proofs:
                 if self._is_taken(cursor, tokens) or is_sure:
                     misses = 0
                 elif queue is classes and (misses < _MOST_MISSES or self._canvas is not None):
-                    misses += 1  # another one may teach what proves it
+                    misses += 1  # the proof of another class may teach a text that proves it
                     left.append(queue[-1])
                 elif self._is_used_up(search):
                     break
@@ -231,7 +236,7 @@ class Proofs:
                     try:
                         if self._is_completed(int(tokens[0]), search):
                             if self._is_brief and self._texts:
-                                self._texts.append((tokens, self._texts[-1][1]))  # they have the same future
+                                self._texts.append((tokens, self._texts[-1][1]))  # all of them have the same future
                             set_bits(self._row, tokens)
                         elif not is_ruled:
                             is_ruled = True
@@ -241,20 +246,20 @@ class Proofs:
                     except SearchGivenUp:
                         undecided += len(tokens)
                 queue.pop()
-        except LimitExceeded:  # the work that the mask may take is used up
+        except LimitExceeded:  # the mask's budget of work is used up
             pass
         return undecided + sum(len(tokens) for _, tokens in [*classes, *left])
 
     def _is_used_up(self, search: Search) -> bool:
-        """Whether no lattice is to be asked about tokens any more."""
+        """Whether the budget for asking lattices about tokens is used up."""
         return self._answers.work >= search.until or self._n_asked >= self._most_asked
 
     def _decide_one_by_one(self, start: int, search: Search) -> int:
-        """Decide tokens at a place before which something is open. What is filled in there leads to a cursor, and a class that
-        is proven at one is legal; what is not may be legal after other fillings.
+        """Decide tokens at a place before which something is open. As :meth:`decide`.
 
-        A string or a comment that is opened before the place, and ended in it, takes nearly all tokens: such fillings are tried
-        first. Of what they leave, few tokens may begin there at all; then a lattice is asked.
+        The fillings before the place lead to a cursor. A class proven at one such cursor is legal; one that is not may be legal
+        at another. A string or comment opened before the place and ended in it allows nearly all tokens, so such fillings come
+        first. Of the rest, few tokens may begin there at all; a lattice is asked about these.
         """
         possible = self._in_characters()
         if not self._has_slots:
@@ -268,15 +273,15 @@ class Proofs:
                 if self._witness is not None and self._found is None:
                     self._found = by_place(self._tables, self._parts, self._witness, self._hole)
             self._decide_by_completions(start, search)
-            if len(self._doubtful) and self._is_brief:  # last, so that a limit that is crossed there costs nothing else
+            if len(self._doubtful) and self._is_brief:  # last, so if this exceeds a limit, nothing else is lost
                 self._doubtful = self._possible(self._doubtful, by_first=True)
         except LimitExceeded:
             self._doubtful = self._doubtful[~bit_flags(self._row)[self._doubtful]]
         return self._undecided + len(self._doubtful)
 
     def _decide_before_lattices(self, start: int) -> None:
-        """Decide tokens in doubt after fillings that are known, and rule out those that the loose lattice knows nothing of."""
-        # other slots are planned with few tokens: a mask has what the lattices know of, as `set` does
+        """Decide tokens with known fillings, and drop those that the loose lattice rules out."""
+        # the loose lattice plans the other slots with few classes, for a mask as for `set`, so the two agree
         if self._has_slots and not self._is_brief:
             self._doubtful = self._possible(self._doubtful)
         self._open_widely(start)
@@ -284,13 +289,14 @@ class Proofs:
         self._open_for_some(start)
         if len(self._doubtful) and not self._is_brief:
             self._doubtful = self._possible(self._doubtful, by_first=True)
-            if before > _FEW_TOKENS:  # they were too many to be looked at one by one
+            if before > _FEW_TOKENS:  # they were too many for the first call
                 self._open_for_some(start)
 
     def _decide_by_completions(self, start: int, search: Search) -> None:
-        """Decide tokens in doubt by one completion after the other: what it fills in before the place leads to a cursor, at
-        which whole classes are proven. Where none is at hand, a lattice is asked about one token, and, if it is legal,
-        completes it.
+        """Decide tokens by completions, one after another: the fillings of each lead to a cursor at which whole classes are
+        proven.
+
+        If no completion is at hand, a lattice is asked about one token; if the token is legal, that gives a completion.
         """
         is_ruled = self._has_slots
         while len(self._doubtful):
@@ -323,20 +329,20 @@ class Proofs:
                 self._doubtful = self._possible(self._doubtful)
 
     def _decide_on_canvas(self, canvas: Canvas, start: int) -> int:
-        """Decide the tokens of a slot that canvases decide: not of the first one where each class is searched for by itself."""
+        """Decide the tokens of a slot with the matcher alone (:mod:`cdplugin.infill.slot_proofs`). As :meth:`decide`."""
         possible = self._in_characters() if self._at else self._that_fit(start)
         few_tokens = functools.partial(self._answers.few_tokens, self._parts)
         proofs = SlotProofs(self._tables, canvas, few_tokens, self._hole, self._row, self._texts)
-        return proofs.decide(possible & self._answers.may_begin(b"") & ~self._row)  # a slot may end in a token
+        return proofs.decide(possible & self._answers.may_begin(b"") & ~self._row)  # b"": whatever stands before
 
     def _that_fit(self, cursor: int) -> np.ndarray:
-        """The mask row of the tokens that may come at a cursor before a slot, and be followed by the text behind it."""
+        """The mask row of the tokens that may come at a cursor before the slot and be followed by the text behind the slot."""
         classes = self._tables.classes.at(cursor)
         after = self._tables.step_all(classes.cursors, [self._elements[self._at][1]])[:, 0]
-        return packed_bits(np.append(after != 0, False)[classes.numbers])  # the last one: of tokens without a class
+        return packed_bits(np.append(after != 0, False)[classes.numbers])  # the last entry is for tokens without a class
 
     def _in_characters(self) -> np.ndarray:
-        """The mask row of the text tokens that cut no character in two beside what is given."""
+        """The mask row of the text tokens that do not cut a character beside the given text."""
         if not self._elements:
             return self._tables.texts_row
         before = self._elements[self._at - 1][1] if self._at else self._before
@@ -346,8 +352,8 @@ class Proofs:
         return self._tables.characters.possible(before, after, self._at == 0, is_last)
 
     def _next_of_doubtful(self) -> int:
-        """The token in doubt to ask a lattice about: one that what is known of the place does not take, so that another filling
-        comes of it.
+        """The next token to ask a lattice about: one that no narrow cursor allows, if there is any, so that a new filling is
+        found.
         """
         row = np.zeros(len(self._row), np.int32)
         for cursor in self._narrow:
@@ -356,10 +362,10 @@ class Proofs:
         return int(others[0] if len(others) else self._doubtful[0])
 
     def _spread(self, fillings: list[bytes]) -> None:
-        """Take in a completion: decide the tokens in doubt at the cursor that it leads to before the place.
+        """Use a completion: prove tokens at the cursor before the place to which its fillings lead.
 
-        Of many tokens, where the completion leaves few of them open, that is put off: these have hundreds of classes, and a
-        filling that opens a string mostly decides them all at once.
+        While many tokens are in doubt and the cursor allows few of them, that is put off (``_narrow``): they would have
+        hundreds of classes, and a filling that opens a string mostly proves them all at once.
         """
         places = zip(fillings, self._elements[: self._at], strict=False)
         self._left = fillings[: self._at]
@@ -376,18 +382,19 @@ class Proofs:
             set_bits(self._row, self._tokens_of(fillings[self._at]))
 
     def _tokens_of(self, filling: bytes) -> np.ndarray:
-        """The tokens that what the place was filled with begins with."""
+        """The tokens that a filling begins with, end tokens left out."""
         ids, _ = self._tables.vocab.token_of
         found = [ids.get(filling[:i], -1) for i in range(1, len(filling) + 1)]
         return np.array([token for token in found if token >= 0 and token not in self._answers.eos], np.int64)
 
     def _is_wide(self, cursor: int) -> bool:
-        """Whether most of the tokens in doubt may come at a cursor, as in a string."""
+        """Whether a cursor allows most of the tokens in doubt, as inside a string."""
         return 2 * int(bit_flags(self._tables.mask_at(cursor))[self._doubtful].sum()) >= len(self._doubtful)
 
     def _open_widely(self, start: int) -> None:
-        """Decide tokens in doubt after fillings of the places before this one that leave it open for most
-        (:class:`cdplugin.infill.openings.Openings`), until few are left.
+        """Prove tokens at cursors that allow most of them, after fillings that open a string or a comment, until few are left.
+
+        The fillings come from :class:`cdplugin.infill.openings.Openings`.
         """
         tail = self._tail
         if tail is None or self._has_slots:  # texts of so many tokens cost too many tries
@@ -415,7 +422,7 @@ class Proofs:
         return self._openings.cursors(start, self._elements[: self._at], heads, most)
 
     def _open_for_some(self, start: int) -> None:
-        """Decide tokens in doubt, if they are few, each by itself, after such fillings."""
+        """If few tokens are in doubt, try each by itself at the cursors after openings."""
         if self._tail is None or self._has_slots or len(self._doubtful) > _FEW_TOKENS:
             return
         left = self._doubtful.tolist()
@@ -431,7 +438,7 @@ class Proofs:
         self._doubtful = np.array(left, np.int64)
 
     def _spread_at(self, cursor: int, most_classes: int = sys.maxsize) -> None:
-        """Prove classes of the tokens in doubt at a cursor before the place, if they are not too many."""
+        """Prove classes of the tokens in doubt at a cursor before the place, unless it has more than ``most_classes``."""
         if self._seen[cursor] == _MOST_SPREADS:
             return
         row = self._tables.mask_at(cursor) & ~self._row
@@ -441,7 +448,7 @@ class Proofs:
         self._seen[cursor] += 1
         numbers = numbers[self._doubtful]
         sizes = np.bincount(numbers[numbers >= 0], minlength=len(cursors))
-        taken = np.zeros(len(cursors) + 1, bool)  # the last one: tokens that may not come here
+        taken = np.zeros(len(cursors) + 1, bool)  # the last entry is for tokens that may not come here
         for number in np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)].tolist():
             rest = self._rest_behind(cursors[number])
             taken[number] = rest is not None
@@ -452,7 +459,7 @@ class Proofs:
         self._doubtful = self._doubtful[~is_taken]
 
     def _rule_out(self, *lists: list[Class]) -> None:
-        """Take out of lists of classes those that the loose lattice rules out, if only for one of their tokens."""
+        """Drop from lists of classes those of which the loose lattice rules out any token."""
         doubtful = [tokens for classes in lists for _, tokens in classes] or [np.zeros(0, np.int64)]
         possible = np.zeros(32 * len(self._row), bool)
         is_long = self._is_brief and len(self._elements) > FEW_PLACES  # all facts would take a second
@@ -474,7 +481,7 @@ class Proofs:
         return self._answers.possible(self._parts, self._hole, tokens, is_free, by_first)
 
     def _is_taken(self, cursor: int, tokens: np.ndarray) -> bool:
-        """Whether the tokens of a class are proven, and so added to the row."""
+        """Whether a class is proven; then its tokens are added to the row."""
         rest = self._rest_behind(cursor)
         if rest is None:
             return False
@@ -484,8 +491,9 @@ class Proofs:
         return True
 
     def _rest_behind(self, cursor: int) -> list[bytes] | None:
-        """What the places from this one on are filled with behind a token, where that is kept, else nothing; None where no
-        completion is known from the cursor after the token.
+        """A completion from the cursor after a token; None if none is known.
+
+        It is the fillings of the places from this one on if these are kept for witnesses, or else an empty list.
         """
         if self._canvas is not None:
             return self._canvas.behind(self._hole, cursor, self._most_states)
@@ -496,7 +504,7 @@ class Proofs:
         return self._tail.fillings_behind(cursor) if self._parts[self._hole].slot else self._tail.fillings(cursor)
 
     def witness(self, token: int) -> Witness | None:
-        """A text that the parts can become with a token of the mask, if one is kept."""
+        """A witness with a token of the mask at the hole, if one is kept."""
         for tokens, found in self._texts:
             if token not in tokens:
                 continue
@@ -511,11 +519,11 @@ class Proofs:
         return None
 
     def some_witness(self) -> Witness | None:
-        """A text that the parts can become with some token of the mask, if one is kept."""
+        """A witness with some token of the mask at the hole, if one is kept."""
         return self.witness(int(self._texts[0][0][0])) if self._texts else None
 
     def _is_completed(self, token: int, search: Search) -> bool:
-        """Whether a text with a token can be completed; what it is completed with is learned."""
+        """Whether the text with a token can be completed, by :meth:`Answers.completable`; learns from the completion."""
         text = self._tables.vocab.tokens[token] or b""
         after = with_token(self._parts, self._hole, token, text)
         self._found = None

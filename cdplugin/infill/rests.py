@@ -1,8 +1,8 @@
-"""Texts that end gaps: kept, tried elsewhere, and lengthened to as many tokens as slots ask for.
+"""Rests: texts that ended gaps, tried in other gaps, and lengthened to as many tokens as slots take.
 
-What ends one gap mostly ends another: a closing bracket, a quote, a new line and its indentation, what opens a comment. The
-matcher tells in some microseconds whether one does, and a lattice takes a thousand times as long. What is found is right; that
-nothing was found says nothing.
+What ends one gap mostly ends another: a closing bracket, a quote, a new line with its indentation, the beginning of a comment.
+The matcher checks a text in some microseconds, a lattice takes a thousand times as long. A text found so is legal; if none is
+found, nothing is known.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from cdplugin.infill.text_tree import Texts, TextTree, pairs_of
 if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
 
-_MOST_RESTS = 16  # that are learned: what ended another text's gap is tried in vain at hundreds of cursors
+_MOST_RESTS = 16  # learned texts: each is tried in vain at hundreds of cursors
 _MOST_JOINTS, _MOST_CLOSERS = 32, 20
-_FEW_TEXTS = 3  # that are tried one by one, since mostly the first one ends a gap, before all others are followed together
-_MOST_ENDINGS = 200  # that are looked for, for one mask
-_FEW_ENDINGS = 6  # that are not looked for: the first one of a grammar takes as long as some lattices
+_FEW_TEXTS = 3  # tried one by one, since mostly the first one ends a gap; then all others are followed together
+_MOST_ENDINGS = 200  # searched for in one mask
+_FEW_ENDINGS = 6  # so many are not searched for: the first search in a grammar takes as long as some lattices
 _ENDING_STEPS = 400  # of Limits.max_completion_steps
-_MOST_FAILURES = 3  # to find an ending
+_MOST_FAILURES = 3  # of the search for an ending
 MOST_ELEMENTS = 48
-"""Open places with text between them that are looked at together."""
+"""The most open places, with text between them, that are tried together."""
 _MOST_TAILS = 4 * MOST_ELEMENTS
 _MOST_KNOWN, _MOST_KNOWN_IN_ALL = 20_000, 60_000  # cursors, of one tail and of all
-_MOST_LENGTHENED = 8  # texts, at so many places
-_MOST_PLACES = 16
+_MOST_LENGTHENED = 8  # texts that are lengthened
+_MOST_PLACES = 16  # positions in a text at which it is lengthened
 _FIRST_TEXTS = (
     b"",
     *(b"#", b":#", b"0#", b"c#", b"c:#", b"():#", b"):#", b")#", b"]#", b"}#", b"\n#", b"if c:#", b"\nif c:#", b"\n    if c:#"),
@@ -41,7 +41,7 @@ _FIRST_TEXTS = (
     *(b"c\nif c:\n    if c ", b")\nif c:\n    if c ", b" c:\n    if c ", b"\nif c:\n    [#", b"c\nif c:\n    c[#"),
     *(b"0", b"c", b"(", b")", b"]", b"}", b"):", b";", b";}", b"//", b"/*", b"*/"),
 )
-"""What often ends a gap, before texts were learned."""
+"""Texts that often end a gap, tried before any were learned."""
 _MORE_TEXTS = (
     *(b'\n    """', b'):\n    """', b'c):\n    """', b"):\n    '''", b"\n    '''", b' c():\n    """', b'c():\n    """'),
     *(b'"):\n    """', b'="""', b":", b":c#", b"):c#", b"c:c#", b"c):c#", b"]:c#", b"]):c#", b"if c:c#", b"if c):c#"),
@@ -53,21 +53,21 @@ _MORE_TEXTS = (
     *(b'""":c#', b'""")#', b'"""]#', b'"""[', b'""":', b'""":c', b'"""\n    if c:#', b'"""\n    if c', b'"""\n    '),
     *(b"):\n    c", b"):\n        c", b")-", b"])-", b");\\", b' import c;"""', b' import c\ndef c():\n    """'),
 )
-"""The same, tried where a whole text is asked about, before a lattice is: not at the hundreds of cursors of a mask."""
+"""More of them, tried for a whole text before a lattice is asked, but not at the hundreds of cursors of a mask."""
 _CLOSINGS = (b'"""', b"'''", b"\n", b'"', b"'", b"*/", b"*)", b"`")
 _PADS = (b" ", b"a", b"0", b"#", b"\n")
 
 Element = tuple["int | None", bytes]
-"""An open place and the text after it. The place takes any text (None), text of exactly so many tokens, or, as ``-1 - n``, of
-at most n tokens."""
+"""An open place and the text after it. The place takes any text (None), exactly so many tokens, or, as ``-1 - n``, at most n
+tokens."""
 
 
 class Tail:
-    """What comes after an open place, and what is known to lead up to it. There may be open places in it, too.
+    """The text behind an open place, which may have open places itself, and a memo of what leads up to it.
 
-    ``known``: by cursor in the place, a text with which it may end there. ``count``: the tokens that it takes
-    (:data:`Element`). ``after``: what comes after the next place, if one comes after ``text``. ``free``: the same, where the
-    place takes any text. ``vain``: by cursor, how much was known when no text was found.
+    ``count``: the tokens that the place takes (:data:`Element`). ``text``: the text behind it; ``after``: the tail of the next
+    place, if there is one. ``free``: the same tail with a place that takes any text. ``known``: per cursor in the place, a text
+    with which the place may end there. ``vain``: per cursor, the stamp of the texts that were tried without success.
     """
 
     def __init__(self, rests: Rests, count: int | None, text: bytes, after: Tail | None, free: Tail | None) -> None:
@@ -84,11 +84,11 @@ class Tail:
 
     @property
     def size(self) -> int:
-        """How many cursors it knows something of."""
+        """How many entries its memo tables have."""
         return len(self.known) + len(self._follows) + len(self._missed) + len(self.vain)
 
     def follows(self, cursor: int) -> bool:
-        """Whether the text may go on, and end, with the tail from here, as far as texts are known that end its gaps."""
+        """Whether the tail may follow at a cursor, and the text end, by known texts for the tail's own gaps."""
         if self.free is not self:
             return self.free.follows(cursor)
         known = self._follows.get(cursor)
@@ -102,22 +102,24 @@ class Tail:
                 known = self._rests.find(end, self._after, False) is not None
             if known or self._after is None:
                 self._follows[cursor] = known
-            elif self._rests.may_try:  # more may be known next time
+            elif self._rests.may_try:  # only for now: more texts may be known next time
                 self._missed[cursor] = self._rests.stamp
         return known
 
     def fillings(self, cursor: int) -> list[bytes]:
-        """Texts that end the place and those in the tail, from a cursor of ``known``."""
+        """Fillings of the place and of those in the tail, from a cursor in ``known``."""
         rest = self.known[cursor]
         return [rest, *self.fillings_behind(self._tables.step(cursor, rest))]
 
     def fillings_behind(self, cursor: int) -> list[bytes]:
-        """Texts that end the places in the tail, from a cursor at which its own place may end."""
-        after = self.free._after  # the one that :meth:`follows` has asked
+        """Fillings of the places in the tail, from a cursor at which its own place may end."""
+        after = self.free._after  # the tail that :meth:`follows` asked
         return [] if after is None else after.fillings(self._tables.step(cursor, self._text))
 
     def reached(self, cursor: int, text: bytes) -> bytes | None:
-        """A text that may end the gap from a cursor: ``text``, or its beginning and what is known from there; else None."""
+        """A text that may end the gap from a cursor: ``text``, or a prefix of it and what is known from there; None if neither
+        does.
+        """
         known = self.known
         for i in range(len(text)):
             cursor = self._tables.step(cursor, text[i : i + 1])
@@ -128,7 +130,7 @@ class Tail:
         return text if self.follows(cursor) else None
 
     def note(self, cursor: int, rest: bytes) -> None:
-        """Note a text that ends the gap, for all cursors that it passes."""
+        """Remember a text that ends the gap from a cursor, and its suffixes for the cursors that it passes."""
         self.known[cursor] = rest
         for i in range(len(rest)):
             cursor = self._tables.step(cursor, rest[i : i + 1])
@@ -136,10 +138,10 @@ class Tail:
 
 
 class Rests:
-    """Texts that may end a gap, those first that did so last.
+    """Texts that may end a gap, the last successful ones first (``texts``).
 
-    ``texts``: those. ``_joints``: what came between the end of what was begun in a gap and the text after it, as a new line
-    and its indentation.
+    ``_joints``: texts found between the end of what was begun in a gap and the text after it, such as a new line and
+    indentation. ``_closers``: bytes that endings are made of.
     """
 
     def __init__(self, tables: InfillGrammar) -> None:
@@ -150,17 +152,17 @@ class Rests:
         self._closers = [bytes([byte]) for byte in b"0)]}\"'a: \n\x80\x90\xa0"]
         self._tails: dict[tuple[Element, ...], Tail] = {}
         self._left = (0, 0, 0)
-        self._has_costs = False  # whether endings were looked for
-        self._wanted = 0  # how many would have been, in a question
+        self._has_costs = False  # whether an ending was searched for, which computes costs of all rules
+        self._wanted = 0  # how many searches for an ending this question wanted
         self.version = 0
-        """How many texts it has learned."""
+        """How many texts were learned."""
         self._more_texts = Texts(_MORE_TEXTS)
         self._more = Texts()
         self._closer_tree: tuple[list[bytes], TextTree] | None = None
 
     @contextmanager
     def trying(self, most: int) -> Iterator[None]:
-        """A context for one question, for which so many texts are tried."""
+        """A context for one question, with a budget of ``most`` texts."""
         before = self._left, self._wanted
         self._left, self._wanted = (most, _MOST_ENDINGS, _MOST_FAILURES), 0
         try:
@@ -170,8 +172,9 @@ class Rests:
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """A context in which the texts are others, at first those that are known: a place behind an open one is mostly ended by
-        what ends a string, and such texts are no use elsewhere.
+        """A context with a separate list of texts, at first a copy.
+
+        A place behind an open one is mostly ended by what ends a string, and such texts are of no use elsewhere.
         """
         self.texts, self._texts_apart = self._texts_apart or Texts(self.texts), self.texts
         try:
@@ -181,7 +184,7 @@ class Rests:
 
     @contextmanager
     def with_more(self) -> Iterator[None]:
-        """A context in which more texts are tried."""
+        """A context in which :data:`_MORE_TEXTS` are tried, too."""
         self._more = self._more_texts
         try:
             yield
@@ -190,17 +193,17 @@ class Rests:
 
     @property
     def stamp(self) -> int:
-        """Differs where other texts are tried."""
+        """A number that differs if other texts are tried."""
         return 2 * self.version + (len(self._more) > 0)
 
     @property
     def may_try(self) -> bool:
-        """Whether more texts may be tried."""
+        """Whether the budget allows more texts."""
         return self._left[0] > 0
 
     def tail(self, elements: Sequence[Element]) -> Tail:
-        """What is known of what comes after the first one of some open places. Of the last ones, since they mostly stay where
-        they are.
+        """The tail behind the first one of some open places, memoised for each suffix of them: places on the right mostly stay
+        as they are.
         """
         tail = None
         for i in range(len(elements) - 1, -1, -1):
@@ -214,7 +217,7 @@ class Rests:
         return tail
 
     def _kept(self, elements: tuple[Element, ...], after: Tail | None, free: Tail | None) -> Tail:
-        """A tail that is kept, or a new one."""
+        """The memoised tail of some places, or a new one."""
         known = self._tails.pop(elements, None)
         if known is None or known.size > _MOST_KNOWN:
             known = Tail(self, *elements[0], after, free)
@@ -226,7 +229,7 @@ class Rests:
     def find(self, cursor: int, tail: Tail, by_ending: bool = True) -> bytes | None:
         """A text that may end the gap from a cursor before a tail; None if none was found.
 
-        ``by_ending``: whether short endings of the whole text are looked for, which takes longest.
+        ``by_ending``: whether to search for a short ending of the whole text as well, which takes longest.
         """
         found = tail.known.get(cursor)
         if found is not None:
@@ -250,7 +253,7 @@ class Rests:
         return found
 
     def find_closed(self, cursor: int, tail: Tail) -> bytes | None:
-        """:meth:`find`, without short endings of the whole text, also by a text behind what closes a string or a comment."""
+        """:meth:`find` without endings, and by a text behind one that closes a string or a comment."""
         found = self.find(cursor, tail, False)
         if found is not None or tail.count is not None or tail.vain.get(~cursor) == self.stamp:
             return found
@@ -274,14 +277,14 @@ class Rests:
         return None
 
     def learn(self, fillings: Sequence[bytes]) -> None:
-        """Take in texts that ended gaps."""
+        """Learn texts that ended gaps."""
         for rest in fillings:
             for i in range(min(len(rest), _MOST_JOINTS // 2), -1, -1):
                 self._learn(self._joints, rest[len(rest) - i :], _MOST_JOINTS)
             self._learn(self.texts, rest, _MOST_RESTS, _FIRST_TEXTS)
 
     def _learn(self, texts: list[bytes], text: bytes, most: int, always: Container[bytes] = ()) -> None:
-        """Move a text to the front of a list that holds so many, besides those that it has ``always``."""
+        """Move a text to the front of a list, which keeps at most ``most`` besides those in ``always``."""
         if text in texts:
             texts.remove(text)
         else:
@@ -292,13 +295,13 @@ class Rests:
         texts.insert(0, text)
 
     def try_one(self) -> bool:
-        """Whether one more text may be tried."""
+        """Take one text off the budget; whether it may be tried."""
         tries, endings, failures = self._left
         self._left = max(tries - 1, 0), endings, failures
         return tries > 0
 
     def _first_of(self, texts: Texts, cursor: int, tail: Tail) -> bytes | None:
-        """What the first text, of those that are tried, comes to that may end the gap."""
+        """The first of some texts that may end the gap, or a prefix of one and what is known from there."""
         found = self._first_by_one(texts[:_FEW_TEXTS], cursor, tail)
         if found is not None or len(texts) <= _FEW_TEXTS or not self.may_try:
             return found
@@ -306,7 +309,7 @@ class Rests:
         known = tail.known
         is_any_known = not known.keys().isdisjoint(cursors)
         for text, path in zip(tried, paths, strict=True):
-            if not self.try_one():  # others were, behind one of these
+            if not self.try_one():  # (texts that `follows` tries count, too)
                 break
             for i, node in enumerate(path if is_any_known else ()):
                 if cursors[node] in known:
@@ -317,7 +320,7 @@ class Rests:
         return None
 
     def _first_by_one(self, texts: Iterable[bytes], cursor: int, tail: Tail) -> bytes | None:
-        """:meth:`_first_of`, one text after the other: few, or such as are not tried again."""
+        """:meth:`_first_of` one text after another, for few texts or such as are not tried again."""
         step = self.tables.step
         after = {b"": cursor}  # a text's first byte: most lead nowhere
         for text in texts:
@@ -331,7 +334,7 @@ class Rests:
         return None
 
     def _lengthened(self, cursor: int, tail: Tail, count: int, by_ending: bool) -> bytes | None:
-        """A text of as many tokens as a place takes: one that ends the place when it takes any, lengthened."""
+        """A text of as many tokens as a place takes: one that ends the place if it takes any text, lengthened."""
         first = self.find(cursor, tail.free, by_ending)
         texts = [first] if first is not None else []
         for text in self.texts:
@@ -350,7 +353,7 @@ class Rests:
         return None
 
     def of_count(self, text: bytes, count: int) -> Iterator[bytes]:
-        """Texts of as many tokens, made of one by a run of a byte in some place of it."""
+        """Texts of ``count`` tokens, made from one by inserting a run of one byte."""
         spelled = self.tables.spelled_in
         if count < 0:
             if spelled(text) & ((2 << (-1 - count)) - 1):
@@ -366,7 +369,7 @@ class Rests:
                         yield longer
 
     def _by_closers(self, cursor: int, tail: Tail) -> bytes | None:
-        """By one byte of those that endings are made of, or two, or three that are the same, to a cursor that is known."""
+        """A text of one closer, two, or three equal ones that leads to a known cursor, with what is known from there."""
         known = tail.known
         if not known:
             return None
@@ -380,7 +383,7 @@ class Rests:
         return tree.text(node) + known[cursors[node]]
 
     def _by_ending(self, cursor: int, tail: Tail) -> bytes | None:
-        """By what ends the whole text soonest, or as much of it as it takes to get to the tail by a joint."""
+        """The shortest ending of the whole text from a cursor, or a prefix of it and a joint, that leads to the tail."""
         tries, endings, failures = self._left
         self._wanted += 1
         if min(self._left) <= 0 or (not self._has_costs and self._wanted <= _FEW_ENDINGS):
@@ -388,7 +391,7 @@ class Rests:
         self._left = tries, endings - 1, failures
         self._has_costs = True
         try:
-            with gc_paused():  # the first time, costs of all rules are found
+            with gc_paused():  # the first time, this computes the costs of all rules
                 ending = bytes(self.tables.endings.find(cursor, _ENDING_STEPS))
         except (LimitExceeded, EngineError):
             if self.tables.work_left < 0:

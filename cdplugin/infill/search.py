@@ -1,10 +1,10 @@
-"""Fillings looked for with the matcher, where the lattice does not know (lexemes that compete).
+"""A search for fillings with the matcher, where the lattices do not decide (lexemes that compete).
 
-A *place* is a cursor of the matcher, after some filling of what lies left of it, before an open part. Fillings that lead to the
-same cursor have the same future, so the search goes through cursors, the shortest fillings first. The loose lattice says where
-nothing can come of it, and the strict one where something surely can. The search ends where the grammar has few cursors; with
-nesting they are without number, so at most :data:`MOST_PLACES` are looked at, and for at most :data:`MOST_WORK`: what was not
-found by then is not known.
+A search state (``_Place``) is an open part and the matcher's cursor before it, after some filling of what lies left of it.
+Fillings that lead to the same cursor have the same future, so the search goes over cursors, shortest fillings first. The loose
+lattice prunes states from which nothing can come; the strict one ends the search where something surely can. With nesting there
+are infinitely many cursors, so at most :data:`MOST_PLACES` are visited, for at most :data:`MOST_WORK`; after that the answer is
+unknown.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ from cdplugin.infill.parts import Part
 if TYPE_CHECKING:
     from cdplugin.infill.answers import Answers
 
-MOST_PLACES = 400  # that a search for one answer looks at
-MOST_WORK = 1 << 17  # of its lattices (:attr:`Answers.work`): half a second or so
-_PLACE_WORK = 5000  # units of work of a place, besides what is counted elsewhere
-MOST_TOKENS = 256  # cursors that one slot is followed to
+MOST_PLACES = 400  # states that a search for one answer visits
+MOST_WORK = 1 << 17  # of its lattices (:attr:`Answers.work`): about half a second
+_PLACE_WORK = 5000  # units of work of a state, besides what is counted elsewhere
+MOST_TOKENS = 256  # cursors to which one slot is followed
 
 
 class SearchGivenUp(LimitExceeded):
-    """Whether there is a filling is not known."""
+    """The answer is unknown: a search crossed one of its limits."""
 
 
 class _Place(NamedTuple):
-    """A place on the agenda; they are ordered by the bytes and tokens that were filled in."""
+    """A search state, ordered by the number of bytes and tokens filled in."""
 
     cost: int
     serial: int
     at: int  # the part that comes next
     cursor: int
     text: bytes
-    fillings: tuple[bytes, ...]  # of the gaps so far; the last one's may go on
+    fillings: tuple[bytes, ...]  # of the gaps so far; that of the last one may grow
 
 
 class Search:
-    """One search, or several that share a budget of work. Each raises :class:`SearchGivenUp` where it crosses a limit.
+    """One search, or several with a common budget. Each raises :class:`SearchGivenUp` if it crosses a limit.
 
-    ``until``: where :attr:`Answers.work` ends them all.
+    ``until``: the value of :attr:`Answers.work` at which the budget is used up.
     """
 
     def __init__(self, answers: Answers, most_work: int = MOST_WORK) -> None:
         self._answers = answers
         self._tables = answers.tables
         self.until = answers.work + most_work
-        # of the last answer: some ways to fill a slot were left out, or may have been; a text was spelled
+        # in the last search: whether moves of a slot were left out, or may have been; whether a whole text was spelled
         self._is_cut = self._is_spelled = False
         self.filled: list[bytes] | None = None
-        """What the open gaps were filled with to find the last answer, if they were."""
+        """The fillings of the open gaps that the last search found, if it spelled them."""
 
     def finds(self, parts: Sequence[Part]) -> bool:
         """Whether there is some filling."""
@@ -63,7 +63,7 @@ class Search:
         return found is not None
 
     def fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
-        """A filling of each open gap of parts without open slots; None if none is found."""
+        """A filling of each open gap of parts without open slots; None if there is none."""
         return self._run(parts, True)
 
     def _run(self, parts: Sequence[Part], in_full: bool) -> list[bytes] | None:
@@ -110,7 +110,7 @@ class Search:
         return None
 
     def _pass_fixed(self, parts: Sequence[Part], place: _Place) -> _Place:
-        """Go on to the next open part."""
+        """Advance a state over fixed text to the next open part."""
         _, _, at, cursor, text, fillings = place
         while at < len(parts) and not parts[at].is_open and cursor:
             text += parts[at].text
@@ -121,11 +121,11 @@ class Search:
         return place._replace(at=at, cursor=cursor, text=text, fillings=fillings)
 
     def _by_lattice(self, parts: Sequence[Part], in_full: bool, n_places: int) -> list[bytes] | None:
-        """What the lattices know of: fillings, if there are no open slots and the matcher accepts them; or, if they are not
-        wanted in full, nothing in particular.
+        """What the lattices say of some parts: fillings that the matcher accepts; or, unless wanted ``in_full``, an empty list
+        for *yes*.
 
-        What the loose lattice spells is put to the matcher before the first place, and each time that twice as many were
-        looked at.
+        None if they do not decide. What the loose lattice spells is put to the matcher before the first state, and then each
+        time the number of visited states has doubled.
         """
         has_slots = any(part.slot and part.is_open for part in parts)
         if not in_full or has_slots:
@@ -140,11 +140,11 @@ class Search:
         return found
 
     def _may_end(self, parts: Sequence[Part], at: int) -> bool:
-        """Whether the text may end before an open part: behind it come only gaps or, where end tokens fill the rest, slots."""
+        """Whether the text may end before an open part: only gaps follow, or, where end tokens fill the rest, slots."""
         return all(part.is_open and (part.gap or self._answers.padded) for part in parts[at:])
 
     def _moves(self, parts: Sequence[Part], place: _Place) -> Iterator[_Place]:
-        """What the next part, an open one, may become."""
+        """The states that follow from one, whose next part is open: end the gap or add a byte to it, or fill the slot."""
         cost, serial, at, cursor, text, fillings = place
         if parts[at].gap:
             yield place._replace(at=at + 1)
@@ -160,12 +160,12 @@ class Search:
 
 
 def unknown(expected: str) -> SearchGivenUp:
-    """The error where a limit is crossed."""
+    """The error of a search that crossed a limit."""
     return SearchGivenUp("infilling: lexemes compete, and whether a legal filling exists was not found out", expected=expected)
 
 
 def _apart(parts: Sequence[Part]) -> list[Part]:
-    """The same, with what was inserted in gaps apart."""
+    """The same parts, with texts inserted in gaps as parts of their own."""
     out: list[Part] = []
     for part in parts:
         if part.is_open and part.text:

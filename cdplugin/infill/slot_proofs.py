@@ -1,15 +1,17 @@
-"""Tokens that are legal in a slot of a canvas, before which other slots are open: proven at cursors that these may lead to.
+"""Slot proofs: tokens that are legal in a slot of a canvas before which other slots are open, proven at cursors before it.
 
-The slots before one may become much, and what they become decides what may come in it: most of it where one of them opens a
-string or a comment. So tokens are looked at by cursors before the slot, those first to which known legal texts lead: what the
-last mask was proven by mostly proves this one, too. A token is proven at one by what comes behind it in such a text. What these
-leave in doubt is looked for where one of the places before the slot opens a string or a comment, and one behind it ends it, and
-where few tokens before it lead; then, by so much work as there are tokens in doubt, by a search from all their cursors at once
-(:mod:`cdplugin.infill.together`), which ends when few are left; and at last, large classes one by one, with that of
-:mod:`cdplugin.infill.canvases`.
+What the slots before it become decides which tokens may come: most of them if one opens a string or a comment. So tokens are
+tried at cursors before the slot, and proven by the texts behind the slot in a guide (:mod:`cdplugin.infill.canvases`). In
+order:
 
-``x□ = f(□, 1)``: with ``=`` and ``)`` known, ``"`` in the first slot lets nearly all tokens come in the second, which ``"``
-behind none of them ends; but ``#`` does not, as no new line follows.
+- at the cursors of guides: what proved the last mask mostly proves this one, too;
+- where one of the two places before the slot opens a string or a comment, and a place behind ends it;
+- where few tokens before it lead, and then, with work in proportion to the tokens in doubt, by a search from all their cursors
+  at once (:mod:`cdplugin.infill.together`), which ends when few are left;
+- at last, large classes one by one, by a beam search.
+
+``f(□□□)``: with ``"`` in the first slot, nearly all tokens may come in the second one, since ``"`` in the third ends the
+string.
 """
 
 from __future__ import annotations
@@ -32,32 +34,32 @@ if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
 
 MOST_WORK = 1 << 25
-"""Units, of going from slot to slot, for one mask: half a second or so."""
+"""Units of work for the searches of one mask: about half a second."""
 STATES_OF_A_CLASS = 8
-"""States that are followed behind a slot, for one class."""
-_FEW_TOKENS = 48  # in doubt: their classes are not searched for
-_FEW_STEPS = 512  # in doubt: where they lead is found one by one, in less time than where all tokens do
-_STATES_BEFORE = 16  # that are followed before the slot, by all tokens
-_NEAR, _NEAR_STATES = 3, 24  # places before the slot in which few tokens open something, and states that are followed there
-_STATES_TOGETHER = 64  # that are followed behind the slot, from all classes at a cursor
-_MOST_TOGETHER = 4  # cursors before the slot for which that is done, of those that are known, and of others
+"""States followed behind a slot for one class."""
+_FEW_TOKENS = 48  # so many in doubt are not searched for
+_FEW_STEPS = 512  # so many in doubt are stepped one by one, which is faster than classifying all tokens
+_STATES_BEFORE = 16  # followed before the slot, with all tokens
+_NEAR, _NEAR_STATES = 3, 24  # places before the slot in which few tokens are tried, and states followed there
+_STATES_TOGETHER = 64  # followed behind the slot, from all classes at a cursor
+_MOST_TOGETHER = 4  # cursors before the slot for which that is done
 _MOST_BEFORE, _MOST_SPREADS_BEFORE = 128, 8  # cursors before a slot that are compared, and at which classes are proven
-_SAMPLE, _MOST_ALIKE = 16, 2  # tokens by which they are compared, and those at which the same ones may come
-_MOST_SPREADS = 4  # at one cursor
-_MOST_CHANGED = 24  # classes at one cursor, large ones first, that are proven by a known text with another token in a place
+_SAMPLE, _MOST_ALIKE = 16, 2  # tokens by which cursors are compared, and cursors chosen of those that compare equal
+_MOST_SPREADS = 4  # rounds of proofs at one cursor
+_MOST_CHANGED = 24  # classes at one cursor, large ones first, that are tried with guides changed in one place
 
 Tokens = Callable[[int], "OneClass | list[int]"]
-"""The tokens of each of some classes, by its place among them."""
+"""The tokens of a class, by its index."""
 Proof = tuple["np.ndarray | OneClass | list[int]", tuple[list[bytes], list[bytes]] | Witness]
-"""Tokens, and what the places before the slot, and those behind it, were filled with when they were proven."""
+"""Proven tokens, with the texts of the places before the slot and of those behind it that proved them, or a witness."""
 Before = tuple[int, list[bytes]]
-"""A cursor before the slot, and what the places before it are filled with."""
+"""A cursor before the slot, and texts of the places before it that lead there."""
 
 
 class SlotProofs:
-    """The tokens in doubt of the mask of a slot, the open part ``hole``. What is proven is added to ``row`` and ``found``.
+    """The tokens in doubt of the mask of a slot, the open part ``hole``. Proven ones are added to ``row`` and ``found``.
 
-    ``few``: makes the tokens by which states are followed first.
+    ``few``: makes the tokens with which states are followed first.
     """
 
     def __init__(
@@ -74,17 +76,17 @@ class SlotProofs:
         self._canvas = canvas
         self._hole = hole
         self._row = row
-        self._seen: Counter[int] = Counter()  # how often the tokens at a cursor were looked at
+        self._seen: Counter[int] = Counter()  # how many rounds of proofs a cursor has had
         self._most_states = 0
-        self._fewest = 0  # of a class that is searched for there are more tokens
+        self._fewest = 0  # only larger classes are searched for
         self._found = found
-        self._largest: list[bytes] | None = None  # the text by which most tokens were proven at the last cursor
+        self._largest: list[bytes] | None = None  # the text that proved the largest class at the last cursor
 
     def decide(self, doubtful: np.ndarray) -> int:
-        """Prove tokens of a row (int32 words); returns how many are still in doubt then.
+        """Prove tokens of a row (int32 words); how many are still in doubt then.
 
-        Where rules are made on demand (Python), each class is searched for by itself: a search from all of them found more in
-        the masks of three programs, and so much less in those of a fourth that it was less in all.
+        With families (Python) each class is searched for by itself: in a measurement, a search from all classes at once found
+        more for the masks of three programs, but so much less for a fourth that it found less in all.
         """
         self._doubt = Doubt(self._tables.arena, doubtful)
         try:
@@ -110,7 +112,7 @@ class SlotProofs:
         if doubt.count > FEW_TOGETHER:
             self._grant(until)
             self._search_together(known, until)
-        # at the first place there is one cursor, and what is not proven there is not legal
+        # at the first place there is one cursor: every class has to be proven there
         self._fewest = FEW_TOGETHER if canvas.place_of(self._hole) else 0
         if doubt.count > self._fewest:
             self._grant(until)
@@ -118,11 +120,11 @@ class SlotProofs:
             self._spread_at_all(known)
 
     def _grant(self, until: int) -> None:
-        """Let searches take as much work as tokens are in doubt, and none from where so much is left in all."""
+        """Give searches work in proportion to the tokens in doubt, within what is left for the mask."""
         self._canvas.grant(min(self._tables.work_left - until, work_for(self._doubt.count)))
 
     def _search(self, known: list[Before], until: int) -> None:
-        """Prove classes by searches from each of them, at known cursors and at others."""
+        """Prove classes by a search from each of them, at known cursors and at others."""
         self._grant(until)
         self._most_states = STATES_OF_A_CLASS
         self._spread_at_all(known)
@@ -130,7 +132,9 @@ class SlotProofs:
             self._search_before()
 
     def _spread_at_all(self, found: list[Before]) -> None:
-        """Prove classes at some cursors before the slot. A text by which most of them were is tried first for the next mask."""
+        """Prove classes at some cursors before the slot. A text that proved most of the tokens becomes the first guide for the
+        next mask.
+        """
         for cursor, left in found:
             if not self._doubt.count:
                 break
@@ -140,7 +144,7 @@ class SlotProofs:
                 self._canvas.prefer(self._largest)
 
     def _spread_at_best(self, found: list[Before]) -> None:
-        """The same, each time at that at which most tokens of a sample are proven, of a few."""
+        """:meth:`_spread_at_all` at a few of some cursors, each time at that where most of a sample of tokens are proven."""
         alike: Counter[tuple[bytes, bytes]] = Counter()
         for _ in range(_MOST_SPREADS_BEFORE):
             best = self._best_of(found, alike, True) if self._doubt.count else -1
@@ -149,8 +153,8 @@ class SlotProofs:
             self._spread_at_all([found.pop(best)])
 
     def _search_together(self, known: list[Before], until: int) -> None:
-        """Prove classes at cursors before the slot that few tokens in the places before it lead to: by known texts, which cost
-        little, then at these and at known cursors by a search from all of them.
+        """Prove classes at cursors to which few tokens in the places before the slot lead: by guides, which is cheap, then at
+        these and at known cursors by a search from all classes.
         """
         canvas = self._canvas
         at = canvas.place_of(self._hole)
@@ -170,7 +174,7 @@ class SlotProofs:
             self._spread_together(*found.pop(best))
 
     def _spread_together(self, cursor: int, left: list[bytes]) -> None:
-        """Prove classes at a cursor before the slot, by a search from all of them."""
+        """Prove classes at a cursor before the slot by one search from all of them."""
         canvas = self._canvas
         at = canvas.place_of(self._hole)
         search = Together(canvas, self._few())
@@ -186,12 +190,12 @@ class SlotProofs:
         self._spread_at(cursor, left)
 
     def _search_before(self) -> None:
-        """Prove classes at cursors that are searched for.
+        """Prove classes at cursors before the slot that a beam search finds.
 
-        Known texts are tried first: at the cursor of the known text, then each time at that at which most tokens of a sample
-        are proven by one, or else may come: inside a string or a comment that a place on the left opens, nearly all. Of those
-        at which the same ones are, few are looked at. Then these cursors are searched from, those first at which most tokens
-        may come, since they have few classes. What that teaches is tried once more.
+        First by guides: at the first cursor, then each time at that where most of a sample of tokens are proven, or else where
+        most may come (inside a string or a comment that a place on the left opens, nearly all). Of cursors that agree on the
+        sample few are visited. Then by searches from these cursors, those first that allow most tokens, since they have few
+        classes. If that learned guides, it is done once more.
         """
         found = self._canvas.before(self._hole, _STATES_BEFORE)[:_MOST_BEFORE]
         best = 0 if found else -1
@@ -212,10 +216,10 @@ class SlotProofs:
             best = self._best_of(found, Counter())
 
     def _best_of(self, found: list[Before], alike: Counter[tuple[bytes, bytes]], is_proven: bool = False) -> int:
-        """Which of some cursors before a slot to look at next; -1 for none. ``alike``: how many of a kind were. ``is_proven``:
-        only those at which some are proven.
+        """The index of the cursor before the slot to visit next; -1 for none. ``alike``: how many of each kind were visited.
 
-        A sample of the tokens in doubt tells: whether a known text proves each, and whether each may come there.
+        A sample of the tokens in doubt decides: for each, whether a guide proves it and whether it may come there.
+        ``is_proven``: only cursors at which a guide proves some.
         """
         if not self._canvas.may_search or not found:
             return -1
@@ -226,7 +230,7 @@ class SlotProofs:
         distinct = np.unique(ends[may_come])
         are_known = [rest is not None for rest in self._canvas.behind_all(self._hole, distinct.tolist(), 0)]
         proven = distinct[np.array(are_known, bool)]
-        if is_proven:  # inside a string or a comment few cursors are met, and what ends it proves them
+        if is_proven:  # inside a string or a comment there are few cursors, and a closing token may prove them
             of_wide = np.unique(ends[2 * may_come.sum(axis=1) > len(sample)])
             left = of_wide[(of_wide != 0) & ~np.isin(of_wide, proven)][:_MOST_CHANGED]
             are_changed = [rest is not None for rest in self._canvas.as_changed(self._hole, left.tolist())]
@@ -243,11 +247,11 @@ class SlotProofs:
         return best
 
     def _n_taken(self, cursor: int) -> int:
-        """How many of the tokens in doubt may come at a cursor."""
+        """How many of the tokens in doubt a cursor allows."""
         return int(bit_flags(self._tables.mask_at(cursor))[self._doubt.tokens].sum())
 
     def _spread_at(self, cursor: int, left: list[bytes]) -> None:
-        """Prove classes at a cursor before the slot."""
+        """Prove classes at a cursor before the slot. ``left``: texts of the places before it that lead there."""
         if self._seen[cursor] == _MOST_SPREADS:
             return
         self._seen[cursor] += 1
@@ -262,7 +266,7 @@ class SlotProofs:
             self._take(left, [found.get(i) for i in range(len(cursors))], tokens_of)
 
     def _take(self, left: list[bytes], rests: list[list[bytes] | None], tokens_of: Tokens) -> None:
-        """Take the classes that have a rest out of doubt. ``left``: what the places before the slot are filled with."""
+        """Take the classes with a rest, which proves them, out of doubt. ``left``: the texts of the places before the slot."""
         proven = [(tokens_of(i), rest) for i, rest in enumerate(rests) if rest is not None]
         for tokens, rest in proven:
             self._found.append((tokens, (left, rest)))
@@ -277,8 +281,8 @@ class SlotProofs:
             self._doubt.take(classes[0].classes, flags)
 
     def _classes_of(self, cursor: int) -> tuple[list[int], np.ndarray, Tokens]:
-        """The classes of tokens in doubt at a cursor, large ones first: the cursors to which they lead, how many of them are in
-        doubt, and which.
+        """The classes of tokens in doubt at a cursor, large ones first: the cursors to which they lead, their sizes, and their
+        tokens.
         """
         if self._doubt.count <= _FEW_STEPS:
             tokens = self._doubt.tokens.tolist()

@@ -1,4 +1,4 @@
-"""What the matcher tells of texts: where they lead, and whether they may end there."""
+"""Steps of the matcher: where texts lead from a cursor, and whether the text may end there. Memoised."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from cdplugin.engine.arena import Arena
 
 _STEP_WORK, _BYTE_WORK = 50, 5  # units of work of a text that is followed, and of each of its bytes, besides what kernels count
-_OWED_WORK = 2000  # that is counted together
-_MOST_STEPS, _LONG_STEP = 1 << 14, 64  # steps that are kept, and bytes from which on they are not
+_OWED_WORK = 2000  # units that are charged together
+_MOST_STEPS, _LONG_STEP = 1 << 14, 64  # memoised steps, and bytes from which on a step is not memoised
 PREFERRED_BYTES = np.argsort(
     np.array(
         [
@@ -30,28 +30,28 @@ PREFERRED_BYTES = np.argsort(
     ),
     kind="stable",
 )
-"""Bytes in the order in which a filling prefers them."""
-_STEP_BYTES = 256  # of a step that is kept, about
-_MOST_TOKEN_SUCCESSORS, _SUCCESSOR_BYTES = 1 << 18, 24  # that are kept of all cursors, and bytes of each
+"""Bytes in the order in which fillings prefer them."""
+_STEP_BYTES = 256  # memory of a memoised step, about
+_MOST_TOKEN_SUCCESSORS, _SUCCESSOR_BYTES = 1 << 18, 24  # memoised for all cursors, and memory of each
 MANY_WORK = 10, 4
-"""Of each of many texts that are followed by one call of a kernel, and of each byte, besides what steps count."""
+"""Units of work of each of many texts in one kernel call, and of each byte, besides what steps count."""
 
 
 def joined(texts: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
-    """Where each text begins, and the last one ends, in all of them (int64), and these (uint8)."""
+    """Some texts as one array (uint8), and where each begins and the last one ends in it (int64)."""
     heads = np.array([0, *itertools.accumulate(map(len, texts))], np.int64)
     return heads, np.frombuffer(bytearray(b"".join(texts)), np.uint8)
 
 
 class Steps:
-    """The matcher's cursors over the text that is infilled. The caller holds the lock of the tables."""
+    """The matcher's steps for the text that is infilled. The caller holds the lock of the tables."""
 
     arena: Arena
     start: int
     vocab: Any
 
     def _begin_steps(self) -> None:
-        """Know nothing."""
+        """Empty the memo tables."""
         self._successors: dict[int, list[tuple[int, int]]] = {}
         self._steps: dict[tuple[int, bytes], int] = {}
         self._owed = 0
@@ -63,19 +63,19 @@ class Steps:
 
     @property
     def nbytes_of_steps(self) -> int:
-        """Bytes of what is kept."""
+        """Bytes of the memo tables."""
         return _STEP_BYTES * len(self._steps) + _SUCCESSOR_BYTES * self._n_token_successors
 
     @property
     def work_left(self) -> int:
-        """What is left of the work that was granted to the question under way."""
+        """What is left of the current question's budget of work."""
         return int(self.arena.header[layout.WORK_LEFT])
 
     def step(self, cursor: int, text: bytes) -> int:
-        """The matcher's cursor after a text; 0 if nothing legal begins so.
+        """The matcher's cursor after a text; 0 if no legal text begins so.
 
-        The same few texts are tried at cursors that come again, so short steps are kept: a call of a kernel takes ten times as
-        long. They are counted like others, some of them together.
+        The same few texts are tried at recurring cursors, so short steps are memoised; a kernel call takes ten times as long.
+        Their work is counted as well, some steps at a time.
         """
         n_bytes = len(text)
         owed = self._owed = self._owed + _STEP_WORK + _BYTE_WORK * n_bytes
@@ -113,7 +113,7 @@ class Steps:
         return after
 
     def trail(self, cursor: int, text: bytes) -> list[int]:
-        """The cursors before each byte of a text, and after it; 0 where it is not legal."""
+        """The cursors before each byte of a text, and after it; 0 from where it is not legal."""
         nodes = np.arange(len(text), dtype=np.int64) << 8 | np.frombuffer(text, np.uint8)
         return [cursor, *(TextTree(self, nodes).follow(cursor) if text else ())]
 
@@ -127,7 +127,7 @@ class Steps:
         return cursor != 0 and self.accepts_at(cursor)
 
     def right_until(self, text: bytes) -> int:
-        """How many bytes of a text the matcher reads; -1 if it accepts the text."""
+        """How many bytes of a text the matcher reads; -1 if it accepts the whole text. By bisection."""
         cursor = self.step(self.start, text)
         if cursor:
             return -1 if self.accepts_at(cursor) else len(text)
@@ -143,7 +143,7 @@ class Steps:
         return right
 
     def spelled_in(self, text: bytes) -> int:
-        """In how many tokens a text may be spelled: bit n is set for n."""
+        """The numbers of tokens that may spell a text: bit n is set for n."""
         tokens, _ = self.vocab.token_of
         ways = [1, *(0 for _ in text)]
         for i, way in enumerate(ways):
@@ -159,7 +159,7 @@ class Steps:
         return -1 not in found and found.isdisjoint(self.vocab.eos_token_ids)
 
     def successors(self, cursor: int) -> list[tuple[int, int]]:
-        """The cursors that one byte leads to, each with the byte that a filling prefers."""
+        """The distinct cursors to which one byte leads, each as (preferred byte, cursor)."""
         known = self._successors.get(cursor)
         if known is None:
             self.arena.spend(256 * _STEP_WORK)
@@ -176,8 +176,8 @@ class Steps:
         return self.arena.mask(cursor)
 
     def token_successors(self, cursor: int) -> Successors:
-        """The cursors that one token leads to, in the order of the first such tokens. Those of cursors that come again, as in
-        all masks of a canvas, are kept.
+        """The distinct cursors to which one token leads, in the order of their first tokens. Memoised: cursors recur in all
+        masks of a canvas.
         """
         known = self._token_successors.get(cursor)
         if known is not None:

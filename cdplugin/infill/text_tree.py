@@ -1,4 +1,4 @@
-"""Texts that are tried at many cursors: one call of a kernel follows them all, what they have in common once."""
+"""Text trees: tries of texts that are tried at many cursors, followed by one kernel call, common prefixes once."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from cdplugin.infill.steps import Steps
 
 NODE_WORK = 55  # units of work of a byte that is followed, besides what kernels count
-_MOST_FORGOTTEN = 32  # texts that a tree has, and its list no more
+_MOST_FORGOTTEN = 32  # texts in a tree that are no longer in its list
 
 
 class TextTree:
-    """Nodes as :mod:`cdplugin.kernels.parser.text_tree` has them, int64."""
+    """A trie whose nodes are laid out as :mod:`cdplugin.kernels.parser.text_tree` expects them (int64). It only grows."""
 
     def __init__(self, tables: Steps, words: np.ndarray | None = None) -> None:
         self._tables = tables
@@ -27,7 +27,7 @@ class TextTree:
         self._words = np.zeros(0, np.int64) if words is None else words
         self._child: dict[tuple[int, int], int] = {}
         self._paths: dict[bytes, list[int]] = {}
-        self._fresh: list[int] = []  # words that are not among the others yet
+        self._fresh: list[int] = []  # new nodes, not laid out yet
         self._question = np.zeros(TREE_QUESTION_WORDS, np.int64)
         self._question[T_WORK] = NODE_WORK
         self._lay_out()
@@ -44,7 +44,7 @@ class TextTree:
         return len(self._paths)
 
     def path(self, text: bytes) -> list[int]:
-        """The nodes of a text's beginnings, the shortest first; they are added where there are none."""
+        """The nodes of a text's prefixes, the shortest first; new ones are added."""
         path = self._paths.get(text)
         if path is None:
             path = self._paths[text] = []
@@ -63,7 +63,7 @@ class TextTree:
         return self.cursors(cursor).tolist()
 
     def cursors(self, cursor: int) -> np.ndarray:
-        """:meth:`follow`; the array changes with the next call."""
+        """:meth:`follow` as an array, which changes with the next call."""
         if self._fresh:
             self._lay_out()
         self._arena.call(engine.OP_STEP_TREE, cursor, address_of(self._question))
@@ -81,12 +81,12 @@ class TextTree:
 
 
 class Texts(list[bytes]):
-    """Texts in the order in which they are tried, and a tree that has those that were followed, and hardly others."""
+    """A list of texts in the order in which they are tried, with a tree of those that were followed."""
 
     _tree: TextTree | None = None
 
     def followed(self, tables: Steps, cursor: int, first: int, most: int) -> tuple[list[bytes], list[list[int]], list[int]]:
-        """The texts from ``first`` on, at most so many; the nodes of the beginnings of each; and the cursors of all nodes."""
+        """The texts from ``first`` on, at most ``most``; the nodes of each one's prefixes; and the cursors of all nodes."""
         tree = self._tree
         if tree is None or tree.n_texts > len(self) + _MOST_FORGOTTEN:
             tree = self._tree = TextTree(tables)
@@ -96,7 +96,7 @@ class Texts(list[bytes]):
 
 
 def pairs_of(tables: Steps, texts: Iterable[bytes]) -> TextTree:
-    """A tree of some bytes, then of what comes of two, and of three that are the same (quotes) behind two."""
+    """A tree of some bytes, of all pairs of them, and of three equal ones (quotes)."""
     codes = np.frombuffer(b"".join(texts), np.uint8).astype(np.int64)
     n = len(codes)
     first, place = np.arange(n)[:, None], np.arange(n + 1)[None, :]

@@ -1,12 +1,12 @@
-"""Fillings of slots looked for from many cursors at once, by few tokens.
+"""A search for fillings of slots from many cursors at once, with few tokens.
 
-The tokens that may come in a slot lead to hundreds of cursors. A search from each by itself follows the same states again: what
-they lead to is one cursor a few places on (behind ``(a`` and ``(b``, once ``)`` has come). So all are followed together, each
-state once, and where the end is found, all that led to it are proven.
+The tokens that may come in a slot lead to hundreds of cursors. Searches from each of them would follow the same states again,
+since their paths soon meet (behind ``(a`` and ``(b``, once ``)`` has come). So all are followed in one search, each state once,
+and when the end is found, all cursors that led to it are proven.
 
-A state is followed by few tokens: short ones without letters and digits, and those of the canvas itself, which has the words
-of the language. One call of a kernel (:mod:`cdplugin.infill.text_tree`) tells what they lead to, up to behind the text that
-comes next; the classes of all tokens, and where each of them leads on, take fifty times as long.
+States are followed with few tokens: short ones without letters and digits, and those of the canvas itself, which has the words
+of the language. One kernel call (:mod:`cdplugin.infill.text_tree`) finds where they lead, over the text that comes next;
+classifying all tokens and following each class takes fifty times as long.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
     from cdplugin.infill.witness import Witness
 
-_MOST_BYTES = 3  # of the tokens without letters
+_MOST_BYTES = 3  # of the short tokens
 _STATE_WORK, _MOVE_WORK = 20_000, 400
-"""Units of work of a state, and of each cursor that it leads to, besides what kernels count."""
+"""Units of work of a state, and of each cursor to which it leads, besides what kernels count."""
 _WORK, _WORK_OF_A_TOKEN = 1 << 18, 1600  # of a search, and for each token in doubt
-FEW_TOGETHER = 64  # in doubt: they are not searched for
+FEW_TOGETHER = 64  # so many tokens in doubt are not searched for
 _WORDS = (b" a", b"a", b" 0", b"0", b" A", b"A")
 
 
 def work_for(n_tokens: int) -> int:
-    """Units that a search for tokens in doubt may take."""
+    """The budget of work of a search for so many tokens in doubt."""
     return _WORK + _WORK_OF_A_TOKEN * n_tokens
 
 
 def short_tokens(tables: InfillGrammar) -> list[bytes]:
-    """The tokens of few bytes, none of them a letter, a digit or beyond ASCII."""
+    """The texts of the tokens of few bytes, all ASCII and none of them a letter or a digit."""
     vocab = tables.vocab
     beyond = np.ones(256, bool)
     beyond[[byte for byte in range(128) if not chr(byte).isalnum()]] = False
@@ -52,7 +52,7 @@ def short_tokens(tables: InfillGrammar) -> list[bytes]:
 
 
 class FewTokens:
-    """Tokens by which states are followed. ``texts``: of those, the ones first that are taken first."""
+    """The tokens with which states are followed, in the order in which they are tried. ``texts``: those of the canvas."""
 
     def __init__(self, tables: InfillGrammar, texts: Iterable[bytes]) -> None:
         ids, _ = tables.vocab.token_of
@@ -65,7 +65,7 @@ class FewTokens:
         self._ends = np.array([self._tree.path(text)[-1] for text in self._texts], np.int64)
 
     def moves(self, cursor: int, behind: bytes) -> list[tuple[bytes, int]]:
-        """Where they lead from a cursor, up to behind a text that follows: the first token for each cursor."""
+        """The distinct cursors to which they lead from a cursor, over the text ``behind``, as (first such token, cursor)."""
         ends = self._tree.cursors(cursor)[self._ends]
         hits = np.flatnonzero(ends)
         numbers = hits[np.sort(np.unique(ends[hits], return_index=True)[1])]  # the first token for each cursor
@@ -79,7 +79,7 @@ class FewTokens:
 
 
 def filled_together(canvas: Canvas, few: FewTokens, most: int) -> Witness | None:
-    """A text that the parts of a canvas can become; None if none was found when ``most`` states had been followed."""
+    """A witness of a canvas's parts; None if none was found within ``most`` states."""
     search = Together(canvas, few)
     for left, cursor in canvas.beginnings():
         search.add(len(left), cursor, left, n_tokens=1)
@@ -89,9 +89,9 @@ def filled_together(canvas: Canvas, few: FewTokens, most: int) -> Witness | None
 
 
 class Together:
-    """A search from many cursors, all before the places from ``first`` on, to the end of the text or up to the place ``last``.
+    """A search from many cursors, before any places, to the end of the text, or up to the place ``last``.
 
-    ``few``: the tokens that are followed.
+    ``few``: the tokens with which states are followed. :meth:`add` the cursors, then :meth:`run`.
     """
 
     def __init__(self, canvas: Canvas, few: FewTokens, last: int | None = None) -> None:
@@ -102,17 +102,19 @@ class Together:
         self._last = len(canvas.places) if last is None else last
         self._waiting: defaultdict[int, list[tuple[float, int, int]]] = defaultdict(list)  # by place: rank, serial, cursor
         self._led: dict[tuple[int, int], list[tuple[int, bytes]]] = {}
-        """By place and cursor: the cursors before, each with the text between."""
-        self._left: dict[tuple[int, int], list[bytes]] = {}  # of those from which the search begins: the texts before them
-        self._sizes: dict[tuple[int, int], int] = {}  # of those that are not proven: how many tokens led there
-        self._n_tokens = self._n_asked = 0  # of all of them, and of those that were proven, too
-        self._put_off: set[tuple[int, int]] = set()  # not followed, since all that led there was proven
+        """By place and cursor: the cursors at the place before that lead there, each with the text between."""
+        self._left: dict[tuple[int, int], list[bytes]] = {}  # of the cursors that were added: the texts before them
+        self._sizes: dict[tuple[int, int], int] = {}  # of the added cursors not proven yet: how many tokens led there
+        self._n_tokens = self._n_asked = 0  # tokens not proven yet, and all tokens
+        self._put_off: set[tuple[int, int]] = set()  # not followed, since all states that lead there were proven
         self.reached: list[tuple[int, list[bytes]]] = []
         """Cursors before the last place, each with the texts of the places from the first one on that lead there."""
 
     def add(self, at: int, cursor: int, left: list[bytes] | None = None, n_tokens: int = 0) -> None:
-        """Begin at a cursor before a place, too; those that were added before come first. ``left``: what the places before are
-        filled with. ``n_tokens``: the tokens in doubt that lead there; when most of them are proven, the search ends.
+        """Add a cursor before a place to begin at; earlier ones come first.
+
+        ``left``: texts of the places before. ``n_tokens``: how many tokens in doubt lead there; when most of all of these are
+        proven, the search ends.
         """
         if cursor and (at, cursor) not in self._led:
             self._left[at, cursor] = left or []
@@ -123,7 +125,7 @@ class Together:
             self._enter(at, cursor, math.log2(len(self._left)), rest)
 
     def run(self, most: int) -> None:
-        """Follow so many states, those of the earliest places and of least rank first, then twice as many of each place."""
+        """Follow at most ``most`` states: one of each place, then two, then four, each time those of least rank."""
         self._limit()
         width = 1
         while most > 0 and self._canvas.may_search:
@@ -136,7 +138,7 @@ class Together:
             width *= 2
 
     def _follow(self, at: int, most: int) -> int:
-        """Follow states before a place; returns how many."""
+        """Follow states before a place; how many."""
         waiting = self._waiting[at]
         n_followed = 0
         while waiting and n_followed < most and self._canvas.may_search:
@@ -163,7 +165,7 @@ class Together:
         return n_followed
 
     def _enter(self, at: int, cursor: int, rank: float, rest: list[bytes] | None = None) -> None:
-        """Take in a state that is to be followed. ``rest``: what leads on from it, if that is known."""
+        """Enter a state to be followed. ``rest``: texts that complete the text from it, if they are known."""
         self._led.setdefault((at, cursor), [])
         if rest is not None:
             self._prove(at, cursor, rest)
@@ -173,14 +175,14 @@ class Together:
             self.reached.append((cursor, self._texts(at, cursor)))
 
     def _is_proven(self, at: int, cursor: int) -> bool:
-        """Whether all that led to a state is known to lead to the end."""
+        """Whether all states that lead to a state are proven, so that following it proves nothing."""
         before = self._led[at, cursor]
         if (at, cursor) in self._left:
             return self._canvas.rest_from(at, cursor) is not None
         return all(self._canvas.rest_from(at - 1, other) is not None for other, _ in before)
 
     def _prove(self, at: int, cursor: int, rest: list[bytes]) -> None:
-        """Note what leads on from a state, and so from all before it."""
+        """Remember texts that complete the text from a state, and so from all states that lead to it."""
         pending = [(at, cursor, rest)]
         is_learned = False
         while pending:
@@ -193,12 +195,12 @@ class Together:
                     pending.append((at - 1, other, [text, *rest]))
 
     def _limit(self) -> None:
-        """Once tokens are proven, let the search for the others take no more than they are worth."""
+        """Once some tokens are proven, cut the budget to what the others are worth."""
         if self._n_tokens < self._n_asked:
             self._canvas.limit(work_for(self._n_tokens) if self._n_tokens > FEW_TOGETHER else 0)
 
     def _texts(self, at: int, cursor: int) -> list[bytes]:
-        """What the places before a state are filled with."""
+        """Texts of the places before a state that lead to it."""
         texts: list[bytes] = []
         while (at, cursor) not in self._left:
             cursor, text = self._led[at, cursor][0]

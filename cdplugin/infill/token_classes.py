@@ -1,4 +1,8 @@
-"""The tokens that may come at a cursor, by what follows them: those that lead to one cursor have one future."""
+"""Token classes of the matcher: the tokens that may come at a cursor, grouped by the cursor to which they lead.
+
+Tokens that lead to one cursor have the same future. (The lattice's token classes, of suffixes of tokens, are those of
+:mod:`cdplugin.kernels.infill.effects`.)
+"""
 
 from __future__ import annotations
 
@@ -26,13 +30,13 @@ from cdplugin.queries.successors import text_successors
 if TYPE_CHECKING:
     from cdplugin.engine.arena import Arena
 
-_MOST_KEPT = 32  # cursors whose tokens are kept by classes, half a megabyte each
+_MOST_KEPT = 32  # cursors whose classes are memoised, half a megabyte each
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Classes:
-    """Tokens by their futures: those whose number (int32, by token; -1: may not come) is i lead to ``cursors[i]``, first of all
-    ``firsts[i]``.
+    """The classes at a cursor: tokens whose entry in ``numbers`` (int32; -1: may not come) is i lead to ``cursors[i]``; the
+    first of them is ``firsts[i]``.
     """
 
     cursors: np.ndarray
@@ -42,7 +46,7 @@ class Classes:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class OneClass:
-    """One of some classes."""
+    """One of the classes at a cursor, as a container of tokens."""
 
     classes: Classes
     number: int
@@ -56,7 +60,7 @@ class OneClass:
 
 
 class Doubt:
-    """Tokens in doubt, a row of bits (int32 words), and those that were taken out of it."""
+    """Tokens in doubt, a row of bits (int32 words), and those taken out of it."""
 
     def __init__(self, arena: Arena, row: np.ndarray) -> None:
         self._arena = arena
@@ -68,24 +72,24 @@ class Doubt:
 
     @property
     def tokens(self) -> np.ndarray:
-        """Those in doubt, ascending."""
+        """The tokens in doubt, ascending."""
         if self._tokens is None:
             self._tokens = bit_members(self._row)
         return self._tokens
 
     def counts(self, classes: Classes) -> np.ndarray:
-        """How many of each class are in doubt."""
+        """Per class, how many of its tokens are in doubt."""
         counts = np.zeros(len(classes.cursors), np.int64)
         self._ask(engine.OP_TALLY, classes, counts=counts)
         return counts
 
     def take(self, classes: Classes, flags: np.ndarray) -> None:
-        """Take the classes out of it that have a flag (uint8)."""
+        """Take out the classes that have a flag (uint8)."""
         self.count -= self._ask(engine.OP_TAKE, classes, flags=flags)
         self._tokens = None
 
     def take_some(self, tokens: list[int]) -> None:
-        """Take tokens out of it that are in doubt."""
+        """Take out some tokens that are in doubt."""
         some = np.array(tokens, np.int64)
         bits = np.int64(1) << (some & 63)
         np.bitwise_or.at(self.taken, some >> 6, bits)
@@ -104,7 +108,10 @@ class Doubt:
 
 
 def grouped(arena: Arena, numbers: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens by their numbers (int32), as int32, ascending, and where those of each number begin."""
+    """The tokens (int32) of all classes, class by class and ascending in each, and where those of each class begin.
+
+    ``numbers``: per token its class (int32); ``sizes``: of the classes.
+    """
     heads = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=heads[1:])
     tokens = np.empty(int(heads[-1]), np.int32)
@@ -116,8 +123,10 @@ def grouped(arena: Arena, numbers: np.ndarray, sizes: np.ndarray) -> tuple[np.nd
 
 
 def classes_of(arena: Arena, cursor: int, row: np.ndarray) -> tuple[list[int], np.ndarray, np.ndarray]:
-    """The classes of those tokens of a row (int32), all of them text, that may come at a cursor: ``tokens[heads[i] : heads[i +
-    1]]`` lead to ``cursors[i]``. The caller holds the arena's lock.
+    """The classes at a cursor of the tokens of a row (int32), all of them text: ``tokens[heads[i] : heads[i + 1]]`` lead to
+    ``cursors[i]``.
+
+    The caller holds the arena's lock.
     """
     numbers = np.empty(32 * len(row), np.int32)
     found = text_successors(arena, cursor, row, numbers)
@@ -125,8 +134,9 @@ def classes_of(arena: Arena, cursor: int, row: np.ndarray) -> tuple[list[int], n
 
 
 class KnownClasses:
-    """The classes of all text tokens at the cursors that were asked for last: those of a canvas come again in all its masks.
-    ``row``: these tokens. The caller holds the arena's lock.
+    """A memo of the classes of all text tokens (``row``) at the last few cursors, which recur in all masks of a canvas.
+
+    The caller holds the arena's lock.
     """
 
     def __init__(self, arena: Arena, row: np.ndarray) -> None:
@@ -136,11 +146,11 @@ class KnownClasses:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is kept."""
+        """Bytes of the memo table."""
         return sum(classes.numbers.nbytes for classes in self._known.values())
 
     def at(self, cursor: int) -> Classes:
-        """Those at a cursor."""
+        """The classes at a cursor."""
         known = self._known.pop(cursor, None)
         if known is None:
             numbers = np.empty(32 * len(self._row), np.int32)

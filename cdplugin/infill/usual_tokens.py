@@ -1,4 +1,6 @@
-"""The tokens that endings are mostly made of: classes of tokens begin with them, so that long canvases need few classes."""
+"""Usual tokens: those of which endings are mostly made. They are classified first, so long canvases can be planned with few
+classes.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _WALKS, _WALK_LENGTH = 8, 16
 def usual_tokens(grammar: Grammar) -> list[int]:
     """The tokens of the shortest endings of some random texts, the most common ones first.
 
-    Of fewer texts where all together take more than ``Limits.max_step_work``.
+    Fewer texts are used if all together would take more than ``Limits.max_step_work``.
     """
     counts: Counter[int] = Counter()
     for ending in _endings(grammar):
@@ -38,22 +40,22 @@ def _endings(grammar: Grammar) -> Iterator[list[int]]:
         matcher.reset()
         for _ in range(_WALK_LENGTH):
             before, done = done, grammar.counters()["work"]
-            left -= max(done - before, 0)  # an arena that took the place of another begins with none
+            left -= max(done - before, 0)  # (a replaced arena counts from 0 again)
             if left < 0:
                 return
             try:
                 ending = matcher.shortest_completion()
                 yield ending
                 matcher.fill_next_token_bitmask(row)
-            except LimitExceeded:  # longest match may lead to where an ending is looked for in vain, for seconds
+            except LimitExceeded:  # longest match may lead to a cursor from which endings are searched for in vain, for seconds
                 return
-            except EngineError:  # and to where there is none
+            except EngineError:  # or to a dead end
                 break
             bits = bit_flags(row[0])
             bits[list(vocab.eos_token_ids)] = 0
             allowed = np.flatnonzero(bits)
             if len(allowed) == 0:
                 break
-            # an ending is followed now and then, else names, strings and comments would be all there is
+            # follow the ending now and then, or the walk would never leave names, strings and comments
             follow = [token for token in ending[:1] if token not in vocab.eos_token_ids and rng.random() < 0.5]
             matcher.accept_token(follow[0] if follow else int(rng.choice(allowed)))
