@@ -1,7 +1,7 @@
 """SGLang's grammar backend: :class:`CdpluginBackend`, and the same behind a reasoning parser.
 
-Made in the scheduler's process (one per rank of tensor parallelism, each with its own vocabulary and grammars, which step
-alike). Compiles on the threads of SGLang's executor.
+Made in the scheduler's process: one per rank of tensor parallelism, each with its own vocabulary and grammars, which advance
+in the same way. It compiles on the threads of SGLang's executor.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ logger = logging.getLogger("sglang.cdplugin")
 
 OPTIONS_VARIABLE = "CDPLUGIN_SGLANG_OPTIONS"
 MAX_TEMPLATES = 1024
-"""Requests whose grammars, or errors, are kept at hand; fewer where they take more bytes than the compiler may keep."""
+"""Most requests whose grammars or errors are cached; fewer if they exceed the compiler's cache size in bytes."""
 _TRAVERSE = "sglang.srt.speculative.spec_utils.traverse_tree"
 
 
 def make(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Iterable[int] | int | None = None) -> Any:
-    """The backend of a server, behind SGLang's reasoning wrapper if the server has a reasoning parser.
+    """The backend of a server, inside SGLang's reasoning wrapper if the server has a reasoning parser.
 
-    Raises :class:`cdplugin.VocabularyError` for a tokenizer that cannot be read exactly, ``ValueError`` for options that
-    cannot be read: the server does not start.
+    Raises :class:`cdplugin.VocabularyError` for a tokenizer that cannot be read exactly and ``ValueError`` for options that
+    cannot be read; either stops the server's start.
     """
     serving = get_serving()
     options = ServerOptions.from_environment(OPTIONS_VARIABLE)
@@ -70,7 +70,7 @@ def make(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Itera
 
 
 class _Bounded(BaseGrammarBackend):
-    """Keeps the grammars of the latest requests; SGLang itself keeps those of all."""
+    """Caches the grammars of recent requests only; SGLang's base class caches all."""
 
     engine: Engine
 
@@ -88,7 +88,7 @@ class _Bounded(BaseGrammarBackend):
         super().set_cache(key, value)
         self._recent[key] = 0
         self._recent.move_to_end(key)
-        for name in self._recent:  # grammars grow while they are used
+        for name in self._recent:  # grammars grow while they are used, so measure all again
             self._recent[name] = 2 * len(name[1]) + _bytes_of(self.cache.get(name))
         total = sum(self._recent.values())
         most = self.engine.compiler.limits.max_cache_bytes
@@ -108,7 +108,9 @@ def _bytes_of(value: Any) -> int:
 
 
 class CdpluginBackend(_Bounded):
-    """Compiles requests for one tokenizer. A ``dispatch_…`` returns a grammar or an ``InvalidGrammarObject``; none raises."""
+    """Compiles requests for one tokenizer. The ``dispatch_…`` methods return a grammar or an ``InvalidGrammarObject``; none
+    raises.
+    """
 
     def __init__(
         self,
@@ -160,12 +162,12 @@ class CdpluginBackend(_Bounded):
             logger.exception("cdplugin: a request that cannot be compiled; please report this")
             return InvalidGrammarObject(f"this request cannot be compiled: {type(error).__name__}: {error}")
 
-    # --- what SGLang's reasoning wrapper asks for ---------------------------------------------------------------------------
+    # --- what SGLang's reasoning wrapper calls ------------------------------------------------------------------------------
 
     def compile_framed_grammar(
         self, grammar: BaseGrammarObject, frame: Callable[[dict[str, Any]], dict[str, Any]]
     ) -> BaseGrammarObject | None:
-        """A grammar within a model's own framing of a turn. None, with a line in the log, where it cannot be embedded."""
+        """A grammar inside the model's own framing of a turn. None, with a log line, if it cannot be embedded."""
         content = getattr(grammar, "content", None)
         if content is None:
             return None
@@ -183,7 +185,7 @@ class CdpluginBackend(_Bounded):
     def set_token_filter(
         vocab_mask: torch.Tensor, token_ids: list[int], batch_idx: int, is_allowed: bool = True, reset_vocab_mask: bool = True
     ) -> None:
-        """Allow or forbid some tokens in a row, for strict thinking."""
+        """Allow or forbid some tokens in a row; SGLang's strict thinking uses it."""
         from sglang.srt.constrained.torch_ops.token_filter_torch_ops import set_token_filter_torch
 
         set_token_filter_torch(vocab_mask, token_ids, batch_idx, is_allowed=is_allowed, reset_vocab_mask=reset_vocab_mask)
@@ -199,7 +201,7 @@ class CdpluginBackend(_Bounded):
 
 
 class ReasonedGrammar(ReasonerGrammarObject):
-    """SGLang's wrapper, with the batched mask call."""
+    """SGLang's wrapper for reasoning, with the batched mask call added."""
 
     fill_vocab_mask_batched = staticmethod(CdpluginGrammar.fill_vocab_mask_batched)
 
@@ -208,12 +210,12 @@ class ReasonedGrammar(ReasonerGrammarObject):
 
 
 def _reasoned(grammar: Any) -> Any:
-    grammar.__class__ = ReasonedGrammar  # SGLang's wrapper makes and copies objects of its own class by name
+    grammar.__class__ = ReasonedGrammar  # SGLang's wrapper names its own class when it makes and copies objects
     return grammar
 
 
 class ReasoningBackend(_Bounded, ReasonerGrammarBackend):
-    """Reasoning is free, or filtered by SGLang's rules; the grammar begins after it."""
+    """Reasoning is unconstrained, or filtered by SGLang's rules; the grammar starts after it."""
 
     def __init__(self, grammar_backend: CdpluginBackend, *arguments: Any, **named: Any) -> None:
         ReasonerGrammarBackend.__init__(self, grammar_backend, *arguments, **named)
@@ -225,8 +227,8 @@ class ReasoningBackend(_Bounded, ReasonerGrammarBackend):
 
 
 def _as_tag(tag: Any) -> Any:
-    """SGLang's structural tags in the shapes that ours knows: schemas that are left out admit anything, and the older shape
-    may ask for ``at_least_one``. What has neither shape is left as it is: the front end says what is wrong with it.
+    """SGLang's structural tags in the shapes that our front end knows: omitted schemas allow any value, and ``at_least_one`` of
+    the legacy shape becomes triggered tags. A tag of neither shape is returned unchanged: the front end reports what is wrong.
     """
     if not isinstance(tag, dict):
         return tag
@@ -249,7 +251,7 @@ def _as_tag(tag: Any) -> Any:
 
 
 def _with_schemas(tag: Any) -> Any:
-    """A tag in whose formats a schema that is left out is ``{}``. Changes ``tag``."""
+    """A tag whose formats have ``{}`` for omitted schemas. Changes ``tag``."""
     waiting: list[Any] = [tag]
     while waiting:
         node = waiting.pop()

@@ -1,8 +1,8 @@
-"""One request's place in its grammar, by the contract of SGLang's ``BaseGrammarObject``.
+"""The state of one request in its grammar, by the contract of SGLang's ``BaseGrammarObject``.
 
-Only :meth:`CdpluginGrammar.accept_token` raises, and only ``ValueError``, which SGLang makes the request's error. Where a mask
-cannot be computed (a budget is crossed), the row allows one ordinary token, whose acceptance is then refused: a mask of stop
-tokens would let the request end as if its text were complete.
+Only :meth:`CdpluginGrammar.accept_token` raises, and only ``ValueError``, which SGLang reports as the request's error. If a
+mask cannot be computed (a budget is exceeded), the row allows one ordinary token, and accepting that token raises. A mask of
+stop tokens instead would let the request end as if its text were complete.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ logger = logging.getLogger("sglang.cdplugin")
 
 
 class CdpluginGrammar(BaseGrammarObject):
-    """A request's grammar and the tokens that it has followed.
+    """A request's grammar and the tokens accepted so far.
 
-    ``content``: the constraint as a part of a structural tag, for frames around it; None where it has no such form.
+    ``content``: the constraint as the content of a structural tag, so that a frame can embed it; None if it has no such form.
     """
 
     def __init__(
@@ -43,20 +43,20 @@ class CdpluginGrammar(BaseGrammarObject):
     ) -> None:
         super().__init__()
         self.matcher = matcher
-        self.ahead = ahead  # meets what may come after each mask
+        self.ahead = ahead  # computes likely masks in advance
         self.key_string = key_string
         self.content = content
         self.grammar_stats = stats
-        self._surplus = 0  # tokens taken after the end
-        self._fault: tuple[tuple[int, ...], str] | None = None  # the tokens after which something failed, and what
-        self._is_lost = False  # the matcher does not stand where SGLang thinks
+        self._surplus = 0  # tokens accepted after the end
+        self._fault: tuple[tuple[int, ...], str] | None = None  # the tokens after which something failed, and the message
+        self._is_lost = False  # a rollback failed: the matcher's state differs from SGLang's
         self._is_drafting = False
         self._refused_drafts = 0
 
     # --- tokens -------------------------------------------------------------------------------------------------------------
 
     def accept_token(self, token: int) -> None:
-        """Follow a token; anything after the end. Raises ``ValueError`` for one that is not allowed, or crosses a budget."""
+        """Accept a token; after the end, any. Raises ``ValueError`` if the token is not allowed or a budget is exceeded."""
         if self.matcher.is_terminated():
             self._surplus += 1
             return
@@ -69,7 +69,7 @@ class CdpluginGrammar(BaseGrammarObject):
             raise ValueError(refusal)
 
     def _follow(self, token: int) -> str | None:
-        """None if the token was followed, else why it was not."""
+        """Advance the matcher by a token. Returns None, or why the token was refused."""
         fault = self._present_fault()
         if fault is not None:
             return fault
@@ -86,7 +86,7 @@ class CdpluginGrammar(BaseGrammarObject):
         return f"token {token} is not allowed after {len(self.matcher.tokens)} tokens: {reason}"
 
     def rollback(self, k: int) -> None:
-        """Take back the last ``k`` tokens, an end token included."""
+        """Take back the last ``k`` tokens, end tokens included."""
         drafts = min(k, self._refused_drafts)
         self._refused_drafts -= drafts
         surplus = min(k - drafts, self._surplus)
@@ -98,12 +98,12 @@ class CdpluginGrammar(BaseGrammarObject):
             self._fail("rollback", error)
 
     def is_terminated(self) -> bool:
-        """Whether a stop token was followed. For drafts also whether one was refused: nothing is looked at beyond it."""
+        """Whether a stop token was accepted. Among drafts also after a refused one, so that SGLang does not look beyond it."""
         return self._refused_drafts > 0 or self.matcher.is_terminated()
 
     @contextmanager
     def drafting(self) -> Iterator[None]:
-        """A context in which tokens are drafts: one that cannot be followed is put aside, and raises where it is accepted."""
+        """A context in which tokens are drafts: a refused draft is only counted, and raises if SGLang accepts it later."""
         self._is_drafting = True
         try:
             yield
@@ -112,7 +112,7 @@ class CdpluginGrammar(BaseGrammarObject):
             self._refused_drafts = 0
 
     def copy(self) -> CdpluginGrammar:
-        """An independent one at the same place; cached ones are at the beginning."""
+        """An independent copy in the same state; cached ones are at the start of their texts."""
         stats = self.grammar_stats and dataclasses.replace(self.grammar_stats, is_cache_hit=True, tree_traversal_time=[])
         other = CdpluginGrammar(self.matcher.fork(), self.key_string, self.content, stats, self.ahead)
         other._surplus, other._fault, other._is_lost = self._surplus, self._fault, self._is_lost
@@ -121,7 +121,7 @@ class CdpluginGrammar(BaseGrammarObject):
     # --- masks --------------------------------------------------------------------------------------------------------------
 
     def allocate_vocab_mask(self, vocab_size: int, batch_size: int, device: Any) -> torch.Tensor:
-        """int32, ``(batch_size, ceil(vocabulary / 32))`` on the host, everything allowed; pinned where CUDA is available."""
+        """int32, ``(batch_size, ceil(vocabulary / 32))`` on the host, everything allowed; pinned if CUDA is available."""
         return allocate_token_bitmask(batch_size, self.matcher.grammar.vocab.size)
 
     def fill_vocab_mask(self, vocab_mask: torch.Tensor, idx: int) -> None:
@@ -139,7 +139,7 @@ class CdpluginGrammar(BaseGrammarObject):
         self._refuse_next(vocab_mask, idx)
 
     def _refuse_next(self, vocab_mask: torch.Tensor, idx: int) -> None:
-        """Write a row of one ordinary token, whose acceptance is refused."""
+        """Write a row with one ordinary token, which :meth:`accept_token` will refuse."""
         try:
             row = bitmask_view(vocab_mask, self.matcher.grammar.vocab.size)[idx]
             allow_only(row, [self._ordinary_token()])
@@ -148,7 +148,7 @@ class CdpluginGrammar(BaseGrammarObject):
 
     @staticmethod
     def fill_vocab_mask_batched(entries: Sequence[GrammarRow], vocab_mask: torch.Tensor) -> None:
-        """Fill the listed rows, ours on threads; rows whose reasoning goes on are left to SGLang's wrapper."""
+        """Fill the listed rows, ours on threads. Rows in which reasoning goes on are left to SGLang's wrapper."""
         listed: list[tuple[CdpluginGrammar, int]] = []
         for entry in entries:
             grammar = _active(entry.grammar)
@@ -167,7 +167,7 @@ class CdpluginGrammar(BaseGrammarObject):
                     grammar._refuse_next(vocab_mask, row)
                 elif ahead is not None:
                     ahead.follow(grammar.matcher)
-        except Exception:  # of the call itself: what a row's own call says
+        except Exception:  # the batch call itself failed: fill row by row, so that each reports its own error
             for grammar, row in listed:
                 grammar.fill_vocab_mask(vocab_mask, row)
 
@@ -187,7 +187,7 @@ class CdpluginGrammar(BaseGrammarObject):
     # --- jump-forward -------------------------------------------------------------------------------------------------------
 
     def try_jump_forward(self, tokenizer: Any) -> tuple[list[int], str] | None:
-        """``([], text)`` with the text that must come now, whole characters; None if there is none."""
+        """``([], text)`` with the text that must come next, in whole characters; None if there is none."""
         try:
             forced = [] if self._present_fault() is not None else self.matcher.forced_tokens(canonical=True)
         except Exception as error:
@@ -202,7 +202,7 @@ class CdpluginGrammar(BaseGrammarObject):
         return helper[1], -1
 
     def jump_and_retokenize(self, old_output_ids: Sequence[int], new_output_ids: Sequence[int], next_state: int) -> None:
-        """Go on from other tokens of the same text. Raises ``ValueError``, and stays where it is, if one is not allowed."""
+        """Continue from other tokens of the same text. If one is not allowed, stays where it was and raises ``ValueError``."""
         old, new = list(old_output_ids), list(new_output_ids)
         shared = next((i for i, (a, b) in enumerate(zip(old, new)) if a != b), min(len(old), len(new)))
         back = len(old) - shared
@@ -225,13 +225,13 @@ class CdpluginGrammar(BaseGrammarObject):
     # --- inside -------------------------------------------------------------------------------------------------------------
 
     def _ordinary_token(self) -> int:
-        """A token that ends nothing."""
+        """A token that is not an end token."""
         vocab = self.matcher.grammar.vocab
         ends = {*vocab.eos_token_ids, *self.matcher.stop_token_ids}
         return next(token for token, text in enumerate(vocab.tokens) if text and token not in ends)
 
     def _present_fault(self) -> str | None:
-        """What failed here before."""
+        """The message of what failed at this very place before, or None."""
         if self._is_lost:
             return "the grammar's state was lost in a rollback"
         if self._fault is not None and self._fault[0] == self.matcher.tokens:
@@ -249,7 +249,7 @@ class CdpluginGrammar(BaseGrammarObject):
 
 
 def _active(grammar: Any) -> CdpluginGrammar | None:
-    """The grammar whose masks are wanted now; None where SGLang's wrapper has to decide."""
+    """The grammar that decides about masks now; None where SGLang's wrapper decides."""
     if isinstance(grammar, CdpluginGrammar):
         return grammar
     inner = getattr(grammar, "grammar", None)
@@ -259,7 +259,7 @@ def _active(grammar: Any) -> CdpluginGrammar | None:
 
 
 def guard_drafts(original: Any, *arguments: Any, **named: Any) -> Any:
-    """SGLang's ``traverse_tree``, in which tokens are drafts (a hook of kind AROUND)."""
+    """An AROUND hook for SGLang's ``traverse_tree``, in which tokens are drafts."""
     given = [*arguments, *named.values()]
     found = next((value for value in given if isinstance(value, BaseGrammarObject)), None)
     inner = found if isinstance(found, CdpluginGrammar) else getattr(found, "grammar", None)
@@ -270,7 +270,7 @@ def guard_drafts(original: Any, *arguments: Any, **named: Any) -> Any:
 
 
 def _whole_characters(text: bytes) -> str:
-    """The longest beginning of ``text`` that is UTF-8."""
+    """The longest prefix of ``text`` that is valid UTF-8."""
     try:
         return text.decode()
     except UnicodeDecodeError as error:

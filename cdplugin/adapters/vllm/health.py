@@ -1,7 +1,7 @@
 """Is a running vLLM server well? ``cdplugin doctor --url http://127.0.0.1:8000``, or :func:`check`.
 
-``/health`` of vLLM says that its engine lives, and nothing of constraints. Here the server must also refuse a malformed
-constraint with our message, and obey a right one. Nothing of vLLM is imported: the check may run elsewhere.
+vLLM's ``/health`` says that the engine is alive, and nothing about constraints. Here the server must also refuse a malformed
+constraint with our message, and obey a valid one. vLLM is not imported: the check may run on another machine.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _SHOWN = (
 
 
 def check(url: str, note: Tell, problem: Tell, key: str | None = None, timeout: float = 60.0) -> None:
-    """Print what is found; ``note`` and ``problem`` are called with a text and its remedy. Raises nothing.
+    """Print findings; ``note`` and ``problem`` are called with a finding and its remedy. Does not raise.
 
-    ``url``: the server's, without ``/v1``; ``key``: its API key; ``timeout``: seconds for each of at most six requests, two of
-    which the model answers, with a few tokens.
+    ``url``: the server's, without ``/v1``; ``key``: its API key; ``timeout``: seconds for each of at most six requests, of
+    which the model answers at most two, with a few tokens each.
     """
     url = url.rstrip("/").removesuffix("/v1")
 
@@ -74,7 +74,7 @@ def _check(url: str, ask: Callable[..., tuple[int, str]], note: Tell, problem: T
         problem(f"{url}: a request is answered by {status}: {text[:300]}", "see the server's log")
         return
     answer = json.loads(text)["choices"][0]["text"]
-    if answer not in ANSWERS:  # reasoning is free where the server has a parser for it; templates may leave it out
+    if answer not in ANSWERS:  # a server with a reasoning parser does not constrain reasoning; templates may disable it
         messages, template = [{"role": "user", "content": "Yes or no?"}], {"enable_thinking": False}
         status, text = complete("|".join(ANSWERS), "/v1/chat/completions", messages=messages, chat_template_kwargs=template)
         answer = json.loads(text)["choices"][0]["message"]["content"] if status == 200 else answer
@@ -86,7 +86,7 @@ def _check(url: str, ask: Callable[..., tuple[int, str]], note: Tell, problem: T
 
 
 def _check_metrics(url: str, ask: Callable[..., tuple[int, str]], note: Tell) -> None:
-    """Print the counters that operators watch."""
+    """Print the counters that matter to operators."""
     status, text = ask("/metrics")
     found: dict[str, float] = {}
     for name, _, value in _LINE.findall(text) if status == 200 else ():

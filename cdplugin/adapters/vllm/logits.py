@@ -1,15 +1,15 @@
-"""The route for engines in which the structured-output backend cannot be used: a logits processor.
+"""A logits processor for engines that cannot use the structured-output backend.
 
     LLM(MODEL, logits_processors=["cdplugin.adapters.vllm.logits:GrammarLogitsProcessor"])
     SamplingParams(extra_args={"cdplugin_regex": "[0-9]+"})
 
 A request is constrained by one of ``cdplugin_json`` (a schema as text), ``cdplugin_json_object`` (true), ``cdplugin_regex``,
 ``cdplugin_choice`` (a list), ``cdplugin_grammar`` and ``cdplugin_structural_tag``; over HTTP they go into ``vllm_xargs``.
-``cdplugin_budget`` beside it is that of the backend (:mod:`cdplugin.adapters.vllm.budget`).
+``cdplugin_budget`` may accompany it, as for the backend (:mod:`cdplugin.adapters.vllm.budget`).
 
-Unlike a backend it works in each worker, after the forward pass, and cannot end a request with an error: where something goes
-wrong only stop tokens are allowed, and the log says why. vLLM has two interfaces for such classes; this one inherits both, and
-is not registered as an entry point, since one of a single kind breaks the start of the other model runner.
+Unlike a backend it works in each worker, after the forward pass, and cannot end a request with an error: after a failure it
+allows only stop tokens, and logs why. vLLM has two interfaces for such classes, one per model runner, and this class inherits
+both. It is not an entry point, because an entry point of one interface breaks the start of the other model runner.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ KINDS = ("json", "json_object", "regex", "choice", "grammar", "structural_tag")
 
 try:
     _BASES = compat.logits_processor_bases()
-except compat.NotFoundError:  # without vLLM, for tests of what does not need it
+except compat.NotFoundError:  # without vLLM, for tests that do not need it
     _BASES = (object,)
 
 
 def request_of(extra_args: dict[str, Any] | None) -> tuple[str, str] | None:
-    """``(kind, text)`` of a request's extra arguments; None: it is free. Raises :class:`GrammarError` for wrong ones."""
+    """``(kind, text)`` of a request's extra arguments; None if unconstrained. Raises :class:`GrammarError` for wrong ones."""
     arguments = budget.arguments_of(extra_args).items()
     ours = {name: value for name, value in arguments if isinstance(name, str) and name.startswith(PREFIX)}
     given = {name: value for name, value in ours.items() if name != budget.ARGUMENT}
@@ -68,7 +68,7 @@ def request_of(extra_args: dict[str, Any] | None) -> tuple[str, str] | None:
 
 
 async def check_off_loop(params: Any) -> None:
-    """What :meth:`GrammarLogitsProcessor.validate_params` will look up, off the event loop. Raises :class:`GrammarError`."""
+    """Compute off the event loop what :meth:`GrammarLogitsProcessor.validate_params` looks up. Raises :class:`GrammarError`."""
     request = request_of(getattr(params, "extra_args", None))
     door = GrammarLogitsProcessor.door
     if request is not None and door is not None:
@@ -77,7 +77,7 @@ async def check_off_loop(params: Any) -> None:
 
 @dataclass(eq=False)
 class _Row:
-    """A constrained request: where it is, and how many of its tokens have been followed."""
+    """A constrained request: its state, and how many of its tokens have been followed."""
 
     state: GrammarState | None
     stops: list[int]
@@ -85,7 +85,7 @@ class _Row:
     followed: int = 0
 
     def follow(self, tokens: list[int]) -> None:
-        """Follow new tokens. A token that was not allowed (forced by something else) ends the constraint with the text."""
+        """Accept new tokens. After a token that was not allowed (something else forced it) only stop tokens are allowed."""
         if self.state is not None and tokens and not self.state.accept_tokens("", tokens):
             logger.warning("cdplugin: a token was chosen that was not allowed; only stop tokens are from here")
             self.state = None
@@ -101,7 +101,7 @@ class _Row:
 
 
 class GrammarLogitsProcessor(*_BASES):  # type: ignore[misc]
-    """Masks the logits of tokens that no legal continuation goes through, for both of vLLM's model runners."""
+    """Masks the logits of the tokens that the grammar forbids, for both of vLLM's model runners."""
 
     def __init__(self, vllm_config: Any, device_or_states: Any, is_pin_memory: bool | None = None) -> None:
         """V1: ``(vllm_config, device, is_pin_memory)``; V2: ``(vllm_config, req_states)``."""
@@ -115,17 +115,17 @@ class GrammarLogitsProcessor(*_BASES):  # type: ignore[misc]
         self._bitmask: torch.Tensor = allocate_token_bitmask(1, self._engine.vocab.size)
 
     door: Engine | None = None
-    """The front end's engine, which says what can be served; None where there is no front end that we know."""
+    """The front end's engine, which checks requests; None without a known front end."""
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
-        """Raises ``ValueError`` (HTTP 400) for a request that cannot be read or compiled."""
+        """Raise ``ValueError`` (HTTP 400) for a request that cannot be read or compiled."""
         request = request_of(sampling_params.extra_args)
         if request is None:
             return
         if cls.door is not None:
             cls.door.check(*request, budget.of_params(sampling_params, cls.door.options.endings))
-        else:  # no vocabulary to compile for: what can be said without
+        else:  # no vocabulary to compile for: check what can be checked without one
             options = ServerOptions.from_environment(OPTIONS_VARIABLE)
             budget.of_params(sampling_params, options.endings)
             spec_of(*request, options).rules(options.budgets)
@@ -134,7 +134,7 @@ class GrammarLogitsProcessor(*_BASES):  # type: ignore[misc]
         return False
 
     def _row(self, params: Any, output: list[int] | None, prompt: int = 0) -> _Row | None:
-        """A new request, whose prompt has so many tokens; None if it is free. Raises nothing: that would end the engine."""
+        """The row of a new request with so many prompt tokens; None if unconstrained. Does not raise: that ends the engine."""
         stops = {int(t) for t in getattr(params, "all_stop_token_ids", None) or ()}
         listed = sorted(t for t in stops if 0 <= t < self._engine.vocab.size) or list(self._engine.vocab.eos_token_ids)
         try:
@@ -163,7 +163,7 @@ class GrammarLogitsProcessor(*_BASES):  # type: ignore[misc]
     # --- V1 -----------------------------------------------------------------------------------------------------------------
 
     def update_state(self, batch_update: Any) -> None:
-        """Follow the changes of the batch, in vLLM's order: removed, added, moved."""
+        """Apply the changes of the batch, in vLLM's order: removed, added, moved."""
         if batch_update is None:
             return
         for index in batch_update.removed:
@@ -194,15 +194,15 @@ class GrammarLogitsProcessor(*_BASES):  # type: ignore[misc]
     # --- V2 -----------------------------------------------------------------------------------------------------------------
 
     def add_request(self, req_idx: int, sampling_params: Any) -> bool:
-        """A request enters the batch, perhaps with output already (it was preempted)."""
+        """Add a request to the batch; it may have output already, if it was preempted."""
         self._put(req_idx, self._row(sampling_params, None))
         return req_idx in self._rows
 
     def apply_staged_writes(self) -> None:
-        """Nothing is written to the device here."""
+        """Nothing to do: this processor writes nothing to the device."""
 
     def _fill_v2(self, ctx: Any) -> list[int]:
-        """A request has a row for its next token, and one more after each of its drafts."""
+        """Fill each request's rows: one for its next token, and one more after each of its drafts."""
         rows_of: dict[int, list[int]] = {}
         for logits_row, slot in enumerate(ctx.expanded_idx_mapping.tolist()):
             if slot in self._rows:
@@ -221,7 +221,7 @@ class GrammarLogitsProcessor(*_BASES):  # type: ignore[misc]
             for logits_row in sorted(rows_of[slot], key=position.__getitem__):
                 if position[logits_row] > 0 and row.state is not None and not row.state.is_terminated():
                     if not row.state.accept_tokens("", [fed[logits_row]]):
-                        break  # the row before masks this draft, so that what follows it is never taken
+                        break  # the row before masks this draft, so what follows it is never accepted
                     drafts += 1
                 if isinstance(left, budget.FixedBudget):
                     left.is_ahead = drafts > 0

@@ -1,24 +1,24 @@
-"""vLLM's entry points: they make ``cdplugin`` a name that vLLM's configuration knows.
+"""vLLM's entry points: they make ``cdplugin`` a backend name that vLLM's configuration accepts.
 
-vLLM calls :func:`register` unguarded in each of its processes, some more than once: it is light, may be called again, and never
-raises. What has to be changed lies in a few modules of vLLM; each is changed when it is imported (at once if it was), so that
-nothing is imported early. Two of them are needed before the configuration may name us, which is checked when it does:
+vLLM calls :func:`register` unguarded in each of its processes, in some more than once. So it is light, may be called again, and
+never raises. It patches a few modules of vLLM, each when it is imported (at once if it already is), so that nothing is imported
+early. The first two patches are required before a configuration may name us, and are checked when one does:
 
 ========================================  ====================================================================================
 ``SamplingParams``                        the front end validates each request with our compiler; invalid ones get HTTP 400
-``StructuredOutputManager``               our backend is made at engine start; a request's budget reaches its grammar, and
-                                          does not wait for somebody else's
-``StructuredOutputsConfig``               takes our name
-``InputProcessor``                        (may be missing) the front end loads its kernels before the first request
-``AsyncLLM``                              (may be missing) a request's check does not stop the server's event loop; one that
-                                          crosses a budget while it is decoded is answered with HTTP 400 and the reason
-``GPUModelRunner``                        (may be missing) on a CPU our kernel applies the bitmasks, where the backend is ours
-``get_prometheus_registry``               (may be missing) ``/metrics`` shows our numbers too, of all processes
-structural tags of tools                  (may be missing) tools are strict where clients do not say, if an option asks for it
-offline beam search                       (may be missing) takes our backend where it lists the known ones
+``StructuredOutputManager``               makes our backend at engine start; gives a grammar its request's token budget;
+                                          compiles on separate queues, so that no request waits for another's large grammar
+``StructuredOutputsConfig``               accepts our name
+``InputProcessor``                        (optional) the front end loads its kernels before the first request
+``AsyncLLM``                              (optional) a request's check does not block the server's event loop; a request that
+                                          exceeds a budget while it is decoded is answered with HTTP 400 and the reason
+``GPUModelRunner``                        (optional) on a CPU our kernel applies the bitmasks of our backend
+``get_prometheus_registry``               (optional) ``/metrics`` also shows our numbers, of all processes
+structural tags of tools                  (optional) tools are strict where clients do not say, if an option asks for it
+offline beam search                       (optional) accepts our backend in addition to those it knows
 ========================================  ====================================================================================
 
-Where a version lacks something, one log line says what, and vLLM keeps its own backends.
+If a version lacks something, one log line says what, and vLLM keeps its own backends.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ logger = logging.getLogger("vllm.cdplugin")
 _MARK = "__cdplugin__"
 _ARRIVED = "_cdplugin_arrived"
 CROSSED = "cdplugin: "
-"""How the ``stop_reason`` begins of a request that crossed a budget while it was decoded, or got a token not allowed."""
+"""The prefix of the ``stop_reason`` of a request that exceeded a budget while decoded, or got a token that was not allowed."""
 _searching = threading.local()
 
 
 def register() -> None:
-    """Entry point of ``vllm.general_plugins`` and ``vllm.platform_plugins``: have vLLM's modules changed as they are imported.
+    """Entry point of ``vllm.general_plugins`` and ``vllm.platform_plugins``: have vLLM's modules patched as they are imported.
 
-    The second group is loaded earlier, before ``LLM(structured_outputs_config=…)`` makes its configuration; None means that we
-    are no platform.
+    vLLM loads the second group earlier, before ``LLM(structured_outputs_config=…)`` makes its configuration; the returned None
+    says that we are not a platform.
     """
     try:
         if not any(isinstance(finder, Finder) for finder in sys.meta_path):
@@ -72,7 +72,7 @@ def register() -> None:
 
 
 class Finder:
-    """Finds a module as the other finders do, and has it changed as soon as it is loaded."""
+    """Finds a module as the other finders do, and patches it as soon as it is loaded."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name not in PATCHES or getattr(_searching, "name", None) == name:
@@ -92,13 +92,13 @@ class Finder:
 
         try:
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        except AttributeError:  # a loader without attributes: changed by the next call of register()
+        except AttributeError:  # a loader without attributes: the next call of register() patches the module
             return None
         return spec
 
 
 def apply(module: ModuleType) -> None:
-    """Change a module, once; a line in the log if that is not possible."""
+    """Patch a module, once; log a line if that is not possible."""
     if getattr(module, _MARK, False):
         return
     try:
@@ -140,7 +140,7 @@ def _patch_params(module: ModuleType) -> None:
 def validate_request(params: Any, model_config: Any, config: Any, tokenizer: Any) -> None:
     """Check ``SamplingParams`` with structured outputs, and that an answer has room to end. Raises vLLM's validation error.
 
-    A JSON schema goes on as text: vLLM sends it to the engine in a format that has no integers beyond 64 bits.
+    Replaces a JSON schema by its text: vLLM's encoding for the engine has no integers beyond 64 bits.
     """
     structured = params.structured_outputs
     kind, text = compat.checked_request(structured, model_config, tokenizer)
@@ -163,7 +163,7 @@ async def _validate_off_loop(params: Any, config: Any, model_config: Any, tokeni
 
 
 def _budget_of(params: Any, engine: Engine) -> int | None:
-    """The tokens in which an answer has to end; None where it need not, or where only the model's context bounds it."""
+    """The number of tokens within which an answer must end; None if it need not, or only the model's context bounds it."""
     from cdplugin.adapters.vllm import budget
 
     given = budget.of_params(params, engine.options.endings)
@@ -178,7 +178,7 @@ def _engine(tokenizer: Any, model_config: Any, config: Any) -> Engine:
 
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
-    """A context in which our errors become vLLM's validation error."""
+    """A context that turns our errors into vLLM's validation error."""
     from cdplugin.errors import CdpluginError
 
     try:
@@ -188,7 +188,7 @@ def _refusals() -> Iterator[None]:
 
 
 def _patch_async(module: ModuleType) -> None:
-    """Requests wait for their check before anything of them is done on the server's event loop."""
+    """Make requests wait for their check before the server's event loop does anything with them."""
     cls: Any = getattr(module, "AsyncLLM", None)
     original = getattr(cls, "add_request", None)
     if original is None or not inspect.iscoroutinefunction(original):
@@ -209,8 +209,8 @@ def _patch_async(module: ModuleType) -> None:
 
 
 def _patch_generate(cls: Any) -> None:
-    """A request that crossed a budget while it was decoded, or got a token that its grammar does not allow, is told so, with
-    HTTP 400; vLLM knows only an internal error.
+    """Answer a request with HTTP 400 and the reason if it exceeded a budget while decoded or got a token that is not allowed;
+    vLLM itself only knows an internal error.
     """
     original = getattr(cls, "generate", None)
     if original is None or not inspect.isasyncgenfunction(original):
@@ -219,7 +219,7 @@ def _patch_generate(cls: Any) -> None:
 
     @functools.wraps(original)
     async def generate(self: Any, *arguments: Any, **named: Any) -> Any:
-        async with contextlib.aclosing(original(self, *arguments, **named)) as outputs:  # who stops reading aborts the request
+        async with contextlib.aclosing(original(self, *arguments, **named)) as outputs:  # closing early aborts the request
             async for output in outputs:
                 for completion in output.outputs if output.finished else ():
                     reason = completion.stop_reason
@@ -231,7 +231,7 @@ def _patch_generate(cls: Any) -> None:
 
 
 async def _check_off_loop(params: Any, vllm_config: Any, tokenizer: Any) -> None:
-    """Check what a request asks of us: of the backend, or of the logits processor."""
+    """Check a request for the backend, or for the logits processor."""
     config = vllm_config.structured_outputs_config
     if getattr(params, "structured_outputs", None) is not None and config.backend == NAME:
         await _validate_off_loop(params, config, vllm_config.model_config, tokenizer)
@@ -261,7 +261,7 @@ def _patch_manager(module: ModuleType) -> None:
 
 
 def _patch_create(cls: Any) -> None:
-    """Requests hand their budget to the grammars that are made for them, and how long they waited is counted."""
+    """Give grammars their requests' budgets, and record how long requests waited for their grammars."""
 
     def create(original: Any, self: Any, request: Any, *arguments: Any, **named: Any) -> Any:
         if self.vllm_config.structured_outputs_config.backend != NAME:
@@ -282,7 +282,7 @@ def _patch_create(cls: Any) -> None:
 
 
 def hand_over(state: Any, request: Any, vllm_config: Any, backend: Any, began: float) -> None:
-    """Give a new state its request's budget, and where to report a crossed one; note the wait since ``began``. Never raises."""
+    """Give a new state its request's budget and a place to report refusals; record the wait since ``began``. Never raises."""
     from cdplugin.adapters.serving.metrics import NUMBERS
 
     _set_budget(state, request, vllm_config, backend)
@@ -295,7 +295,7 @@ def hand_over(state: Any, request: Any, vllm_config: Any, backend: Any, began: f
 
 
 def _patch_registry(module: ModuleType) -> None:
-    """Whoever asks vLLM for its registry, to answer ``/metrics`` from it, gets ours in it where our backend is used."""
+    """Add our metrics to the registry from which vLLM answers ``/metrics``, if our backend is used."""
 
     def registry_with_ours(original: Any, *arguments: Any, **named: Any) -> Any:
         registry = original(*arguments, **named)
@@ -312,7 +312,7 @@ def _patch_registry(module: ModuleType) -> None:
 
 
 def _set_budget(state: Any, request: Any, vllm_config: Any, backend: Any) -> None:
-    """Give a request's budget to the state of its grammar. Raises nothing: without one the answer may be cut off."""
+    """Give a request's budget to the state of its grammar. Does not raise: without a budget the answer may be cut off."""
     from cdplugin.adapters.vllm import budget
 
     try:
@@ -334,7 +334,7 @@ def _backend(vllm_config: Any, tokenizer: Any) -> Any:
 
 
 def _threads(engine: Any, executor: Any) -> Any:
-    """Queues of our own in the place of vLLM's one, where it is as we know it."""
+    """Our separate queues in place of vLLM's single one, if that is as expected."""
     workers = getattr(executor, "_max_workers", None)
     if not isinstance(workers, int):
         logger.debug("cdplugin: no ThreadPoolExecutor: grammars are compiled where vLLM says")
@@ -346,7 +346,7 @@ def _threads(engine: Any, executor: Any) -> Any:
 
 
 def _require() -> None:
-    """Make sure that the patches without which our name must not be used are in place. Raises ``ValueError``."""
+    """Check that the patches without which our name must not be used are in place. Raises ``ValueError``."""
     for name in (compat.PARAMS, compat.MANAGER):
         module = importlib.import_module(name)
         apply(module)
@@ -358,9 +358,9 @@ def _require() -> None:
 
 
 def _after_init(module: ModuleType, name: str, then: Callable[[Any, Any], None], without: str) -> None:
-    """Have ``then(object, vLLM's configuration)`` called for each new object of a class. What it raises is logged.
+    """Call ``then(object, vLLM's configuration)`` for each new object of a class. Logs what it raises.
 
-    ``without``: what is so where this vLLM has no such class, or ``then`` fails.
+    ``without``: the effect if this vLLM has no such class, or ``then`` fails, for the log.
     """
     cls: Any = getattr(module, name, None)
     if cls is None:
@@ -397,7 +397,7 @@ def _apply_masks(runner: Any, vllm_config: Any) -> None:
 
 
 def _patch_beam_search(module: ModuleType) -> None:
-    """Beam search lists the backends that it knows; ours is put where it looks."""
+    """Make beam search accept our backend; it checks names against a list of its own."""
 
     def init(original: Any, self: Any, structured_outputs: Any, tokenizer: Any) -> Any:
         vllm_config = self.llm_engine.vllm_config

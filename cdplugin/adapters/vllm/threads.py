@@ -1,14 +1,14 @@
 """The threads on which vLLM's scheduler process compiles grammars.
 
-vLLM has one queue for all requests, and half as many threads as processors: on two processors a request whose grammar has been
-compiled long ago waits for somebody else's large one. Here they queue apart::
+vLLM has one queue for all requests, and half as many threads as processors. On two processors, a request whose grammar was
+compiled long ago would wait for another request's large grammar. Here there are four queues::
 
-    known    its grammar was compiled before: nothing to do but a look-up and a first mask
+    known    the grammar was compiled before: needs only a look-up and a first mask
     small    texts below ``door.LARGE`` characters
-    large    the others below ``door.HUGE``, as many at a time as vLLM would compile
-    huge     what is left, half as many at a time
+    large    other texts below ``door.HUGE``, as many at a time as vLLM would compile
+    huge     the rest, half as many at a time
 
-A request is in one of these by what it is; a wrong guess (the grammar was dropped meanwhile) costs a wait, never an answer.
+A wrong choice of queue (the cache has dropped the grammar meanwhile) costs only waiting time.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from cdplugin.adapters.serving.door import size_named
 from cdplugin.adapters.serving.engine import Engine
 
 _MORE = 2
-"""Threads for small grammars beyond vLLM's own number, so that a few slow ones do not stop the others."""
+"""Threads for small grammars in addition to vLLM's own number, so that a few slow ones do not block the others."""
 
 
 class GrammarThreads(Executor):
-    """In the place of the ``ThreadPoolExecutor`` of vLLM's ``StructuredOutputManager``; ``workers``: its number of threads."""
+    """Replaces the ``ThreadPoolExecutor`` of vLLM's ``StructuredOutputManager``; ``workers``: its number of threads."""
 
     def __init__(self, engine: Engine, workers: int) -> None:
         self._engine = engine
@@ -40,7 +40,7 @@ class GrammarThreads(Executor):
             pool.shutdown(wait=wait, cancel_futures=cancel_futures)
 
     def _queue_of(self, request: Any) -> str:
-        """Where a vLLM ``Request`` waits; one that cannot be read goes where its failing disturbs nobody."""
+        """The queue for a vLLM ``Request``; one that cannot be read goes to ``large``, where its failure disturbs nobody."""
         try:
             kind, text = request.structured_output_request.structured_output_key
             if self._engine.has_met(kind.name, text):

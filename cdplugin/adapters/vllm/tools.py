@@ -1,9 +1,9 @@
-"""The option ``strict_tools``: tools whose clients do not say ``strict`` are strict (vllm-project/vllm#49661).
+"""The option ``strict_tools``: tools are strict unless their clients say otherwise (vllm-project/vllm#49661).
 
-vLLM constrains tool calls by structural tags that it makes from the tools. By default only tools with ``"strict": true`` have
-their arguments enforced, and with ``tool_choice: "auto"`` nothing is enforced, unless a tool has that. From 0.31 on vLLM itself
-has ``--tool-strict-level``, which overrules clients that say ``"strict": false`` as well. The option leaves these alone, and
-works with 0.30 too. It changes the function that vLLM asks, and nothing of the request, which chat templates see.
+vLLM constrains tool calls by structural tags that it makes from the tools. By default it enforces the arguments only of tools
+with ``"strict": true``, and with ``tool_choice: "auto"`` it enforces nothing unless some tool has that. From 0.31 vLLM has its
+own ``--tool-strict-level``, which also overrules clients that say ``"strict": false``. This option respects those, and works
+with 0.30 too. It patches the function that vLLM asks, and does not change the request, which chat templates see.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cdplugin.memory import fixed_cache
 
 
 def patch(module: ModuleType) -> None:
-    """Change vLLM's registry of structural tags. A module without the functions (one that was moved) is left alone."""
+    """Patch vLLM's registry of structural tags. A module without the functions (it has moved) is left alone."""
     if hasattr(module, "_tool_is_strict"):  # 0.31 and later
         each = "_tool_is_strict"
         compat.wrap(module, each, lambda original, tool: original(tool) or (_is_unsaid(tool) and _wished()), "")
@@ -27,7 +27,7 @@ def patch(module: ModuleType) -> None:
 
 
 def _any_is_strict(original: Callable[[Iterable[Any]], bool], tools: Iterable[Any]) -> bool:
-    """Of 0.30, in which a tool is strict unless it says otherwise as soon as there is a tag."""
+    """For 0.30: there a tag is made if any tool is strict, and then a tool is strict unless it says otherwise."""
     listed = list(tools)
     return original(listed) or (any(map(_is_unsaid, listed)) and _wished())
 
@@ -39,7 +39,7 @@ def _is_unsaid(tool: Any) -> bool:
 
 
 def _wished() -> bool:
-    """Whether the server's options ask for it. Options that cannot be read stop the server elsewhere."""
+    """Whether the server's options ask for strict tools. Options that cannot be read stop the server elsewhere."""
     from cdplugin.adapters.vllm.grammar import OPTIONS_VARIABLE
 
     return _wished_by(os.environ.get(OPTIONS_VARIABLE, ""))
