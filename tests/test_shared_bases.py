@@ -284,6 +284,38 @@ def test_files_that_are_written_at_once(vocab, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_file_that_is_written_while_bases_are_learned(vocab, tmp_path, monkeypatch):
+    """What is added after the file was begun is not in it: neither numbers of bases that it lacks, which would name others to
+    whoever loads it, nor what comes between its hash and its content, which would damage it.
+    """
+    monkeypatch.setattr(shared_bases, "_TURN", 1)
+    path, schemas = tmp_path / "learned.npz", _schemas(60)
+    compiler = cd.Compiler(vocab, cd.Limits(max_rules=399_993))
+    lender = _lender(compiler)
+
+    def learn(some: list[dict[str, object]]) -> None:
+        for i, schema in enumerate(some):
+            _masks(compiler.compile(cd.JsonSchema(schema)), i)
+        lender.harvest()
+
+    def write_behind_others(file, **arrays):
+        learn(schemas[20:30])
+        write(file, **arrays)
+
+    write = np.savez_compressed
+    monkeypatch.setattr(np, "savez_compressed", write_behind_others)
+    learn(schemas[:8])
+    with monkeypatch.context() as patch:  # as if another thread were adding bases
+        patch.setattr(shared_bases.Store, "publish", lambda store: None)
+        learn(schemas[8:20])
+        n_bases = lender.save(path)
+    assert 0 < n_bases < lender.store.n_bases
+    alone, fresh = cd.Compiler(vocab, NOTHING), cd.Compiler(vocab, cd.Limits(max_rules=399_992))
+    assert fresh.load_learned(path) == n_bases
+    for i, schema in enumerate(schemas[30:] + schemas[:30]):
+        assert _masks(fresh.compile(cd.JsonSchema(schema)), i) == _masks(alone.compile(cd.JsonSchema(schema)), i), schema
+
+
 def test_the_folder_in_the_environment(vocab, tmp_path, monkeypatch):
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "learned"))
     monkeypatch.setattr(shared_bases, "_LEAST_KEPT", 4)

@@ -222,10 +222,15 @@ class SharedBases:
         """
         path = self.file_in(path) if path.is_dir() else path
         store = self.store
-        header, _ = store.published  # nothing that it counts ever changes
+        header, _ = store.published
+        n_bases = int(header[layout.N_BASES])
         arrays: dict[str, Any] = {
             str(table): store.tables[table][: int(header[counter]) * words] for table, (counter, words) in _SAVED.items()
         }
+        # of what the header counts only keys change: the number of a base that is added now would name another to who loads it
+        values = arrays[str(layout.VALUES)] = arrays[str(layout.VALUES)].copy()
+        numbers = values[layout.V_AUX :: layout.VALUE_WORDS]
+        numbers[numbers > n_bases] = 0
         path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
         try:
@@ -234,7 +239,7 @@ class SharedBases:
             beside.replace(path)
         finally:
             beside.unlink(missing_ok=True)
-        return int(header[layout.N_BASES])
+        return n_bases
 
     def load(self, path: Path) -> int:
         """Begin with what is in a file that :meth:`save` wrote, and return how many bases that are; 0 if it is of another
