@@ -16,7 +16,7 @@ from cdplugin.kernels.lexer.fields import longest_of, value_of
 from cdplugin.kernels.regex.expressions import add_set, nullable
 from cdplugin.kernels.regex.literals import add_literal_heads
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import header, i64, kind_of, length_of, spend, word_of
+from cdplugin.kernels.store.arena import fill_words, header, i64, kind_of, length_of, spend, word_of
 from cdplugin.kernels.store.byte_sets import count_bytes_of, fill_bytes
 from cdplugin.kernels.store.stack import push, push_all
 
@@ -91,8 +91,7 @@ def note_heads(h, state, found, most):
         return np.int64(-1)
     records = i64(h, layout.LEXER_STATES)
     first = state * lexer_layout.LEXER_WORDS + lexer_layout.L_HEADS
-    for i in range(3):
-        records[first + i] = 0
+    fill_words(records, first, 3, 0)
     count = 0
     for i in range(4):
         rest = found[i]

@@ -23,7 +23,7 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer.fields import begun_of, value_of
 from cdplugin.kernels.lexer.lexer import going_on, plain_run_of, saturated_within
 from cdplugin.kernels.lexer.rows import known_transition
-from cdplugin.kernels.lexer.states import lexer_state
+from cdplugin.kernels.lexer.states import take_state
 from cdplugin.kernels.regex.expressions import make_cat, make_repeat
 from cdplugin.kernels.regex.slices import PLAIN_STATES, UNBOUNDED, slice_step
 from cdplugin.kernels.store import layout, statuses
@@ -235,10 +235,7 @@ def advance_plain_run(h, state, text, start, end):
     after = rest if rest < 0 else make_cat(h, rest, word_of(h, expression, 1))
     if after < 0:
         return np.int64(after)
-    head = header(h)
-    base = head[layout.STACK_TOP]
+    base = header(h)[layout.STACK_TOP]
     if push(h, pack(begun_of(h, word >> 32), after)) < 0:
         return np.int64(statuses.GROW)
-    result = lexer_state(h, base, 1)
-    head[layout.STACK_TOP] = base
-    return np.int64(result)
+    return take_state(h, base)

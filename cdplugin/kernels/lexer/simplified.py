@@ -26,7 +26,7 @@ from cdplugin.kernels.lexer.heads import add_first_bytes
 from cdplugin.kernels.lexer.states import lexer_state
 from cdplugin.kernels.regex.expressions import FINITE, THIN, make_and, make_cat, nullable
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_of, pack, sort_unique, word_of
+from cdplugin.kernels.store.arena import copy_words, flags_of, header, i64, kind_of, length_of, pack, sort_unique, word_of
 from cdplugin.kernels.store.byte_sets import fill_bytes
 from cdplugin.kernels.store.stack import push
 
@@ -75,8 +75,7 @@ def simplified_state(h, state):
     if result > 0:
         record = state * lexer_layout.LEXER_WORDS
         i64(h, layout.LEXER_STATES)[record + lexer_layout.L_SIMPLIFIED] = result
-        for i in range(4):
-            i64(h, layout.LEXER_STATES)[record + lexer_layout.L_OWN + i] = own[i]
+        copy_words(i64(h, layout.LEXER_STATES), record + lexer_layout.L_OWN, own, 0, 4)
     return result
 
 

@@ -13,13 +13,13 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer.fields import begun_of, ending_of, role_of, value_of
 from cdplugin.kernels.lexer.rows import known_transition
-from cdplugin.kernels.lexer.states import lexer_state
+from cdplugin.kernels.lexer.states import take_state
 from cdplugin.kernels.regex.derive import derive
 from cdplugin.kernels.regex.expressions import EMPTY, FINITE, make_and, make_cat, make_literals, make_not, nullable, split
 from cdplugin.kernels.regex.literals import literals_after
 from cdplugin.kernels.regex.slices import never_starts_plain, one_char, slice_step
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import flags_of, header, i64, kind_of, length_of, pack, sort_range, word_of
+from cdplugin.kernels.store.arena import flags_of, header, kind_of, length_of, pack, word_of
 from cdplugin.kernels.store.stack import push
 
 
@@ -53,11 +53,7 @@ def advance_spelled_run(h, state, text, start, end):
         if after < 0:
             head[layout.STACK_TOP] = base
             return np.int64(0) if after == statuses.UNKNOWN else after
-    count = head[layout.STACK_TOP] - base
-    sort_range(i64(h, layout.STACK), base, count)
-    result = lexer_state(h, base, count)
-    head[layout.STACK_TOP] = base
-    return np.int64(result)
+    return take_state(h, base)
 
 
 @kernel

@@ -116,6 +116,16 @@ def lexer_state(h, start, count):
 
 
 @kernel
+def take_state(h, start):
+    """Take the (lexeme, expression) words ``STACK[start:top]`` off the stack: their :func:`lexer_state`, in any order."""
+    head = header(h)
+    count = sort_unique(i64(h, layout.STACK), start, head[layout.STACK_TOP] - start)
+    state = lexer_state(h, start, count)
+    head[layout.STACK_TOP] = start
+    return np.int64(state)
+
+
+@kernel
 def _exact_state(h, value, start, count):
     """Make the record of a new state of EXACT lexemes; return its number, or a status.
 

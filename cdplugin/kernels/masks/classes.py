@@ -14,6 +14,7 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.jit.views import view_i32, view_i64, view_u8
+from cdplugin.kernels.store.arena import fill_words
 
 C_WORDS, C_DOUBT, C_TAKEN, C_NUMBERS, C_CLASSES, C_COUNTS, C_FLAGS = range(7)
 CLASSES_WORDS = 7
@@ -26,8 +27,7 @@ def tally(address):
     doubt = view_i64(question[C_DOUBT], question[C_WORDS])
     numbers = view_i32(question[C_NUMBERS], 64 * question[C_WORDS])
     counts = view_i64(question[C_COUNTS], question[C_CLASSES])
-    for i in range(question[C_CLASSES]):
-        counts[i] = 0
+    fill_words(counts, 0, question[C_CLASSES], 0)
     for word in range(question[C_WORDS]):
         bits = doubt[word]
         while bits:

@@ -32,6 +32,7 @@ from cdplugin.kernels.masks.walk import child_from
 from cdplugin.kernels.regex.expressions import EPSILON, FINITE, THIN, nullable, split
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
+    copy_words,
     flags_of,
     has_room,
     header,
@@ -318,8 +319,7 @@ def spell_far_words(h, state):
         return np.int64(statuses.GROW)
     out = i32(h, layout.TOKEN_LISTS)
     words = i64(h, layout.STACK)
-    for i in range(count):
-        out[used + i] = words[base + i]
+    copy_words(out, used, words, base, count)
     head[layout.TOKENS_USED] = used + count
     return np.int64(1 if spend(h, (head[layout.C_NODES] - visited) >> 1) else statuses.LIMIT_WORK)
 

@@ -17,7 +17,7 @@ from cdplugin.kernels.masks.walk import COPIED_BITS, begin_walk, end_walk, loops
 from cdplugin.kernels.parser.cursors import step, step_inside
 from cdplugin.kernels.parser.tokens import accept
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import header, i32, i64, spend, u8
+from cdplugin.kernels.store.arena import fill_words, header, i32, i64, spend, u8
 
 # The words of a question: the address of the mask row (int32); the address of the numbers to write (int32, one for each bit of
 # the row, -1: none; address 0: not wanted); the table's slots (a power of two); cursors found so far; tokens that the walk has
@@ -54,13 +54,11 @@ def successors(h, cursor, address):
     table = view_i64(address, QUESTION_WORDS + 2 * slots + 3 * (slots >> 1))
     table[Q_COUNT] = 0
     table[Q_NUMBERED] = 0
-    for i in range(QUESTION_WORDS, QUESTION_WORDS + slots):
-        table[i] = 0
+    fill_words(table, QUESTION_WORDS, slots, 0)
     row = view_i32(table[Q_ROW], head[layout.WORDS])
     n_numbers = 32 * head[layout.WORDS] if table[Q_NUMBERS] else np.int64(0)
     numbers = view_i32(table[Q_NUMBERS], n_numbers)
-    for i in range(n_numbers):
-        numbers[i] = -1
+    fill_words(numbers, 0, n_numbers, -1)
     if not head[layout.HAS_CLOCKS] and not head[layout.HAS_TERMINALS]:
         status = _walk(h, cursor, table, row, numbers)
         if status != 0:

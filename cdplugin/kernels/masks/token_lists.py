@@ -12,7 +12,7 @@ import numpy as np
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.masks import layout as mask_layout
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import copy_words, has_room, header, i32
+from cdplugin.kernels.store.arena import copy_words, fill_words, has_room, header, i32
 
 
 @kernel
@@ -55,8 +55,7 @@ def fold(h, start, folded):
         return statuses.GROW
     tokens = i32(h, layout.TOKEN_LISTS)
     if not folded:
-        for i in range(end, end + words):
-            tokens[i] = 0
+        fill_words(tokens, end, words, 0)
     add_list(h, first, end - first, tokens[mask : mask + words])
     if not folded:
         copy_words(tokens, start, tokens, end, words)

@@ -51,7 +51,7 @@ import numpy as np
 
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer.fields import ending_of, expression_of, is_skip, role_of, skip_of
-from cdplugin.kernels.lexer.states import lexer_state
+from cdplugin.kernels.lexer.states import take_state
 from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.parser.completing import complete, push_items
 from cdplugin.kernels.parser.corners import (
@@ -296,8 +296,7 @@ def _start_state(h, items, waited, n_waited, field):
             words[base + kept] = pack(words[i], expression_of(h, words[i]))
             kept += 1
     head[layout.STACK_TOP] = base + kept
-    state = lexer_state(h, base, kept)
-    head[layout.STACK_TOP] = base
+    state = take_state(h, base)
     # in row 1 no skip starts, so its state is not that of other rows which wait for the same nonterminal
     if state >= 0 and only >= 0 and not first_row:
         return memo_put(h, layout.M_START, only, field, state)

@@ -15,7 +15,7 @@ from cdplugin.kernels.parser import layout as parser_layout
 from cdplugin.kernels.regex.emptiness import is_nonempty
 from cdplugin.kernels.regex.expressions import EPSILON, NULLABLE, PURE
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import copy_words, flags_of, has_room, header, i64, mix
+from cdplugin.kernels.store.arena import copy_words, equal_words, fill_words, flags_of, has_room, header, i64, mix
 
 UNUSUAL, NO_TEXT = 0, 1  # results of prepare: the caller must run pass by pass; the start derives no text
 _NEVER = 1 << 40  # count of missing nonterminals of a rule with a lexeme that matches nothing
@@ -134,12 +134,8 @@ def _expand(lefts, lengths, short, lead, as_they_are, offsets, symbols):
 def _is_rule(lefts, offsets, symbols, rule, left, start, end):
     """Return whether rule number ``rule`` is ``left -> symbols[start:end]``."""
     first = offsets[rule]
-    if lefts[rule] != left or offsets[rule + 1] - first != end - start:
-        return False
-    for i in range(end - start):
-        if symbols[first + i] != symbols[start + i]:
-            return False
-    return True
+    is_alike = lefts[rule] == left and offsets[rule + 1] - first == end - start
+    return is_alike and equal_words(symbols, first, symbols, start, end - start)
 
 
 @kernel
@@ -169,8 +165,7 @@ def _judge(h, expressions, barren):
 def _write_records(h, start, numbers, n_used, skip_of, kinds, expressions):
     """Write the records of LEXEMES to the stack from ``start`` on, for the numbered lexemes and for the end of the text."""
     out = i64(h, layout.STACK)
-    for i in range((n_used + 1) * layout.LEXEME_WORDS):
-        out[start + i] = 0
+    fill_words(out, start, (n_used + 1) * layout.LEXEME_WORDS, 0)
     for number in range(n_used + 1):
         at = start + number * layout.LEXEME_WORDS
         out[at + layout.X_SYMBOL] = number
@@ -336,8 +331,7 @@ def _arrange(rules, missing, start, families, skip_of, numbers):
     dots = out[parser_layout.OUT_WORDS :]
     n_corners = _lay_out(new_rules, is_null, (0, 0, 0), (rule_heads, corner_heads), dots, out[lists:], out[corner_lists:])
     end = corner_lists + 2 * n_corners
-    for i in range(3 * n):
-        out[end + i] = heads[i]
+    copy_words(out, end, heads, 0, 3 * n)
     out[parser_layout.O_NONTERMINALS] = n
     out[parser_layout.O_LEXEMES] = n_lexemes
     out[parser_layout.O_DOTS] = at + n_rules
@@ -361,8 +355,7 @@ def _reach(rules, missing, start, families, numbers):
     for symbol in range(n):
         heads[symbol] = layout.END_OF_RULE
         number[symbol] = 0
-    for lexeme in range(len(lexeme_number)):
-        lexeme_number[lexeme] = -1
+    fill_words(lexeme_number, 0, len(lexeme_number), -1)
     links = np.empty(len(lefts), np.int64)
     for rule in range(len(lefts) - 1, -1, -1):
         if missing[rule] == 0:

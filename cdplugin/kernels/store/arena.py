@@ -141,6 +141,22 @@ def copy_words(to, at, words, start, count):
 
 
 @kernel
+def fill_words(to, at, count, word):
+    """Make ``to[at:at + count]`` all ``word``."""
+    for i in range(at, at + count):
+        to[i] = word
+
+
+@kernel
+def any_words(words, start, count):
+    """Whether any of ``words[start:start + count]`` is not 0."""
+    some = np.int64(0)
+    for i in range(start, start + count):
+        some |= words[i]
+    return some != 0
+
+
+@kernel
 def equal_words(a, i, b, j, count):
     """Return whether ``a[i:i + count]`` and ``b[j:j + count]`` are equal."""
     for k in range(count):
