@@ -30,10 +30,10 @@ _SPARSE = 1 << 25  # a table of so many bytes or more is in small pages
 # open addressing: powers of two
 _HASHES = (
     ws.COLUMN_HASH,
-    ws.CHECKED,
-    ws.OUTCOME_HASH,
+    ws.CHECKED_INDEX,
+    ws.OUTCOME_INDEX,
     ws.WAY_HASH,
-    ws.REACH_HASH,
+    ws.REACH_INDEX,
     ws.PUSHED,
     ws.SET_HASH,
     ws.FACT_INDEX,
@@ -42,8 +42,7 @@ _HASHES = (
     ws.MEASURE_INDEX,
 )
 
-_CLEARED = (ws.COLUMN_HASH, ws.CHECKED, ws.OUTCOME_HASH, ws.SET_HASH)  # of these, the ones without stamps: they are cleared,
-# so they had better stay small
+_CLEARED = (ws.COLUMN_HASH, ws.SET_HASH)  # of these, the ones without stamps: they are cleared, so they had better stay small
 
 _INITIAL = {
     ws.POOL: 1 << 14,
@@ -52,11 +51,11 @@ _INITIAL = {
     ws.CLASS_RECORD: 256,
     ws.CLASS_NODE: 256,
     ws.COLUMN_HASH: 1024,
-    ws.CHECKED: 2048,
+    ws.CHECKED_INDEX: 1024,
     ws.CROSS_MARK: 1024,
-    ws.OUTCOME_HASH: 1024,
+    ws.OUTCOME_INDEX: 1024,
     ws.WAY_HASH: 1024,
-    ws.REACH_HASH: 1024,
+    ws.REACH_INDEX: 1024,
     ws.PUSHED: 1024,
     ws.STEPS: 1 << 14,
     ws.LIVE_BITS: 1 << 14,

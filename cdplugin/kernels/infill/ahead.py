@@ -24,9 +24,10 @@ from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import ending_of, expression_of, is_skip, longest_of, rest_of
 from cdplugin.kernels.lexer.lexer import transition
-from cdplugin.kernels.lexer.states import lexer_state
+from cdplugin.kernels.lexer.states import take_state
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import has_room, header, i64, pack
+from cdplugin.kernels.store.arena import copy_words, fill_words, header, pack
+from cdplugin.kernels.store.stack import push
 
 NO_BYTE = 256  # in place of the second byte: a gap, or the end of the text, follows
 NOWHERE, ANYWHERE, AT = range(3)  # where a skip ends: nowhere; where is not known; or before element ``k``, as AT + k
@@ -164,8 +165,7 @@ def _try_to_find(h, w, k):
         pair = _firsts_of(h, w, k)
         if pair < 0:
             return pair
-        for i in range(words):
-            ahead[k * words + i] = tab(w, ws.FIRSTS)[pair + i]
+        copy_words(ahead, k * words, tab(w, ws.FIRSTS), pair, words)
         for i in range(words):
             set_ = tab(w, ws.FIRSTS)[pair + words + i]
             while set_:
@@ -185,8 +185,7 @@ def _try_to_find(h, w, k):
                 for j in range(words):
                     ahead[k * words + j] |= ahead[end * words + j] & tab(w, ws.SKIPPED)[skip * words + j]
     if whole:
-        for i in range(words):
-            ahead[k * words + i] = -1
+        fill_words(ahead, k * words, words, -1)
     tab(w, ws.AHEAD_AT)[2 * k] = head[ws.W_AHEAD_STAMP]
     tab(w, ws.AHEAD_AT)[2 * k + 1] = until
     return np.int64(0)
@@ -234,15 +233,12 @@ def _alone(h, w, lexeme):
     if known > 0:
         return known
     base = header(h)[layout.STACK_TOP]
-    if not has_room(h, layout.STACK, base + 1):
+    if push(h, pack(lexeme, expression_of(h, lexeme))) < 0:
         return np.int64(statuses.GROW)
-    i64(h, layout.STACK)[base] = pack(lexeme, expression_of(h, lexeme))
-    header(h)[layout.STACK_TOP] = base + 1
-    state = lexer_state(h, base, 1)
-    header(h)[layout.STACK_TOP] = base
+    state = take_state(h, base)
     if state >= 0:
         tab(w, ws.STARTS_ALONE)[lexeme] = state
-    return np.int64(state)
+    return state
 
 
 @kernel
@@ -261,8 +257,7 @@ def _firsts_of(h, w, k):
     if not charge(w, 16 * head[ws.W_N_LEXEMES]) or not room(w, ws.FIRSTS, at + 2 * words):
         return np.int64(statuses.W_GROW)
     firsts = tab(w, ws.FIRSTS)
-    for i in range(at, at + 2 * words):
-        firsts[i] = 0
+    fill_words(firsts, at, 2 * words, 0)
     byte = pair // (NO_BYTE + 1)
     following = pair % (NO_BYTE + 1)
     for lexeme in range(head[ws.W_N_LEXEMES] - 1):

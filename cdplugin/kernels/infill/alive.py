@@ -18,7 +18,7 @@ from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.workspace import charge, end_node, has_bit, room, set_bit, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import i64
+from cdplugin.kernels.store.arena import any_words, copy_words, fill_words, i64
 
 KNOWN_AT_ONCE = 8  # so many lexemes are memoised at once; where more end at a node, its own set is searched for
 
@@ -52,12 +52,10 @@ def find_alive(h, w):
     charge(w, (nodes * words) >> 2)
     alive = tab(w, ws.NEXT_ALIVE)
     first = head[ws.W_FIRST]
-    for i in range(first * words, nodes * words):
-        alive[i] = 0
+    fill_words(alive, first * words, (nodes - first) * words, 0)
     if not _know_after(h, w, n_lexemes):
         return np.int64(statuses.W_GROW)
-    for i in range(words):
-        alive[first * words + i] = after[n_lexemes * words + i]
+    copy_words(alive, first * words, after, n_lexemes * words, words)
     sets = tab(w, ws.ENDS_SETS)
     known = tab(w, ws.AFTER_KNOWN)
     missing = tab(w, ws.MISSING)
@@ -140,8 +138,7 @@ def _know_after(h, w, lexeme):
     if known[lexeme]:
         return True
     after = tab(w, ws.AFTER)
-    for i in range(lexeme * words, (lexeme + 1) * words):
-        after[i] = 0
+    fill_words(after, lexeme * words, words, 0)
     if not _search(h, w, after, lexeme * words, lexeme):
         return False
     known[lexeme] = 1
@@ -246,8 +243,8 @@ def take_alive(w, last):
     if head[ws.W_ALIVE]:
         alive = tab(w, ws.ALIVE)
         following = tab(w, ws.NEXT_ALIVE)
-        for i in range(head[ws.W_FIRST] * words, (last + 1) * words):
-            alive[i] = following[i]
+        first = head[ws.W_FIRST]
+        copy_words(alive, first * words, following, first * words, (last + 1 - first) * words)
 
 
 @kernel
@@ -266,9 +263,4 @@ def some_alive(w, node):
     head = whead(w)
     if head[ws.W_ALIVE] == 0:
         return True
-    words = head[ws.W_TURN_SET]
-    alive = tab(w, ws.ALIVE)
-    some = np.int64(0)
-    for i in range(node * words, (node + 1) * words):
-        some |= alive[i]
-    return some != 0
+    return any_words(tab(w, ws.ALIVE), node * head[ws.W_TURN_SET], head[ws.W_TURN_SET])

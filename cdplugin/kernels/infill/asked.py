@@ -22,7 +22,7 @@ from cdplugin.kernels.infill.gap_rests import gap_rest
 from cdplugin.kernels.infill.workspace import charge, has_bit, new_row, or_row, room, tab, touch, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import i64
+from cdplugin.kernels.store.arena import fill_words, i64
 
 NONE = -1  # in REST: the rest leads nowhere
 UNKNOWN = -1 << 40  # the rest has not been asked for yet
@@ -35,8 +35,7 @@ def begin_node_facts(w, node):
     tab(w, ws.CHAINED_AT)[2 * node] = head[ws.W_N_CHAINED]
     if head[ws.W_ASKED]:
         words = head[ws.W_TURN_SET]
-        for i in range(node * words, (node + 1) * words):
-            tab(w, ws.NEXT_HERE)[i] = 0
+        fill_words(tab(w, ws.NEXT_HERE), node * words, words, 0)
 
 
 @kernel

@@ -25,7 +25,7 @@ from cdplugin.kernels.infill.workspace import charge, end_node, or_row, set_bit,
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.lexer.fields import is_skip
 from cdplugin.kernels.store import statuses
-from cdplugin.kernels.store.arena import length_of, word_of
+from cdplugin.kernels.store.arena import copy_words, equal_words, fill_words, length_of, word_of
 
 
 @kernel
@@ -33,8 +33,7 @@ def clear_node(w, node, is_open):
     """Reset a node: nothing may start there yet. ``is_open``: 1 inside a slot, where all lexemes compete."""
     words = whead(w)[ws.W_SET]
     allowed = tab(w, ws.ALLOWED)
-    for i in range(node * words, (node + 1) * words):
-        allowed[i] = 0
+    fill_words(allowed, node * words, words, 0)
     tab(w, ws.NODE_OPEN)[node] = is_open
 
 
@@ -174,8 +173,7 @@ def may_follow(h, w, accepted):
     words = whead(w)[ws.W_SET]
     target = tab(w, ws.TARGET)
     follows = tab(w, ws.FOLLOWS)
-    for i in range(words):
-        target[i] = 0
+    fill_words(target, 0, words, 0)
     charge(w, words * (1 + length_of(h, accepted)))
     for j in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, j)
@@ -192,8 +190,7 @@ def after_skips(h, w, accepted, node):
     target = tab(w, ws.TARGET)
     skipped = tab(w, ws.SKIPPED)
     allowed = tab(w, ws.ALLOWED)
-    for i in range(words):
-        target[i] = 0
+    fill_words(target, 0, words, 0)
     for j in range(length_of(h, accepted)):
         skip = word_of(h, accepted, j)
         for i in range(words):
@@ -215,17 +212,11 @@ def _node_of_target(w, first):
     allowed = tab(w, ws.ALLOWED)
     for node in range(first, whead(w)[ws.W_NODES]):
         charge(w, 2)
-        same = True
-        for i in range(words):
-            if allowed[node * words + i] != target[i]:
-                same = False
-                break
-        if same:
+        if equal_words(allowed, node * words, target, 0, words):
             return np.int64(node)
     node = fresh_node(w, 0)
     if node >= 0:
-        for i in range(words):
-            allowed[node * words + i] = target[i]
+        copy_words(allowed, node * words, target, 0, words)
     return node
 
 

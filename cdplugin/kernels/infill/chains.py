@@ -18,6 +18,7 @@ from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.workspace import charge, has_bit, new_row, or_row, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import statuses
+from cdplugin.kernels.store.arena import copy_words
 
 
 @kernel
@@ -32,8 +33,7 @@ def chain_up(w, node, symbol, row):
     if kept < 0:
         return kept
     bits = tab(w, ws.BITS)
-    for i in range(node >> 6, width):
-        bits[kept + i] = bits[row + i]
+    copy_words(bits, kept + (node >> 6), bits, row + (node >> 6), width - (node >> 6))
     tab(w, ws.CHAINED)[2 * count] = symbol
     tab(w, ws.CHAINED)[2 * count + 1] = kept
     head[ws.W_N_CHAINED] = count + 1

@@ -14,6 +14,7 @@ from cdplugin.kernels.infill.spans import clear_from, forget_ends
 from cdplugin.kernels.infill.workspace import charge, cut_rows, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.store import statuses
+from cdplugin.kernels.store.arena import copy_words
 
 
 @kernel
@@ -36,8 +37,7 @@ def note_checkpoint(w, k, first):
     words[at + ws.CP_LOOKED] = head[ws.W_LOOKED]
     words[at + ws.CP_N_LIVE] = count
     live = tab(w, ws.LIVE)
-    for i in range(2 * count):
-        words[at + ws.CP_LIVE + i] = live[i]
+    copy_words(words, at + ws.CP_LIVE, live, 0, 2 * count)
     tab(w, ws.CHECKPOINT_AT)[k] = at
     head[ws.W_CHECKPOINTS_USED] = at + ws.CP_LIVE + 2 * count
     head[ws.W_N_CHECKPOINTS] = k + 1
@@ -100,8 +100,7 @@ def return_to(w, k):
     if not room(w, ws.LIVE, 2 * count):
         return np.int64(statuses.W_GROW)
     live = tab(w, ws.LIVE)
-    for i in range(2 * count):
-        live[i] = words[at + ws.CP_LIVE + i]
+    copy_words(live, 0, words, at + ws.CP_LIVE, 2 * count)
     head[ws.W_NODES] = words[at + ws.CP_NODES]
     head[ws.W_LOOKED] = words[at + ws.CP_LOOKED]
     for i in range(count):

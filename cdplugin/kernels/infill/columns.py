@@ -28,10 +28,12 @@ from cdplugin.kernels.infill.ways import ask, is_long, leads_out, way_of
 from cdplugin.kernels.infill.workspace import charge, end_node, has_bit, new_row, or_row, room, row_in, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.lexer.fields import ending_of, expression_of, is_skip
-from cdplugin.kernels.lexer.states import lexer_state
+from cdplugin.kernels.lexer.states import take_state
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
+    copy_words,
     equal_words,
+    fill_words,
     first_slot,
     has_room,
     hash_words,
@@ -54,8 +56,7 @@ def forget_columns(w):
     if not room(w, ws.COLUMN_HASH, 1024):
         return np.int64(statuses.W_GROW)
     index = tab(w, ws.COLUMN_HASH)
-    for i in range(index.shape[0]):
-        index[i] = 0
+    fill_words(index, 0, index.shape[0], 0)
     return np.int64(0)
 
 
@@ -63,6 +64,14 @@ def forget_columns(w):
 def column_origin(w, column):
     """A column as an origin: its number after the ``64 * W_WIDTH`` possible nodes."""
     return 64 * whead(w)[ws.W_WIDTH] + column
+
+
+@kernel
+def items_of(w, column):
+    """Where in ``COLUMN_ITEMS`` a column's items begin, and end."""
+    record = column * ws.COLUMN_WORDS
+    first = tab(w, ws.COLUMNS)[record + ws.COL_ITEMS]
+    return first, first + tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]
 
 
 @kernel
@@ -107,11 +116,9 @@ def make_column(h, w, count, scans, skips):
         return np.int64(statuses.W_GROW)
     items = tab(w, ws.COLUMN_ITEMS)
     target = used
-    for i in range(compete):
-        items[target + i] = tab(w, ws.TARGET)[i]
+    copy_words(items, target, tab(w, ws.TARGET), 0, compete)
     used += compete
-    for i in range(count):
-        items[used + i] = queue[i]
+    copy_words(items, used, queue, 0, count)
     n_items = np.int64(count)
     first = used
     if not scans:
@@ -213,15 +220,10 @@ def _exact_start(h, w, first, n_items):
     for i in range(n_items):
         lexeme = -2 - symbols[tab(w, ws.COLUMN_ITEMS)[first + i] >> 32]
         if 0 <= lexeme < end_lexeme and ending_of(h, lexeme) == layout.EXACT:
-            words[base + count] = lexeme
+            words[base + count] = pack(lexeme, expression_of(h, lexeme))
             count += 1
-    count = sort_unique(words, base, count)
-    for i in range(base, base + count):
-        words[i] = pack(words[i], expression_of(h, words[i]))
     head[layout.STACK_TOP] = base + count
-    state = lexer_state(h, base, count)
-    head[layout.STACK_TOP] = base
-    return np.int64(state)
+    return take_state(h, base)
 
 
 @kernel
@@ -230,8 +232,7 @@ def _await(h, w, first, n_items):
     words = whead(w)[ws.W_SET]
     symbols = i64(h, layout.DOT_SYMBOL)
     target = tab(w, ws.TARGET)
-    for i in range(words):
-        target[i] = 0
+    fill_words(target, 0, words, 0)
     for i in range(n_items):
         lexeme = -2 - symbols[tab(w, ws.COLUMN_ITEMS)[first + i] >> 32]
         if lexeme >= 0:
@@ -255,8 +256,7 @@ def _build_out(h, w, column, first, n_items):
         return np.int64(statuses.W_GROW)
     out = tab(w, ws.OUT)
     charge(w, (n_nonterminals >> 2) + 2 * n_items)
-    for i in range(origin * n_nonterminals, (origin + 1) * n_nonterminals):
-        out[i] = 0
+    fill_words(out, origin * n_nonterminals, n_nonterminals, 0)
     head[ws.W_STAMP] += 1
     stamp = head[ws.W_STAMP]
     united = tab(w, ws.DOT_OUT)
@@ -366,17 +366,15 @@ def scan(h, w, column, accepted):
     stand.
     """
     symbols = i64(h, layout.DOT_SYMBOL)
-    record = column * ws.COLUMN_WORDS
-    first = tab(w, ws.COLUMNS)[record + ws.COL_ITEMS]
-    n_items = tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]
+    first, end = items_of(w, column)
     count = np.int64(0)
     for a in range(length_of(h, accepted)):
         lexeme = word_of(h, accepted, a)
         if is_skip(h, lexeme):
             return _after_skips(h, w, column, accepted)
-        if not charge(w, n_items):
+        if not charge(w, end - first):
             return np.int64(statuses.W_GROW)
-        for i in range(first, first + n_items):
+        for i in range(first, end):
             item = tab(w, ws.COLUMN_ITEMS)[i]
             if symbols[item >> 32] == -2 - lexeme:
                 count = push_item(w, count, item + (np.int64(1) << 32))
@@ -415,18 +413,16 @@ def _after_skips(h, w, column, accepted):
     head = whead(w)
     words = head[ws.W_SET]
     symbols = i64(h, layout.DOT_SYMBOL)
-    record = column * ws.COLUMN_WORDS
     target = tab(w, ws.TARGET)
-    for i in range(words):
-        target[i] = 0
+    fill_words(target, 0, words, 0)
     for j in range(length_of(h, accepted)):
         skip = word_of(h, accepted, j)
         if is_skip(h, skip):
             for i in range(words):
                 target[i] |= tab(w, ws.SKIPPED)[skip * words + i]
     count = np.int64(0)
-    first = tab(w, ws.COLUMNS)[record + ws.COL_ITEMS]
-    for i in range(first, first + tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]):
+    first, end = items_of(w, column)
+    for i in range(first, end):
         item = tab(w, ws.COLUMN_ITEMS)[i]
         lexeme = -2 - symbols[item >> 32]
         if lexeme >= 0 and has_bit(target, 0, lexeme):
@@ -434,7 +430,7 @@ def _after_skips(h, w, column, accepted):
             if count < 0:
                 return count
     if head[ws.W_SPLIT]:
-        allowed = tab(w, ws.COLUMNS)[record + ws.COL_TARGET]
+        allowed = tab(w, ws.COLUMNS)[column * ws.COLUMN_WORDS + ws.COL_TARGET]
         for i in range(words):
             target[i] &= tab(w, ws.COLUMN_ITEMS)[allowed + i]
     return make_column(h, w, count, 1, ws.SKIPS)
@@ -449,11 +445,10 @@ def _complete(h, w, count, nonterminal, origin):
     head = whead(w)
     # an origin above all nodes is a column
     if origin >= 64 * head[ws.W_WIDTH]:
-        record = (origin - 64 * head[ws.W_WIDTH]) * ws.COLUMN_WORDS
-        first = tab(w, ws.COLUMNS)[record + ws.COL_ITEMS]
-        if not charge(w, tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]):
+        first, end = items_of(w, origin - 64 * head[ws.W_WIDTH])
+        if not charge(w, end - first):
             return np.int64(statuses.W_GROW)
-        for i in range(first, first + tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]):
+        for i in range(first, end):
             item = tab(w, ws.COLUMN_ITEMS)[i]
             if i64(h, layout.DOT_SYMBOL)[item >> 32] == nonterminal:
                 count = push_item(w, count, item + (np.int64(1) << 32))

@@ -10,10 +10,10 @@ edges (their bytes in gaps), and :func:`choose` finds the cheapest fact way of e
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
-from cdplugin.kernels.infill.workspace import charge, final_node, has_bit, room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, clear_records, final_node, has_bit, number_of, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import first_slot, i64, mix
+from cdplugin.kernels.store.arena import i64
 
 _NODE = (1 << ws.NODE_BITS) - 1
 _WORK = 40  # quarters of a unit of work for a fact, a fact way, or an entry of the heap
@@ -116,46 +116,6 @@ def _edge(w, lexeme, node, end):
     """The number of an edge, a new one if need be; or ``W_GROW``."""
     key = (lexeme << 2 * ws.NODE_BITS) | (node << ws.NODE_BITS) | end
     return number_of(w, ws.EDGE_INDEX, ws.EDGES, ws.EDGE_WORDS, ws.W_N_EDGES, key)
-
-
-@kernel
-def clear_records(w, counter):
-    """Forget the records of :func:`number_of` that ``counter`` counts: entries of their index with older stamps no longer
-    count.
-    """
-    head = whead(w)
-    head[ws.W_STAMP] += 1
-    head[counter] = 0
-    head[counter + ws.W_STAMPS - ws.W_COUNTERS] = head[ws.W_STAMP]
-
-
-@kernel
-def number_of(w, index_table, table, words, counter, key):
-    """The number of the record with a key (its first word) in an indexed table, a new one if need be; or ``W_GROW``."""
-    head = whead(w)
-    index = tab(w, index_table)
-    records = tab(w, table)
-    stamp = head[counter + ws.W_STAMPS - ws.W_COUNTERS]
-    size = index.shape[0] - 1
-    slot = first_slot(mix(np.int64(layout.HASH_SEED), key), size)
-    charge(w, 8)
-    while index[slot] >> 32 == stamp:
-        number = index[slot] & 0xFFFFFFFF
-        if records[words * number] == key:
-            return number
-        slot = (slot + 1) & size
-    count = head[counter]
-    if 2 * (count + 1) > size:
-        room(w, index_table, 2 * (size + 1))
-        return np.int64(statuses.W_GROW)
-    if not room(w, table, words * (count + 1)):
-        return np.int64(statuses.W_GROW)
-    records[words * count] = key
-    for i in range(1, words):
-        records[words * count + i] = 0
-    index[slot] = (stamp << 32) | count
-    head[counter] = count + 1
-    return count
 
 
 @kernel

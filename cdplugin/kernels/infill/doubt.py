@@ -17,7 +17,7 @@ from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.lexer import transition
 from cdplugin.kernels.masks.walk import loops_below
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import header, i32, u8
+from cdplugin.kernels.store.arena import fill_words, header, i32, u8
 
 _WIDE = 16  # so many kinds of bytes must leave a lexer state as it is
 _COUNTED_BITS = 4  # log2 of how many tokens are counted for a quarter of a unit of work
@@ -32,8 +32,7 @@ def begin_doubt(h, w):
     if not room(w, ws.DOUBT_FIRSTS, 4) or not room(w, ws.BEGINNING, 256):
         return np.int64(statuses.W_GROW)
     whead(w)[ws.W_DECIDED] = 0
-    for i in range(4):
-        tab(w, ws.DOUBT_FIRSTS)[i] = -1
+    fill_words(tab(w, ws.DOUBT_FIRSTS), 0, 4, -1)
     return np.int64(0)
 
 
@@ -73,8 +72,7 @@ def _note_firsts(h, w):
     bytes_ = u8(h, layout.TRIE_BYTE)
     in_doubt = tab(w, ws.IN_DOUBT)
     firsts = tab(w, ws.DOUBT_FIRSTS)
-    for i in range(4):
-        firsts[i] = 0
+    fill_words(firsts, 0, 4, 0)
     node = np.int64(0)
     while node < header(h)[layout.N_NODES]:
         charge(w, 1)

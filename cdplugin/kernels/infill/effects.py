@@ -29,7 +29,9 @@ from cdplugin.kernels.lexer.rows import end_of_run, live_from, row_of
 from cdplugin.kernels.masks.walk import loops_below
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
+    copy_words,
     equal_words,
+    fill_words,
     first_slot,
     hash_words,
     header,
@@ -110,10 +112,8 @@ def closure_of(h, w, state):
     pool = tab(w, ws.POOL)
     pool[record + ws.C_STATES] = count
     pool[record + ws.C_LEXEMES] = n_lexemes
-    for i in range(count):
-        pool[record + ws.C_FIRST + i] = queue[i]
-    for i in range(n_lexemes):
-        pool[record + ws.C_FIRST + count + i] = work[i]
+    copy_words(pool, record + ws.C_FIRST, queue, 0, count)
+    copy_words(pool, record + ws.C_FIRST + count, work, 0, n_lexemes)
     head[ws.W_POOL_USED] = record + ws.C_FIRST + count + n_lexemes
     tab(w, ws.CLOSURE_OF)[state] = record
     return record
@@ -258,8 +258,7 @@ def _set_firsts(h, w, token_class):
     if not room(w, ws.CLASS_FIRSTS, (token_class + 1) * words):
         return np.int64(statuses.W_GROW)
     firsts = tab(w, ws.CLASS_FIRSTS)
-    for i in range(words):
-        firsts[token_class * words + i] = 0
+    fill_words(firsts, token_class * words, words, 0)
     record = tab(w, ws.CLASS_RECORD)[token_class]
     pool = tab(w, ws.POOL)
     first = record + ws.E_FIRST
@@ -284,8 +283,7 @@ def _set_firsts(h, w, token_class):
         skips = skips or is_skip(h, lexeme) != 0
         firsts[token_class * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
     if skips:
-        for i in range(words):
-            firsts[token_class * words + i] = -1
+        fill_words(firsts, token_class * words, words, -1)
     return np.int64(0)
 
 
@@ -312,8 +310,7 @@ def effect_of(h, w, state):
     at = base + ws.E_FIRST + pool[base + ws.E_STATES]
     if not room(w, ws.POOL, at + n_ends + n_crossings):
         return np.int64(statuses.W_GROW)
-    for i in range(n_ends):
-        pool[at + i] = tab(w, ws.WORK)[i]
+    copy_words(pool, at, tab(w, ws.WORK), 0, n_ends)
     _put_crossings(w, at + n_ends, n_crossings)
     head[ws.W_POOL_USED] = at + n_ends + n_crossings
     tab(w, ws.EFFECT_OF)[state] = base
@@ -427,8 +424,7 @@ def _put_crossings(w, at, count):
     queue = tab(w, ws.QUEUE)
     pool = tab(w, ws.POOL)
     sort_crossings(w, queue, 0, count)
-    for i in range(count):
-        pool[at + i] = queue[i]
+    copy_words(pool, at, queue, 0, count)
 
 
 @kernel

@@ -11,7 +11,7 @@ from cdplugin.kernels.infill.workspace import charge, has_bit, new_row, or_row, 
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.lexer.fields import is_skip, symbol_of, value_of
 from cdplugin.kernels.store import statuses
-from cdplugin.kernels.store.arena import length_of, pack, word_of
+from cdplugin.kernels.store.arena import fill_words, length_of, pack, word_of
 
 
 @kernel
@@ -24,8 +24,7 @@ def column_at_nodes(h, w, starts, state):
     head = whead(w)
     words = head[ws.W_SET]
     target = tab(w, ws.TARGET)
-    for i in range(words):
-        target[i] = 0
+    fill_words(target, 0, words, 0)
     for i in range(head[ws.W_WIDTH]):
         word = tab(w, ws.BITS)[starts + i]
         while word:

@@ -26,7 +26,7 @@ from cdplugin.kernels.infill.taken_over import note_done, note_many
 from cdplugin.kernels.infill.workspace import charge, cut_rows, has_bit, new_row, or_row, room, set_bit, tab, touch, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import i64
+from cdplugin.kernels.store.arena import copy_words, fill_words, i64
 
 
 @kernel
@@ -54,8 +54,7 @@ def ends_of_gap(h, w, node):
     for i in range(head[ws.W_N_GAP_LIST]):
         rows[tab(w, ws.GAP_LIST)[i]] = 0
     head[ws.W_N_GAP_LIST] = 0
-    for i in range(base, base + width):
-        tab(w, ws.BITS)[i] = 0
+    fill_words(tab(w, ws.BITS), base, width, 0)
     cut_rows(w, ws.W_BITS_USED, ws.W_BITS_CLEAN, base + size)
     tab(w, ws.GAP_BASES)[node] = base
     _let_stay(w, node)
@@ -73,8 +72,7 @@ def _take_end(w, gap, end):
     bits = tab(w, ws.BITS)
     at = at_end(w, gap, end)
     if set_bit(bits, tab(w, ws.GAP_BASES)[gap], end):
-        for i in range(at, at + words_of_end(w)):
-            bits[i] = 0
+        fill_words(bits, at, words_of_end(w), 0)
     return at
 
 
@@ -108,8 +106,7 @@ def _let_stay(w, gap):
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
     bits = tab(w, ws.BITS)
     at = _take_end(w, gap, gap)
-    for k in range((n_nonterminals + 63) >> 6):
-        bits[at + k] = tab(w, ws.GAP_STAYS)[k]
+    copy_words(bits, at, tab(w, ws.GAP_STAYS), 0, (n_nonterminals + 63) >> 6)
     for k in range(head[ws.W_SET]):
         set_ = tab(w, ws.GAP_KEY)[k]
         while set_:
@@ -288,8 +285,7 @@ def _name_rests(h, w, gap):
     note_many(w, gap)
     own = tab(w, ws.GAP_OWN)
     first = gap * head[ws.W_DOT_SET]
-    for i in range(first, first + head[ws.W_DOT_SET]):
-        own[i] = 0
+    fill_words(own, first, head[ws.W_DOT_SET], 0)
     if not room(w, ws.TOUCHED, head[ws.W_N_TOUCHED] + head[ws.W_N_GAP_LIST]):
         return np.int64(statuses.W_GROW)
     charge(w, head[ws.W_DOT_SET] + 4 * head[ws.W_N_GAP_LIST])

@@ -48,7 +48,7 @@ from cdplugin.kernels.infill.workspace import (
 )
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import i64
+from cdplugin.kernels.store.arena import any_words, fill_words, i64
 
 
 @kernel
@@ -77,11 +77,9 @@ def rests_in_gap(h, w, node):
     ):
         return np.int64(statuses.W_GROW)
     rows = tab(w, ws.GAP_ROWS)
-    for i in range(n_dots):
-        rows[i] = 0
+    fill_words(rows, 0, n_dots, 0)
     bits = tab(w, ws.BITS)
-    for i in range(base, base + size):
-        bits[i] = 0
+    fill_words(bits, base, size, 0)
     cut_rows(w, ws.W_BITS_USED, ws.W_BITS_CLEAN, base + size)
     head[ws.W_N_GAP_LIST] = 0
     status = _begin_with_lexemes(h, w, node, base)
@@ -268,11 +266,9 @@ def _name_rows(h, w, node, base):
         row = _row_of(w, base, symbol)
         if stays_in_gap(w, symbol if symbol < n_nonterminals else n_nonterminals - 2 - symbol):
             bits[row + (node >> 6)] |= np.int64(1) << (node & 63)
-        some = np.int64(0)
-        for i in range(row + (node >> 6), row + width):
-            some |= bits[i]
+        some = any_words(bits, row + (node >> 6), width - (node >> 6))
         # the second row is no longer needed: its first word now says whether the first one has any ends
-        bits[row + width] = some
+        bits[row + width] = np.int64(some)
         if some and symbol < n_nonterminals:
             tab(w, ws.DERIVED)[node * n_nonterminals + symbol] = row
             note_done(w, node, np.int64(symbol), row)

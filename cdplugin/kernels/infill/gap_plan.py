@@ -10,7 +10,7 @@ from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.workspace import charge, has_bit, or_row, room, set_bit, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import i64
+from cdplugin.kernels.store.arena import any_words, copy_words, fill_words, i64
 
 MOST_OTHERS = 8  # after so many gaps in succession that the plan did not fit, another one is made
 SEVERAL = -1  # in GAP_TAIL
@@ -45,19 +45,11 @@ def take_plan(h, w, node):
     if same:
         head[ws.W_GAP_OTHERS] = 0
         return np.int64(1)
-    if head[ws.W_HAS_PLAN] and (head[ws.W_GAP_OTHERS] < MOST_OTHERS or _is_in_use(w)):
+    # where some gap's rows are found by the plan, it stays
+    if head[ws.W_HAS_PLAN] and (head[ws.W_GAP_OTHERS] < MOST_OTHERS or any_words(tab(w, ws.UNNAMED), 0, head[ws.W_WIDTH])):
         head[ws.W_GAP_OTHERS] += 1
         return np.int64(0)
     return _plan(h, w)
-
-
-@kernel
-def _is_in_use(w):
-    """Whether facts of some gap depend on the plan (``UNNAMED``), so that it must stay."""
-    some = np.int64(0)
-    for i in range(whead(w)[ws.W_WIDTH]):
-        some |= tab(w, ws.UNNAMED)[i]
-    return some != 0
 
 
 @kernel
@@ -83,8 +75,7 @@ def _plan(h, w):
         or not room(w, ws.GAP_REACH, (n_nonterminals + head[ws.W_N_LEXEMES]) * words_of_end(w))
     ):
         return np.int64(statuses.W_GROW)
-    for i in range(head[ws.W_SET]):
-        tab(w, ws.GAP_KEY)[i] = tab(w, ws.GAP_LEXEMES)[i]
+    copy_words(tab(w, ws.GAP_KEY), 0, tab(w, ws.GAP_LEXEMES), 0, head[ws.W_SET])
     if not _find_staying(h, w) or not charge(w, 4 * n_dots):
         return np.int64(statuses.W_GROW)
     _find_tails(h, w)
@@ -114,8 +105,7 @@ def _find_reach(w):
     reach = tab(w, ws.GAP_REACH)
     heads = tab(w, ws.GAP_UP_HEADS)
     ups = tab(w, ws.GAP_UPS)
-    for i in range(n_symbols * size):
-        reach[i] = 0
+    fill_words(reach, 0, n_symbols * size, 0)
     for symbol in range(n_symbols):
         set_bit(reach, symbol * size, symbol)
     grown = True
@@ -153,10 +143,8 @@ def _find_staying(h, w):
     first = tab(w, ws.IS_FIRST)
     stays = tab(w, ws.GAP_STAYS)
     behind = tab(w, ws.GAP_FIRST)
-    for i in range((whead(w)[ws.W_N_SYMBOLS_NT] + 63) >> 6):
-        stays[i] = 0
-    for i in range(whead(w)[ws.W_DOT_SET]):
-        behind[i] = 0
+    fill_words(stays, 0, (whead(w)[ws.W_N_SYMBOLS_NT] + 63) >> 6, 0)
+    fill_words(behind, 0, whead(w)[ws.W_DOT_SET], 0)
     grown = True
     while grown:
         grown = False

@@ -46,6 +46,32 @@ def take_over(h, w, node, dot, other):
 def gather(h, w, node, dot, ends):
     """Add to ``REST[dot]`` at ``node`` where the rest of the rule leads from ``ends``, the ends of the symbol after ``dot``; 0
     or a status.
+    """
+    has_row = has_bit(tab(w, ws.REST_NODES), dot * whead(w)[ws.W_WIDTH], node)
+    into = tab(w, ws.REST)[node * whead(w)[ws.W_N_DOTS] + dot] if has_row else np.int64(0)
+    grew = _lead_on(h, w, node, dot, ends, into)
+    return _grown(h, w, node, dot) if grew > 0 else grew
+
+
+@kernel
+def derive(h, w, node, dot, ends):
+    """:func:`gather` for a rule that begins at ``dot`` with a symbol of few ends; 0 or a status.
+
+    Nobody takes over its ``REST`` or reads a completion off it, so no row is made: ``DERIVED`` of the rule's nonterminal grows
+    at once. If the symbol later comes to have many ends, all of them are followed again, and ``REST`` is made then.
+    """
+    left = i64(h, layout.DOT_LEFT)[dot]
+    into = derived_row(w, node, left)
+    grew = _lead_on(h, w, node, dot, ends, into) if into > 0 else into
+    if grew > 0:
+        wait(w, left)
+    return min(grew, np.int64(0))
+
+
+@kernel
+def _lead_on(h, w, node, dot, ends, into):
+    """Add to a row where the rest of a rule leads from ``ends``, the ends of the symbol after ``dot``: 1 if it grew, 0, or a
+    status. ``into``: the row; 0: that of ``REST[dot]`` at ``node``, made here if there is anything for it.
 
     If the rest may be empty, the ends themselves count. ``REST_NODES`` tells which nodes have a row for the next dot, so the
     others are skipped a word at a time.
@@ -60,7 +86,6 @@ def gather(h, w, node, dot, ends):
     asked = head[ws.W_ASKED] != 0
     null_rest = i64(h, layout.DOT_NULL_REST)[dot + 1]
     goes_on = i64(h, layout.DOT_SYMBOL)[dot + 1] != layout.END_OF_RULE
-    into = rest[node * n_dots + dot] if has_bit(nodes, dot * width, node) else np.int64(0)
     grew = False
     work = width - (node >> 6)
     for i in range(node >> 6, width):
@@ -95,7 +120,7 @@ def gather(h, w, node, dot, ends):
             if after != into and or_row(bits, into + i, after + i, width - i):
                 grew = True
     charge(w, work)
-    return _grown(h, w, node, dot) if grew else np.int64(0)
+    return np.int64(grew)
 
 
 @kernel
@@ -107,53 +132,6 @@ def promote(w, node, left, row):
     word = node >> 6
     charge(w, whead(w)[ws.W_WIDTH] - word)
     if or_row(tab(w, ws.BITS), into + word, row + word, whead(w)[ws.W_WIDTH] - word):
-        wait(w, left)
-    return np.int64(0)
-
-
-@kernel
-def derive(h, w, node, dot, ends):
-    """:func:`gather` for a rule that begins at ``dot`` with a symbol of few ends; 0 or ``W_GROW``.
-
-    Nobody takes over its ``REST`` or reads a completion off it, so no row is made: ``DERIVED`` of the rule's nonterminal grows
-    at once. If the symbol later comes to have many ends, all of them are followed again, and ``REST`` is made then.
-    """
-    head = whead(w)
-    width = head[ws.W_WIDTH]
-    n_dots = head[ws.W_N_DOTS]
-    left = i64(h, layout.DOT_LEFT)[dot]
-    into = derived_row(w, node, left)
-    if into < 0:
-        return into
-    bits = tab(w, ws.BITS)
-    rest = tab(w, ws.REST)
-    nodes = tab(w, ws.REST_NODES)
-    useful = tab(w, ws.USEFUL)
-    asked = head[ws.W_ASKED] != 0
-    null_rest = i64(h, layout.DOT_NULL_REST)[dot + 1]
-    goes_on = i64(h, layout.DOT_SYMBOL)[dot + 1] != layout.END_OF_RULE
-    grew = False
-    work = width - (node >> 6)
-    for i in range(node >> 6, width):
-        word = bits[ends + i]
-        # the rest of the rule may be empty
-        if null_rest:
-            grew = grew or (word & ~bits[into + i]) != 0
-            bits[into + i] |= word
-        if not goes_on:
-            continue
-        word &= useful[i] if asked else nodes[(dot + 1) * width + i]
-        while word:
-            end = 64 * i + low_bit(word)
-            word &= word - 1
-            after = rest_behind(h, w, end, dot) if asked else rest[end * n_dots + dot + 1]
-            if after < 0:
-                return after
-            work += width - i
-            if after > 0 and or_row(bits, into + i, after + i, width - i):
-                grew = True
-    charge(w, work)
-    if grew:
         wait(w, left)
     return np.int64(0)
 

@@ -23,13 +23,13 @@ from cdplugin.kernels.infill.doubt import (
     may_go_on,
 )
 from cdplugin.kernels.infill.first_columns import column_at_nodes
-from cdplugin.kernels.infill.pairs import BOUNDARY, class_completes, completes, completes_inside, forget_answers, scanned
+from cdplugin.kernels.infill.pairs import BOUNDARY, class_completes, completes, completes_inside, scanned
 from cdplugin.kernels.infill.profiles import add_tokens, profile_of
 from cdplugin.kernels.infill.reach import forget_reached
 from cdplugin.kernels.infill.starts import start_set
 from cdplugin.kernels.infill.state_sets import add_parts, end_set, fresh_stamp
 from cdplugin.kernels.infill.ways import forget_ways
-from cdplugin.kernels.infill.workspace import charge, cut_rows, new_row, room, set_bit, tab, whead
+from cdplugin.kernels.infill.workspace import charge, clear_records, cut_rows, new_row, room, set_bit, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.jit.views import view_i32
 from cdplugin.kernels.lexer import layout as lexer_layout
@@ -37,7 +37,7 @@ from cdplugin.kernels.lexer.fields import accepted_of, is_skip, longest_of, rest
 from cdplugin.kernels.lexer.lexer import transition
 from cdplugin.kernels.masks.walk import COPIED_BITS, loops_below
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import header, i32, length_of, u8, word_of
+from cdplugin.kernels.store.arena import any_words, copy_words, header, i32, length_of, u8, word_of
 
 PAIR_WORDS = 2  # column, lexer state
 
@@ -103,8 +103,7 @@ def _add_mask_of_pair(h, w, i, out):
         return starts
     bits = tab(w, ws.BITS)
     row = tab(w, ws.SNAPSHOT)[2 * i + 1]
-    for j in range(width):
-        bits[starts + j] = tab(w, ws.LIVE_BITS)[row + j]
+    copy_words(bits, starts, tab(w, ws.LIVE_BITS), row, width)
     if head[ws.W_HOLE] == 0 or tab(w, ws.ELEMENTS)[head[ws.W_HOLE] - 1] != ws.GAP:
         # lexemes that start at a node of the hole itself are left to fill_hole, which starts only those that the parser allows
         for node in range(tab(w, ws.NODE_BEFORE)[head[ws.W_HOLE]], tab(w, ws.NODE_LAST)[head[ws.W_HOLE]]):
@@ -114,10 +113,7 @@ def _add_mask_of_pair(h, w, i, out):
             for j in range(tab(w, ws.SET_HEADS)[set_], tab(w, ws.SET_HEADS)[set_ + 1]):
                 if tab(w, ws.SET_STATES)[j] == state:
                     bits[starts + (node >> 6)] &= ~(np.int64(1) << (node & 63))
-    some = False
-    for j in range(width):
-        some = some or bits[starts + j] != 0
-    return _add_mask_of_starts(h, w, starts, state, out) if some else np.int64(0)
+    return _add_mask_of_starts(h, w, starts, state, out) if any_words(bits, starts, width) else np.int64(0)
 
 
 @kernel
@@ -186,8 +182,9 @@ def _add_outcomes(h, w, column, state, out):
         return profile
     for i in range(tab(w, ws.POOL)[profile]):
         at = profile + 1 + i * ws.OUTCOME_WORDS
-        kind = tab(w, ws.POOL)[at + ws.P_KIND]
-        what = tab(w, ws.POOL)[at + ws.P_WHAT]
+        key = tab(w, ws.POOL)[at + ws.P_KEY]
+        what = key >> (ws.KIND_BITS + ws.CLASS_BITS)
+        kind = (key >> ws.CLASS_BITS) & ((1 << ws.KIND_BITS) - 1)
         answer = np.int64(0)
         if kind == ws.INSIDE:
             answer = completes(h, w, column, what)
@@ -198,7 +195,7 @@ def _add_outcomes(h, w, column, state, out):
             if after > 0 and kind == ws.ENDS_WITH:
                 answer = completes(h, w, after, np.int64(BOUNDARY))
             elif after > 0:
-                answer = class_completes(h, w, after, tab(w, ws.POOL)[at + ws.P_CLASS])
+                answer = class_completes(h, w, after, key & ((1 << ws.CLASS_BITS) - 1))
         if answer < 0:
             return answer
         charge(w, 4)
@@ -212,8 +209,10 @@ def _prepare(h, w):
     """Forget what was found for another hole, and make room; 0 or ``W_GROW``."""
     head = whead(w)
     cut_rows(w, ws.W_BITS_USED, ws.W_BITS_CLEAN, head[ws.W_BITS_ITEMS])
-    if forget_columns(w) < 0 or forget_ways(w) < 0 or forget_reached(w) < 0 or forget_answers(w) < 0:
+    if forget_columns(w) < 0 or forget_ways(w) < 0:
         return np.int64(statuses.W_GROW)
+    forget_reached(w)
+    clear_records(w, np.int64(ws.W_N_CHECKED))
     depth = header(h)[layout.MAX_DEPTH] + 2
     if not room(w, ws.WALK_AT, depth + 1):
         return np.int64(statuses.W_GROW)

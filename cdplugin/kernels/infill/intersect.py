@@ -60,7 +60,7 @@ from cdplugin.kernels.infill.workspace import (
 )
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import i64
+from cdplugin.kernels.store.arena import fill_words, i64
 
 MOST_DOTS_PLANNED = 1 << 12  # no plan for gaps in larger grammars: it visits each dot
 
@@ -109,8 +109,7 @@ def build_rests(h, w):
         head[ws.W_CHANGED] = end_node(w)
         head[ws.W_ASKED] = asked
     last = forget_stale(w)
-    for i in range(pending):
-        tab(w, ws.PENDING)[i] = 0
+    fill_words(tab(w, ws.PENDING), 0, pending, 0)
     find_done(h, w, last)
     head[ws.W_C_FACTS] += last - head[ws.W_FIRST] + 1
     element = head[ws.W_ELEMENTS] - 1
@@ -260,8 +259,7 @@ def _begin_asked(w, node):
             set_ &= set_ - 1
             row = tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] + lexeme]
             if has_bit(bits, row, node):
-                for i in range(node * dots, (node + 1) * dots):
-                    here[i] = 0
+                fill_words(here, node * dots, dots, 0)
                 return
             some = np.int64(0)
             for i in range(node >> 6, head[ws.W_WIDTH]):

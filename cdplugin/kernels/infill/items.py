@@ -37,7 +37,7 @@ from cdplugin.kernels.infill.workspace import (
 from cdplugin.kernels.jit.decorators import count_bits, kernel, low_bit
 from cdplugin.kernels.lexer.fields import is_skip
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import i64
+from cdplugin.kernels.store.arena import any_words, fill_words, i64
 
 
 @kernel
@@ -59,12 +59,10 @@ def build_items(h, w):
     if not room(w, ws.QUEUE, 2 * n_dots + 2) or not room(w, ws.WORK, n_dots):
         return np.int64(statuses.W_GROW)
     forget_rows(w, head[ws.W_TOUCHED_FACTS], head[ws.W_BITS_FACTS])
-    for dot in range(n_dots):
-        tab(w, ws.WORK)[dot] = 0
+    fill_words(tab(w, ws.WORK), 0, n_dots, 0)
     sets = tab(w, ws.ITEM_SETS)
     charge(w, nodes * head[ws.W_DOT_SET])
-    for i in range(nodes * head[ws.W_DOT_SET]):
-        sets[i] = 0
+    fill_words(sets, 0, nodes * head[ws.W_DOT_SET], 0)
     if not room(w, ws.DONE, size_of_done(w)) or forget_ways(w) < 0:
         return np.int64(statuses.W_GROW)
     done = tab(w, ws.DONE)
@@ -254,10 +252,7 @@ def _move_all(h, w, node, dot, ends, symbol):
         if has_bit(bits, origins, node):  # OUT of this node is still growing, so items that began here are moved again
             set_bit(bits, moving, node)
         origins = moving
-        some = False
-        for i in range(width):
-            some = some or bits[moving + i] != 0
-        if not some:
+        if not any_words(bits, moving, width):
             return np.int64(0)
     moved = np.int64(0)
     for i in range((head[ws.W_LEFT] + 63) >> 6):

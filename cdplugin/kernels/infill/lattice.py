@@ -48,6 +48,7 @@ from cdplugin.kernels.infill.workspace import (
 )
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.store import statuses
+from cdplugin.kernels.store.arena import copy_words
 
 
 @kernel
@@ -167,8 +168,7 @@ def _begin_anew(w):
     first = fresh_node(w, 0)
     if first < 0:
         return first
-    for i in range(words):
-        tab(w, ws.ALLOWED)[first * words + i] = tab(w, ws.FOLLOWS)[n_lexemes * words + i]
+    copy_words(tab(w, ws.ALLOWED), first * words, tab(w, ws.FOLLOWS), n_lexemes * words, words)
     if tab(w, ws.ACCEPTS)[0]:
         status = edge(w, first, n_lexemes - 1, final_node(w))
         if status < 0:

@@ -58,7 +58,8 @@ first, then lexemes; the last lexeme is the end of the text. "Leads to" is short
     COLUMN_HASH,
     WALK,
     WALK_AT,
-    CHECKED,  # open addressing: (column, lexer state) -> answer
+    CHECKED_INDEX,  # open addressing: stamp << 32 | entry of CHECKED
+    CHECKED,  # a pair (column, lexer state), and 1 + the answer
     ENDS_FROM,  # lexer state -> 1 + offset in ENDS_ROWS, 0 unknown
     ENDS_ROWS,  # per lexeme a row: where a lexeme in that state after the hole may end
     WORK,
@@ -67,8 +68,8 @@ first, then lexemes; the last lexeme is the end of the text. "Leads to" is short
     FOLLOWS,  # lexeme (or, last, the beginning of a text) -> set of lexemes, W_SET words: what may come next
     ALLOWED,  # node -> set of lexemes, W_SET words: what may start there, going by the lexemes that end there
     PROFILE_OF,  # lexer state -> its record in POOL
-    OUTCOME_HASH,
-    OUTCOMES,
+    OUTCOME_INDEX,  # open addressing: stamp << 32 | outcome
+    OUTCOMES,  # of the profile under way; the frames of pairs.class_completes
     WAY_HASH,  # open addressing: stamp << 32 | way
     WAYS,
     DONE,  # facts: symbol -> the last nodes where it had many ends; items: dot -> the last node, and the row of origins moved
@@ -84,8 +85,8 @@ first, then lexemes; the last lexeme is the end of the text. "Leads to" is short
     SPAN_SETS,  # node -> set of the lexemes that have a row in SPANS
     ITEM_SETS,  # node -> set of the dots that have a row in ITEMS
     TOUCHED,  # count << 47 | table << 40 | index: the entries that name rows; they are 0 again before the next text
-    REACH_HASH,  # open addressing: stamp << 32 | entry of REACHED
-    REACHED,  # (element, set of lexer states): where they lead to in ENDS_ROWS
+    REACH_INDEX,  # open addressing: stamp << 32 | entry of REACHED
+    REACHED,  # element << 32 | set of lexer states, and 1 + where they lead to in ENDS_ROWS
     REACH_PATH,
     SKIPPED,  # skip -> set of the lexemes that it may stand before; the end symbol if it may end every text
     TARGET,  # a set of lexemes under construction: what may start at a node or column
@@ -181,7 +182,7 @@ first, then lexemes; the last lexeme is the end of the text. "Leads to" is short
     BYTE_STARTS,  # 1 if filled; byte -> where in this table its list begins; then the lists: the STARTS that accept the byte
     STATE_BITS,  # scratch: a set of lexer states as bits, from its least state on
     N_WORKSPACE,
-) = range(163)
+) = range(164)
 
 _S = 2 * N_WORKSPACE
 (
@@ -205,7 +206,6 @@ _S = 2 * N_WORKSPACE
     W_CLASS_LIST_USED,
     W_N_COLUMNS,
     W_COLUMN_ITEMS_USED,
-    W_N_CHECKED,
     W_MOST_STATES,  # of a closure
     W_ENDS_USED,
     W_MOST_CLASSES,  # of a vocabulary
@@ -219,8 +219,6 @@ _S = 2 * N_WORKSPACE
     W_N_WAYS,
     W_N_START_SETS,
     W_N_TOUCHED,
-    W_REACH_STAMP,
-    W_N_REACHED,
     W_BITS_FACTS,  # what of BITS, and of TOUCHED, belongs to facts
     W_TOUCHED_FACTS,
     W_DOT_SET,  # words of a set of dots
@@ -252,6 +250,9 @@ _S = 2 * N_WORKSPACE
     W_N_EDGES,
     W_N_PLACES,
     W_N_MEASURES,
+    W_N_CHECKED,
+    W_N_OUTCOMES,
+    W_N_REACHED,
     W_MOST_IN_GAP,  # the most bytes of a lexeme in a gap, so one whose LEAST is more cannot begin there; 0: no bound
     W_HAS_PLAN,  # whether there is a plan for gaps
     W_GAP_OTHERS,  # how many gaps in succession the plan did not fit
@@ -275,10 +276,13 @@ _S = 2 * N_WORKSPACE
     W_STAMPS_3,
     W_STAMPS_4,
     W_STAMPS_5,
+    W_STAMPS_6,
+    W_STAMPS_7,
+    W_STAMPS_8,
     WORKSPACE_WORDS,
-) = range(_S, _S + 91)
+) = range(_S, _S + 94)
 
-W_COUNTERS = W_N_FACTS  # the counters: of facts, fact ways, edges, places and measures
+W_COUNTERS = W_N_FACTS  # the counters: of facts, fact ways, edges, places, measures, answers, outcomes and sets that are met
 
 GAP, SLOT = -1, -2  # in ELEMENTS
 NO_ELEMENT = 256  # in LAST_TEXT, at a hole's slot: no text has it
@@ -308,15 +312,15 @@ E_STATES, E_ENDS, E_CROSSINGS, E_FIRST = range(4)
 """
 
 # A profile in POOL, named by PROFILE_OF[lexer state]: the number of outcomes, then a record for each, then their tokens.
-INSIDE, ENDS_WITH, CROSSES = range(3)  # P_KIND: the token leads to a state; ends lexemes; ends lexemes inside
-P_KIND, P_WHAT, P_CLASS, P_COUNT, P_AT, OUTCOME_WORDS = range(6)
+INSIDE, ENDS_WITH, CROSSES = range(3)  # kinds of outcomes: the token leads to a state; ends lexemes; ends lexemes inside
+KIND_BITS, CLASS_BITS = 2, 20
+P_KEY, P_COUNT, P_AT, OUTCOME_WORDS = range(4)
 """An outcome of a profile. Written by profiles.profile_of, read by holes._add_outcomes and profiles.add_tokens.
 
 | field | what | unit |
 |---|---|---|
-| P_KIND | what the token does | INSIDE, ENDS_WITH, CROSSES |
-| P_WHAT | the state that it leads to, or what it ends | lexer state, or K_ACCEPTED value |
-| P_CLASS | the rest of the token (CROSSES) | class |
+| P_KEY | the state that the token leads to, or what it ends | lexer state, or K_ACCEPTED value, above the lower bits |
+| … the lower KIND_BITS + CLASS_BITS | its kind; what is left of it (CROSSES), else 0 | class in the lowest |
 | P_COUNT | its tokens, -1: a bitmask | ids |
 | P_AT | where they are | words, counted from the profile |
 """
@@ -403,5 +407,5 @@ CP_FIRST, CP_NODES, CP_CLASSES, CP_BITS, CP_LOOKED, CP_N_LIVE, CP_LIVE = range(7
 | CP_LIVE … | LIVE then | pairs (set of lexer states, row of LIVE_BITS) |
 """
 
-REACHED_WORDS = 3  # of an entry of REACHED: element, set of lexer states, rows in ENDS_ROWS
+ANSWER_WORDS = 2  # of an entry of CHECKED or REACHED: a key, and 1 + what is known
 SKIPS, WITH_EXACT = 1, 2  # flags: skips may come first; EXACT lexemes start, too (infill.starts)

@@ -9,16 +9,16 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.boundaries import after_skips, has_skip, may_follow
-from cdplugin.kernels.infill.derivation import clear_records, number_of, pop, push
+from cdplugin.kernels.infill.derivation import pop, push
 from cdplugin.kernels.infill.starts import start_set
-from cdplugin.kernels.infill.workspace import charge, end_node, room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, clear_records, end_node, number_of, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import accepted_of, is_skip, longest_of, rest_of
 from cdplugin.kernels.lexer.lexer import transition
 from cdplugin.kernels.lexer.rows import live_from, row_of
 from cdplugin.kernels.store import statuses
-from cdplugin.kernels.store.arena import length_of, word_of
+from cdplugin.kernels.store.arena import equal_words, length_of, word_of
 
 _TEXT_END = -1  # in place of an element
 
@@ -196,23 +196,13 @@ def _note(h, w, node, accepted, k, cost):
         first += 1  # behind the gap, not in it
     for end in range(first, tab(w, ws.NODE_LAST)[k]):
         charge(w, 2 + head[ws.W_SET])
-        if split and not _is_target(w, np.int64(end)):
+        if split and not equal_words(tab(w, ws.ALLOWED), end * head[ws.W_SET], tab(w, ws.TARGET), 0, head[ws.W_SET]):
             continue
         if _note_all(h, w, accepted, skips, np.int64(end), cost) < 0:
             return np.int64(statuses.W_GROW)
         if split:
             break
     return np.int64(0)
-
-
-@kernel
-def _is_target(w, node):
-    """Whether exactly ``TARGET`` may start at a node."""
-    words = whead(w)[ws.W_SET]
-    for i in range(words):
-        if tab(w, ws.ALLOWED)[node * words + i] != tab(w, ws.TARGET)[i]:
-            return False
-    return True
 
 
 @kernel

@@ -13,15 +13,15 @@ The text right of the hole is fixed while the hole fills, so an answer holds for
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
-from cdplugin.kernels.infill.columns import fits_at, scan
+from cdplugin.kernels.infill.columns import fits_at, items_of, scan
 from cdplugin.kernels.infill.profiles import accepted_alone
 from cdplugin.kernels.infill.reach import ends_from
 from cdplugin.kernels.infill.ways import leads_out, some_leads_out
-from cdplugin.kernels.infill.workspace import charge, end_node, has_bit, room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, end_node, has_bit, number_of, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.lexer.fields import is_skip
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import first_slot, i64, mix
+from cdplugin.kernels.store.arena import i64
 
 FRAME_WORDS = 3  # column, class, and which entry of the class's record comes next
 WAITS = 2  # besides 1 and 0: another answer is needed first
@@ -29,25 +29,12 @@ BOUNDARY = 0  # in place of a lexer state: a lexeme ended with the last byte, an
 
 
 @kernel
-def forget_answers(w):
-    """Empty the memo table for another hole; 0 or ``W_GROW``."""
-    if not room(w, ws.CHECKED, 2048):
-        return np.int64(statuses.W_GROW)
-    checked = tab(w, ws.CHECKED)
-    charge(w, checked.shape[0] >> 3)
-    for i in range(checked.shape[0]):
-        checked[i] = 0
-    whead(w)[ws.W_N_CHECKED] = 0
-    return np.int64(0)
-
-
-@kernel
 def scanned(h, w, column, accepted):
     """:func:`scan`, memoised by (column, accepted set): the column after the set, 0, or a status."""
     key = (np.int64(1) << 62) | (column << 31) | accepted
     known = _known(w, key)
-    if known != 0:
-        return known - 1
+    if known:
+        return known - 1 if known > 0 else known
     after = scan(h, w, column, accepted)
     return after if after < 0 else _remember(w, key, after)
 
@@ -63,8 +50,8 @@ def class_completes(h, w, column, token_class):
     """
     root = _class_key(column, token_class)
     known = _known(w, root)
-    if known != 0:
-        return known - 1
+    if known:
+        return known - 1 if known > 0 else known
     if not room(w, ws.OUTCOMES, FRAME_WORDS):
         return np.int64(statuses.W_GROW)
     frames = tab(w, ws.OUTCOMES)
@@ -120,8 +107,9 @@ def _class_goes_on(h, w, at):
             elif i < n_states + n_ends:
                 answer = completes(h, w, after, np.int64(BOUNDARY))
             else:
-                answer = _known(w, _class_key(after, what & 0xFFFFFFFF)) - 1
-                if answer < 0:
+                known = _known(w, _class_key(after, what & 0xFFFFFFFF))
+                answer = known - 1 if known > 0 else known
+                if known == 0:
                     if not room(w, ws.OUTCOMES, at + 2 * FRAME_WORDS):
                         return np.int64(statuses.W_GROW)
                     frames = tab(w, ws.OUTCOMES)
@@ -155,8 +143,8 @@ def completes(h, w, column, state):
     """
     key = (column << 32) | state
     known = _known(w, key)
-    if known != 0:
-        return known - 1
+    if known:
+        return known - 1 if known > 0 else known
     head = whead(w)
     head[ws.W_C_CHECKS] += 1
     if not charge(w, 16):
@@ -208,21 +196,19 @@ def _goes_on_inside(h, w, column, state):
         return rows
     symbols = i64(h, layout.DOT_SYMBOL)
     lefts = i64(h, layout.DOT_LEFT)
-    record = column * ws.COLUMN_WORDS
-    first = tab(w, ws.COLUMNS)[record + ws.COL_ITEMS]
-    n_items = tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]
+    first, end = items_of(w, column)
     charge(w, head[ws.W_N_LEXEMES])
     for lexeme in range(head[ws.W_N_LEXEMES]):
         row = tab(w, ws.ENDS_ROWS)[rows + lexeme]
         if row == 0:
             continue
-        if not charge(w, n_items):
+        if not charge(w, end - first):
             return np.int64(statuses.W_GROW)
         if is_skip(h, lexeme):
             if _goes_on_after_skip(h, w, column, lexeme, row):
                 return np.int64(1)
             continue
-        for j in range(first, first + n_items):
+        for j in range(first, end):
             item = tab(w, ws.COLUMN_ITEMS)[j]
             dot = item >> 32
             if symbols[dot] != -2 - lexeme:
@@ -244,17 +230,16 @@ def _goes_on_after_skip(h, w, column, skip, ends):
     head = whead(w)
     symbols = i64(h, layout.DOT_SYMBOL)
     lefts = i64(h, layout.DOT_LEFT)
-    record = column * ws.COLUMN_WORDS
-    first = tab(w, ws.COLUMNS)[record + ws.COL_ITEMS]
+    first, end = items_of(w, column)
     for i in range(head[ws.W_WIDTH]):
         word = tab(w, ws.BITS)[ends + i]
         while word:
             node = np.int64(64 * i + low_bit(word))
             word &= word - 1
-            charge(w, 2 + tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS])
+            charge(w, 2 + end - first)
             if not _competes_after_skip(w, column, skip, node):
                 continue
-            for j in range(first, first + tab(w, ws.COLUMNS)[record + ws.COL_N_ITEMS]):
+            for j in range(first, end):
                 item = tab(w, ws.COLUMN_ITEMS)[j]
                 dot = item >> 32
                 lexeme = -2 - symbols[dot]
@@ -282,36 +267,20 @@ def _competes_after_skip(w, column, skip, node):
 
 @kernel
 def _known(w, key):
-    """1 + the memoised answer of a key, or 0. ``CHECKED`` holds pairs (key, answer), probed linearly.
+    """1 + the memoised answer of a key, or 0; or ``W_GROW``.
 
     Keys: ``column << 32 | state``; with bit 31 set, a class in place of the state; with bit 62 set, ``column << 31 | accepted
     set``.
     """
-    checked = tab(w, ws.CHECKED)
-    size = checked.shape[0] // 2 - 1
-    hash_ = mix(layout.HASH_SEED, key)
-    slot = first_slot(hash_, size)
-    while checked[2 * slot] != 0:
-        if checked[2 * slot] == key:
-            return checked[2 * slot + 1] + 1
-        slot = (slot + 1) & size
-    return np.int64(0)
+    number = number_of(w, ws.CHECKED_INDEX, ws.CHECKED, ws.ANSWER_WORDS, ws.W_N_CHECKED, key)
+    return number if number < 0 else tab(w, ws.CHECKED)[ws.ANSWER_WORDS * number + 1]
 
 
 @kernel
 def _remember(w, key, answer):
     """Memoise an answer; the answer, or ``W_GROW``."""
-    head = whead(w)
-    checked = tab(w, ws.CHECKED)
-    if 4 * (head[ws.W_N_CHECKED] + 1) > checked.shape[0]:
-        room(w, ws.CHECKED, 2 * checked.shape[0])
-        return np.int64(statuses.W_GROW)
-    size = checked.shape[0] // 2 - 1
-    hash_ = mix(layout.HASH_SEED, key)
-    slot = first_slot(hash_, size)
-    while checked[2 * slot] != 0:
-        slot = (slot + 1) & size
-    checked[2 * slot] = key
-    checked[2 * slot + 1] = answer
-    head[ws.W_N_CHECKED] += 1
+    number = number_of(w, ws.CHECKED_INDEX, ws.CHECKED, ws.ANSWER_WORDS, ws.W_N_CHECKED, key)
+    if number < 0:
+        return number
+    tab(w, ws.CHECKED)[ws.ANSWER_WORDS * number + 1] = answer + 1
     return answer

@@ -14,13 +14,13 @@ of ``b``: six outcomes for all tokens.
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
-from cdplugin.kernels.infill.workspace import charge, room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, clear_records, number_of, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import accepted_of, rest_of
 from cdplugin.kernels.lexer.lexer import transition
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import first_slot, has_room, header, i32, i64, intern, mix, u8
+from cdplugin.kernels.store.arena import copy_words, fill_words, has_room, header, i32, i64, intern, u8
 
 
 @kernel
@@ -34,9 +34,7 @@ def profile_of(h, w, state):
     known = tab(w, ws.PROFILE_OF)[state]
     if known > 0:
         return known
-    index = tab(w, ws.OUTCOME_HASH)
-    for i in range(index.shape[0]):
-        index[i] = 0
+    clear_records(w, np.int64(ws.W_N_OUTCOMES))
     n_trie = header(h)[layout.N_NODES]
     bytes_ = u8(h, layout.TRIE_BYTE)
     depths = i32(h, layout.TRIE_DEPTH)
@@ -48,7 +46,6 @@ def profile_of(h, w, state):
         return np.int64(statuses.W_GROW)
     path = tab(w, ws.WORK_B)
     path[0] = state
-    n_outcomes = np.int64(0)
     n_pairs = np.int64(0)  # QUEUE: (outcome << 32 | token)
     node = np.int64(0)
     while node < n_trie:
@@ -76,62 +73,36 @@ def profile_of(h, w, state):
                     token_class = class_of[offsets[other] + depth]
                     if token_class == 0:
                         continue
-                outcome = _outcome(w, n_outcomes, ws.CROSSES if below > node else ws.ENDS_WITH, ended, token_class)
-                if outcome < 0:
-                    return outcome
-                n_outcomes = max(n_outcomes, outcome + 1)
-                if not room(w, ws.QUEUE, n_pairs + 1):
-                    return np.int64(statuses.W_GROW)
-                tab(w, ws.QUEUE)[n_pairs] = (outcome << 32) | other
-                n_pairs += 1
+                n_pairs = _note(w, n_pairs, ws.CROSSES if below > node else ws.ENDS_WITH, ended, token_class, other)
+                if n_pairs < 0:
+                    return n_pairs
             if after == 0:
                 node += skips[node]
                 continue
         if token >= 0:
-            outcome = _outcome(w, n_outcomes, ws.INSIDE, after, np.int64(0))
-            if outcome < 0:
-                return outcome
-            n_outcomes = max(n_outcomes, outcome + 1)
-            if not room(w, ws.QUEUE, n_pairs + 1):
-                return np.int64(statuses.W_GROW)
-            tab(w, ws.QUEUE)[n_pairs] = (outcome << 32) | token
-            n_pairs += 1
+            n_pairs = _note(w, n_pairs, ws.INSIDE, after, np.int64(0), token)
+            if n_pairs < 0:
+                return n_pairs
         path[depth] = after
         node += 1
     charge(w, 4 * n_pairs)
-    return _write_profile(h, w, state, n_outcomes, n_pairs)
+    return _write_profile(h, w, state, n_pairs)
 
 
 @kernel
-def _outcome(w, count, kind, what, token_class):
-    """Count one more token of an outcome; the outcome's number (``count`` if it is new), or ``W_GROW``."""
-    index = tab(w, ws.OUTCOME_HASH)
-    if 2 * (count + 1) > index.shape[0]:
-        room(w, ws.OUTCOME_HASH, 2 * index.shape[0])
+def _note(w, count, kind, what, token_class, token):
+    """Append the pair of an outcome and a token that has it to ``QUEUE``: how many pairs there are then; or ``W_GROW``."""
+    key = (((what << ws.KIND_BITS) | kind) << ws.CLASS_BITS) | token_class
+    outcome = number_of(w, ws.OUTCOME_INDEX, ws.OUTCOMES, ws.OUTCOME_WORDS, ws.W_N_OUTCOMES, key)
+    if outcome < 0 or not room(w, ws.QUEUE, count + 1):
         return np.int64(statuses.W_GROW)
-    if not room(w, ws.OUTCOMES, (count + 1) * ws.OUTCOME_WORDS):
-        return np.int64(statuses.W_GROW)
-    outcomes = tab(w, ws.OUTCOMES)
-    hash_ = mix(mix(layout.HASH_SEED, (what << 2) | kind), token_class)
-    size = index.shape[0] - 1
-    slot = first_slot(hash_, size)
-    while index[slot] != 0:
-        at = (index[slot] - 1) * ws.OUTCOME_WORDS
-        if outcomes[at + ws.P_KIND] == kind and outcomes[at + ws.P_WHAT] == what and outcomes[at + ws.P_CLASS] == token_class:
-            outcomes[at + ws.P_COUNT] += 1
-            return index[slot] - 1
-        slot = (slot + 1) & size
-    index[slot] = count + 1
-    at = count * ws.OUTCOME_WORDS
-    outcomes[at + ws.P_KIND] = kind
-    outcomes[at + ws.P_WHAT] = what
-    outcomes[at + ws.P_CLASS] = token_class
-    outcomes[at + ws.P_COUNT] = 1
-    return np.int64(count)
+    tab(w, ws.OUTCOMES)[ws.OUTCOME_WORDS * outcome + ws.P_COUNT] += 1
+    tab(w, ws.QUEUE)[count] = (outcome << 32) | token
+    return count + 1
 
 
 @kernel
-def _write_profile(h, w, state, n_outcomes, n_pairs):
+def _write_profile(h, w, state, n_pairs):
     """Store the outcomes and their tokens; the profile's offset, or ``W_GROW``.
 
     An outcome's tokens are a list with a word for each, or, where that is shorter, a bitmask with two int32 mask words per
@@ -139,6 +110,7 @@ def _write_profile(h, w, state, n_outcomes, n_pairs):
     """
     head = whead(w)
     base = head[ws.W_POOL_USED]
+    n_outcomes = head[ws.W_N_OUTCOMES]
     mask_words = (header(h)[layout.WORDS] + 1) // 2
     outcomes = tab(w, ws.OUTCOMES)
     total = 1 + n_outcomes * ws.OUTCOME_WORDS
@@ -153,11 +125,9 @@ def _write_profile(h, w, state, n_outcomes, n_pairs):
     if not room(w, ws.POOL, base + total):
         return np.int64(statuses.W_GROW)
     pool = tab(w, ws.POOL)
-    for i in range(base, base + total):
-        pool[i] = 0
+    fill_words(pool, base, total, 0)
     pool[base] = n_outcomes
-    for i in range(n_outcomes * ws.OUTCOME_WORDS):
-        pool[base + 1 + i] = outcomes[i]
+    copy_words(pool, base + 1, outcomes, 0, n_outcomes * ws.OUTCOME_WORDS)
     queue = tab(w, ws.QUEUE)
     for i in range(n_pairs):
         at = (queue[i] >> 32) * ws.OUTCOME_WORDS

@@ -13,24 +13,31 @@ from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.boundaries import has_skip, may_follow, takes
 from cdplugin.kernels.infill.state_sets import add_parts, end_set, fresh_stamp
 from cdplugin.kernels.infill.steps import column_of, step_of
-from cdplugin.kernels.infill.workspace import charge, end_node, or_row, room, row_in, set_bit, tab, whead
+from cdplugin.kernels.infill.workspace import (
+    charge,
+    clear_records,
+    end_node,
+    number_of,
+    or_row,
+    room,
+    row_in,
+    set_bit,
+    tab,
+    whead,
+)
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer.fields import is_skip
-from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import first_slot, length_of, mix, word_of
+from cdplugin.kernels.store import statuses
+from cdplugin.kernels.store.arena import fill_words, length_of, word_of
 
 
 @kernel
 def forget_reached(w):
-    """Forget what was found for another hole; 0 or ``W_GROW``."""
-    head = whead(w)
+    """Forget what was found for another hole."""
     ends = tab(w, ws.ENDS_FROM)
-    for i in range(ends.shape[0]):
-        ends[i] = 0
-    head[ws.W_ENDS_USED] = 0
-    head[ws.W_REACH_STAMP] = fresh_stamp(w)
-    head[ws.W_N_REACHED] = 0
-    return np.int64(0 if room(w, ws.REACH_HASH, 1024) else statuses.W_GROW)
+    fill_words(ends, 0, ends.shape[0], 0)
+    whead(w)[ws.W_ENDS_USED] = 0
+    clear_records(w, np.int64(ws.W_N_REACHED))
 
 
 @kernel
@@ -63,15 +70,17 @@ def ends_from(h, w, state):
     while set_ > 0:
         if not charge(w, 16 + (n_lexemes >> 1)):
             return np.int64(statuses.W_GROW)
-        rows = _rows_of_set(w, k, set_)
-        if rows < -1:
-            return rows
-        if rows >= 0:
-            following = rows
-            break
-        rows = head[ws.W_ENDS_USED] - n_lexemes
-        if not room(w, ws.REACH_PATH, steps + 1):
+        number = number_of(w, ws.REACH_INDEX, ws.REACHED, ws.ANSWER_WORDS, ws.W_N_REACHED, (k << 32) | set_)
+        rows = head[ws.W_ENDS_USED]
+        if number < 0 or not room(w, ws.ENDS_ROWS, rows + n_lexemes) or not room(w, ws.REACH_PATH, steps + 1):
             return np.int64(statuses.W_GROW)
+        reached = tab(w, ws.REACHED)
+        if reached[ws.ANSWER_WORDS * number + 1]:
+            following = reached[ws.ANSWER_WORDS * number + 1] - 1
+            break
+        reached[ws.ANSWER_WORDS * number + 1] = rows + 1
+        fill_words(tab(w, ws.ENDS_ROWS), rows, n_lexemes, 0)
+        head[ws.W_ENDS_USED] = rows + n_lexemes
         tab(w, ws.REACH_PATH)[steps] = rows
         steps += 1
         status = _end_before(h, w, rows, k, set_)
@@ -97,43 +106,6 @@ def ends_from(h, w, state):
         following = rows
     tab(w, ws.ENDS_FROM)[state] = following + 1
     return following
-
-
-@kernel
-def _rows_of_set(w, k, set_):
-    """The rows of a set of states before element ``k``, from ``REACH_HASH``; or ``W_GROW``.
-
-    -1 if the pair is new: its rows are then the last ones in ``ENDS_ROWS``, and empty.
-    """
-    head = whead(w)
-    hash_ = mix(mix(layout.HASH_SEED, k), set_)
-    index = tab(w, ws.REACH_HASH)
-    reached = tab(w, ws.REACHED)
-    stamp = head[ws.W_REACH_STAMP]
-    size = index.shape[0] - 1
-    slot = first_slot(hash_, size)
-    while index[slot] >> 32 == stamp:
-        at = (index[slot] & 0xFFFFFFFF) * ws.REACHED_WORDS
-        if reached[at] == k and reached[at + 1] == set_:
-            return reached[at + 2]
-        slot = (slot + 1) & size
-    number = head[ws.W_N_REACHED]
-    rows = head[ws.W_ENDS_USED]
-    n_lexemes = head[ws.W_N_LEXEMES]
-    if 2 * (number + 1) > index.shape[0]:
-        room(w, ws.REACH_HASH, 2 * index.shape[0])
-        return np.int64(statuses.W_GROW)
-    if not room(w, ws.REACHED, (number + 1) * ws.REACHED_WORDS) or not room(w, ws.ENDS_ROWS, rows + n_lexemes):
-        return np.int64(statuses.W_GROW)
-    reached[number * ws.REACHED_WORDS] = k
-    reached[number * ws.REACHED_WORDS + 1] = set_
-    reached[number * ws.REACHED_WORDS + 2] = rows
-    index[slot] = (stamp << 32) | number
-    for i in range(rows, rows + n_lexemes):
-        tab(w, ws.ENDS_ROWS)[i] = 0
-    head[ws.W_N_REACHED] = number + 1
-    head[ws.W_ENDS_USED] = rows + n_lexemes
-    return np.int64(-1)
 
 
 @kernel

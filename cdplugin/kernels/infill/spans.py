@@ -31,6 +31,7 @@ from cdplugin.kernels.infill.workspace import (
 from cdplugin.kernels.jit.decorators import count_bits, kernel, low_bit
 from cdplugin.kernels.lexer.fields import is_skip
 from cdplugin.kernels.store import statuses
+from cdplugin.kernels.store.arena import any_words, fill_words
 
 DENSE = 128  # a block with more bits is transposed as a whole
 FEWEST_SPAN_ROWS = 1 << 9
@@ -74,8 +75,7 @@ def clear_from(bits, row, first, width):
     word = first >> 6
     if word < width:
         bits[row + word] &= (np.int64(1) << (first & 63)) - 1
-    for i in range(word + 1, width):
-        bits[row + i] = 0
+    fill_words(bits, row + word + 1, width - word - 1, 0)
 
 
 @kernel
@@ -115,8 +115,7 @@ def forget_spans(w):
         spans[owners[i]] = 0
     head[ws.W_N_SPANS] = 0
     sets = tab(w, ws.SPAN_SETS)
-    for i in range(nodes * head[ws.W_SET]):
-        sets[i] = 0
+    fill_words(sets, 0, nodes * head[ws.W_SET], 0)
     head[ws.W_SPAN_ROWS] = rows
     cut_rows(w, ws.W_BITS_USED, ws.W_BITS_CLEAN, base)
     head[ws.W_REUSED_WIDTH] = width
@@ -139,33 +138,20 @@ def lay_spans(h, w):
     head[ws.W_FIRST] = end_node(w) - head[ws.W_NODES] if head[ws.W_REUSE] else 0
     first = head[ws.W_FIRST]
     following = tab(w, ws.NEXT_SPAN_SETS)
-    for i in range(first * words, (end_node(w) + 1) * words):
-        following[i] = 0
+    fill_words(following, first * words, (end_node(w) + 1 - first) * words, 0)
     for lexeme in range(head[ws.W_N_LEXEMES]):
-        if not _ends_anywhere(w, np.int64(lexeme)):
+        if not any_words(tab(w, ws.ENDS_SETS), lexeme * head[ws.W_WIDTH], head[ws.W_WIDTH]):
             continue
         for block in range((head[ws.W_NODES] + 63) >> 6):
             if not charge(w, 8 + head[ws.W_WIDTH]) or _lay_block(w, np.int64(lexeme), np.int64(block)) < 0:
                 return np.int64(statuses.W_GROW)
     at = tab(w, ws.SPAN_BLOCK)
-    for i in range(head[ws.W_WIDTH]):
-        at[i] = 0
+    fill_words(at, 0, head[ws.W_WIDTH], 0)
     set_bit(at, 0, final_node(w))
     if _lay_row(w, end_node(w), head[ws.W_N_LEXEMES] - 1, 0) < 0:
         return np.int64(statuses.W_GROW)
     _drop_others(w)
     return np.int64(0)
-
-
-@kernel
-def _ends_anywhere(w, lexeme):
-    """Whether a lexeme ends at some node."""
-    width = whead(w)[ws.W_WIDTH]
-    sets = tab(w, ws.ENDS_SETS)
-    some = np.int64(0)
-    for i in range(lexeme * width, (lexeme + 1) * width):
-        some |= sets[i]
-    return some != 0
 
 
 @kernel
@@ -264,8 +250,7 @@ def _lay_block(w, lexeme, block):
         while fresh:
             row = low_bit(fresh) * width
             fresh &= fresh - 1
-            for i in range(row, row + width):
-                rows[i] = 0
+            fill_words(rows, row, width, 0)
         charge(w, min(size, 256) + until - at)
         if size > DENSE:
             _transpose_ends(w, at, until, some)
@@ -325,8 +310,7 @@ def _transpose_ends(w, at, until, some):
     listed = tab(w, ws.SPAN_ENDS)
     rows = tab(w, ws.SPAN_BLOCK)
     block = tab(w, ws.BLOCK)
-    for i in range(64):
-        block[i] = 0
+    fill_words(block, 0, 64, 0)
     for k in range(at, until):
         block[listed[2 * k] & 63] |= listed[2 * k + 1]
     _transpose(block)
@@ -381,8 +365,7 @@ def _lay_row(w, node, lexeme, at):
         tab(w, ws.SPANS)[index] = row
         tab(w, ws.SPAN_OWNERS)[number] = index
         head[ws.W_N_SPANS] = number + 1
-        for i in range(row, row + width):
-            tab(w, ws.BITS)[i] = 0
+        fill_words(tab(w, ws.BITS), row, width, 0)
     bits = tab(w, ws.BITS)
     rows = tab(w, ws.SPAN_BLOCK)
     differs = np.int64(0)
@@ -413,5 +396,4 @@ def _drop_others(w):
             while gone:
                 row = tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] + 64 * k + low_bit(gone)]
                 gone &= gone - 1
-                for i in range(row, row + width):
-                    tab(w, ws.BITS)[i] = 0
+                fill_words(tab(w, ws.BITS), row, width, 0)

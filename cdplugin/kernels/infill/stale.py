@@ -9,6 +9,7 @@ from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.alive import last_unasked, take_alive
 from cdplugin.kernels.infill.workspace import charge, end_node, final_node, forget_rows, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
+from cdplugin.kernels.store.arena import any_words, fill_words
 
 
 @kernel
@@ -64,8 +65,7 @@ def _forget_nodes(w, last):
     width = head[ws.W_WIDTH]
     if head[ws.W_REST_WIDTH] != width:
         charge(w, (head[ws.W_N_DOTS] * width) >> 2)
-        for i in range(head[ws.W_N_DOTS] * width):
-            nodes[i] = 0
+        fill_words(nodes, 0, head[ws.W_N_DOTS] * width, 0)
         for i in range(width):
             useful[i] = 0
             unnamed[i] = 0
@@ -94,11 +94,7 @@ def _forget_nodes(w, last):
 @kernel
 def _take_out(bits, row, width, word, last):
     """Clear the bits of the nodes up to ``last``, whose word is ``word``, in a row; whether any bit is left."""
-    for i in range(row, row + word):
-        bits[i] = 0
-    some = np.int64(0)
+    fill_words(bits, row, word, 0)
     if word < width:
         bits[row + word] &= np.int64(-1) << ((last + 1) & 63)
-    for i in range(row + word, row + width):
-        some |= bits[i]
-    return some != 0
+    return any_words(bits, row + word, width - word)

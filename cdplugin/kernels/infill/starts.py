@@ -10,12 +10,23 @@ import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.state_sets import add_parts, end_set, fresh_stamp
-from cdplugin.kernels.infill.workspace import charge, has_bit, room, tab, whead
+from cdplugin.kernels.infill.workspace import charge, has_bit, or_row, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.lexer.fields import ending_of, expression_of, is_skip, skip_of
-from cdplugin.kernels.lexer.states import lexer_state
+from cdplugin.kernels.lexer.states import take_state
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import equal_words, first_slot, has_room, hash_words, header, i64, mix, pack, sort_unique
+from cdplugin.kernels.store.arena import (
+    copy_words,
+    equal_words,
+    fill_words,
+    first_slot,
+    has_room,
+    hash_words,
+    header,
+    i64,
+    mix,
+    pack,
+)
 
 MOST_START_SETS = 2048
 
@@ -41,8 +52,7 @@ def allow(h, w, starts, lexeme, end):
             node = 64 * i + low_bit(word)
             word &= word - 1
             charge(w, words)
-            for j in range(words):
-                allowed[end * words + j] |= allowed[node * words + j]
+            or_row(allowed, end * words, node * words, words)
 
 
 @kernel
@@ -72,8 +82,7 @@ def set_of_starts(h, w, table, first, which):
     index = tab(w, ws.START_HASH)
     if count == 0:
         head[ws.W_N_START_SETS] = 0
-        for i in range(index.shape[0]):
-            index[i] = 0
+        fill_words(index, 0, index.shape[0], 0)
     sets = tab(w, ws.START_SETS)
     hash_ = mix(layout.HASH_SEED, which)
     hash_ = hash_words(hash_, tab(w, table), first, words)
@@ -85,8 +94,7 @@ def set_of_starts(h, w, table, first, which):
             return sets[at + words + 1]
         slot = (slot + 1) & size
     at = count * (words + 2)
-    for i in range(words):
-        sets[at + i] = tab(w, table)[first + i]
+    copy_words(sets, at, tab(w, table), first, words)
     sets[at + words] = which
     n_states = np.int64(0)
     stamp = fresh_stamp(w)
@@ -139,18 +147,13 @@ def _add_starts(h, w, at, only, exact, skips, n_states, stamp):
             word &= word - 1
             if lexeme == head[ws.W_N_LEXEMES] - 1 or (ending_of(h, lexeme) == layout.EXACT) != exact:
                 continue
-            stack[base + count] = lexeme
+            stack[base + count] = pack(lexeme, expression_of(h, lexeme))
             count += 1
-            if skips and skip_of(h, lexeme) >= 0:
-                stack[base + count] = skip_of(h, lexeme)
+            skip = skip_of(h, lexeme)
+            if skips and skip >= 0:
+                stack[base + count] = pack(skip, expression_of(h, skip))
                 count += 1
     charge(w, 8 * count)
-    count = sort_unique(stack, base, count)
-    for i in range(base, base + count):
-        stack[i] = pack(stack[i], expression_of(h, stack[i]))
     header(h)[layout.STACK_TOP] = base + count
-    state = lexer_state(h, base, count)
-    header(h)[layout.STACK_TOP] = base
-    if state < 0:
-        return np.int64(state)
-    return add_parts(h, w, n_states, np.int64(state), stamp)
+    state = take_state(h, base)
+    return state if state < 0 else add_parts(h, w, n_states, state, stamp)

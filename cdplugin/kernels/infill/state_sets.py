@@ -11,20 +11,20 @@ from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.workspace import charge, charge_sort, live_row, or_row, room, set_bit, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.lexer.fields import ending_of, value_of
-from cdplugin.kernels.lexer.states import lexer_state
+from cdplugin.kernels.lexer.states import take_state
 from cdplugin.kernels.store import layout, statuses
 from cdplugin.kernels.store.arena import (
     equal_words,
+    fill_words,
     first_slot,
-    has_room,
     hash_words,
     header,
-    i64,
     length_of,
     mix,
     sort_range,
     word_of,
 )
+from cdplugin.kernels.store.stack import push
 
 MOST_SETS = 1 << 13
 MOST_STEP_WORDS = 1 << 22
@@ -44,8 +44,7 @@ def reuse_sets(w):
         return np.int64(1)
     for table in (ws.SET_HASH, ws.CLASS_SET):
         words = tab(w, table)
-        for i in range(words.shape[0]):
-            words[i] = 0
+        fill_words(words, 0, words.shape[0], 0)
     tab(w, ws.SET_HEADS)[1] = 0  # set 0 is empty
     head[ws.W_N_SETS] = 1
     head[ws.W_STEPS_USED] = 1
@@ -94,15 +93,12 @@ def add_parts(h, w, count, state, stamp):
         return add_state(w, count, state, stamp)
     for i in range(n_words):
         base = header(h)[layout.STACK_TOP]
-        if not has_room(h, layout.STACK, base + 1):
+        if push(h, word_of(h, value, i)) < 0:
             return np.int64(statuses.GROW)
-        i64(h, layout.STACK)[base] = word_of(h, value, i)
-        header(h)[layout.STACK_TOP] = base + 1
-        part = lexer_state(h, base, 1)
-        header(h)[layout.STACK_TOP] = base
+        part = take_state(h, base)
         if part < 0:
-            return np.int64(part)
-        count = add_state(w, count, np.int64(part), stamp)
+            return part
+        count = add_state(w, count, part, stamp)
         if count < 0:
             return count
     return np.int64(count)
@@ -133,8 +129,7 @@ def _sort_states(w, states, first, count):
     if not room(w, ws.STATE_BITS, words):
         return False
     bits = tab(w, ws.STATE_BITS)
-    for i in range(words):
-        bits[i] = 0
+    fill_words(bits, 0, words, 0)
     for i in range(first, first + count):
         set_bit(bits, 0, states[i] - low)
     at = first
@@ -181,8 +176,7 @@ def end_set(w, count):
         return np.int64(statuses.W_GROW)
     tab(w, ws.SET_HEADS)[number + 1] = first + count
     steps = tab(w, ws.STEP_OF)
-    for i in range(number * ws.COLUMNS_OF_STEPS, (number + 1) * ws.COLUMNS_OF_STEPS):
-        steps[i] = 0
+    fill_words(steps, number * ws.COLUMNS_OF_STEPS, ws.COLUMNS_OF_STEPS, 0)
     index[slot] = number
     head[ws.W_N_SETS] = number + 1
     return number

@@ -16,6 +16,7 @@ from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import accepted_of, longest_of, rest_of
 from cdplugin.kernels.lexer.lexer import transition
 from cdplugin.kernels.store import statuses
+from cdplugin.kernels.store.arena import fill_words
 
 
 @kernel
@@ -63,8 +64,7 @@ def step_of(h, w, set_, column, cap):
     if not room(w, ws.STEPS, record + ws.S_FIRST):
         return np.int64(statuses.W_GROW)
     steps = tab(w, ws.STEPS)
-    for i in range(record, record + ws.S_FIRST):
-        steps[i] = 0
+    fill_words(steps, record, ws.S_FIRST, 0)
     if column == ws.BY_SLOT:
         status = _by_slot(h, w, set_, record, cap)
     elif column == ws.BY_GAP:

@@ -13,7 +13,7 @@ from cdplugin.kernels.infill.gap_rests import at_end, gap_row
 from cdplugin.kernels.infill.workspace import charge, end_node, has_bit, tab, whead
 from cdplugin.kernels.jit.decorators import count_bits, kernel, low_bit
 from cdplugin.kernels.store import layout
-from cdplugin.kernels.store.arena import i64
+from cdplugin.kernels.store.arena import fill_words, i64
 
 LAST_NODES = 3  # remembered per symbol in DONE
 NEAR = 12  # how many nodes of reused facts are searched to fill DONE
@@ -45,8 +45,7 @@ def find_done(h, w, last):
             if at < (symbol + 1) * LAST_NODES and _has_many(w, np.int64(node), np.int64(symbol)):
                 done[at] = node
                 at += 1
-        for i in range(at, (symbol + 1) * LAST_NODES):
-            done[i] = -1
+        fill_words(done, at, (symbol + 1) * LAST_NODES - at, -1)
 
 
 @kernel

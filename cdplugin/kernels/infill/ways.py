@@ -13,7 +13,7 @@ from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.infill.workspace import charge, has_bit, meet, new_row, room, tab, whead
 from cdplugin.kernels.jit.decorators import kernel, low_bit
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import equal_words, first_slot, i64, mix
+from cdplugin.kernels.store.arena import copy_words, equal_words, first_slot, i64, mix
 
 LONG = 8  # ways are memoised in rows of at least so many words
 
@@ -85,8 +85,7 @@ def way_of(w, dot, out):
     if wanted < 0 or row < 0 or asked < 0:
         return np.int64(statuses.W_GROW)
     bits = tab(w, ws.BITS)
-    for i in range(width):
-        bits[wanted + i] = bits[out + i]
+    copy_words(bits, wanted, bits, out, width)
     ways = tab(w, ws.WAYS)
     at = number * ws.WAY_WORDS
     ways[at + ws.WAY_DOT] = dot

@@ -16,7 +16,8 @@ import numpy as np
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.jit.views import view_i64
-from cdplugin.kernels.store import statuses
+from cdplugin.kernels.store import layout, statuses
+from cdplugin.kernels.store.arena import fill_words, first_slot, mix
 
 AHEAD = 512  # words of rows that are cleared in advance
 
@@ -71,6 +72,45 @@ def charge_sort(w, count):
 
 
 @kernel
+def clear_records(w, counter):
+    """Forget the records of :func:`number_of` that ``counter`` counts: entries of their index with older stamps no longer
+    count.
+    """
+    head = whead(w)
+    head[ws.W_STAMP] += 1
+    head[counter] = 0
+    head[counter + ws.W_STAMPS - ws.W_COUNTERS] = head[ws.W_STAMP]
+
+
+@kernel
+def number_of(w, index_table, table, words, counter, key):
+    """The number of the record with a key (its first word) in an indexed table, a new one if need be; or ``W_GROW``."""
+    head = whead(w)
+    index = tab(w, index_table)
+    records = tab(w, table)
+    stamp = head[counter + ws.W_STAMPS - ws.W_COUNTERS]
+    size = index.shape[0] - 1
+    slot = first_slot(mix(np.int64(layout.HASH_SEED), key), size)
+    charge(w, 8)
+    while index[slot] >> 32 == stamp:
+        number = index[slot] & 0xFFFFFFFF
+        if records[words * number] == key:
+            return number
+        slot = (slot + 1) & size
+    count = head[counter]
+    if 2 * (count + 1) > size:
+        room(w, index_table, 2 * (size + 1))
+        return np.int64(statuses.W_GROW)
+    if not room(w, table, words * (count + 1)):
+        return np.int64(statuses.W_GROW)
+    records[words * count] = key
+    fill_words(records, words * count + 1, words - 1, 0)
+    index[slot] = (stamp << 32) | count
+    head[counter] = count + 1
+    return count
+
+
+@kernel
 def _row_behind(w, table, word_of_used, word_of_clean):
     """The offset of a new row of zeros at the end of a table of rows; or ``W_GROW``.
 
@@ -85,8 +125,7 @@ def _row_behind(w, table, word_of_used, word_of_clean):
     if until > head[word_of_clean]:
         bits = tab(w, table)
         clean = min(until + AHEAD, bits.shape[0])
-        for i in range(head[word_of_clean], clean):
-            bits[i] = 0
+        fill_words(bits, head[word_of_clean], clean - head[word_of_clean], 0)
         head[word_of_clean] = clean
     head[word_of_used] = until
     return row
@@ -160,8 +199,7 @@ def forget_rows(w, touched_before, bits_before):
         index = touched[i] & 0xFFFFFFFFFF
         entries = tab(w, (touched[i] >> 40) & 0x7F)
         charge(w, 1 + (count >> 2))
-        for j in range(index, index + count):
-            entries[j] = 0
+        fill_words(entries, index, count, 0)
     head[ws.W_N_TOUCHED] = touched_before
     cut_rows(w, ws.W_BITS_USED, ws.W_BITS_CLEAN, bits_before)
 
