@@ -17,9 +17,11 @@ from shared_data import CPP_PROGRAMS, programs
 from tokenizers_data import llama3
 
 import cdplugin as cd
+from cdplugin.engine.values import Values
 from cdplugin.infill.answers import Answers
-from cdplugin.infill.parts import records_of
 from cdplugin.kernels.infill import layout as ws
+from cdplugin.kernels.lexer.layout import LEXER_WORDS
+from cdplugin.kernels.store import layout
 
 PROGRAMS = [path.read_text() for path in sorted((Path(__file__).parent / "data" / "cpp").glob("*.cpp"))]
 BROKEN = ["]", ")", "}", "; int int ", " + ;", " 3 4 ", "::", "return return ", "??", "@", ",,", "else else ", " 1x "]
@@ -130,7 +132,9 @@ def test_the_rest_of_the_line_becomes_a_comment(cpp: cd.Infill) -> None:
 
 def test_records_of_a_table_that_ends_within_one() -> None:
     """Tables grow by their own sizes, not by whole records."""
-    assert records_of(np.arange(8), 3).tolist() == [[0, 1, 2], [3, 4, 5]]
+    arena = Values()
+    arena.tables = {layout.LEXER_STATES: np.arange(2 * LEXER_WORDS + 2)}
+    assert arena.lexer_states.tolist() == np.arange(2 * LEXER_WORDS).reshape(2, -1).tolist()
 
 
 def test_a_slot_takes_the_tokens_of_its_mask_also_where_no_mask_was_asked_for() -> None:

@@ -82,6 +82,12 @@ class Values:
         return self.tables[layout.LEXEMES][:end].reshape(-1, layout.LEXEME_WORDS)
 
     @property
+    def lexer_states(self) -> np.ndarray:
+        """The records of lexer states (int64), and room for more: a row for each, of ``LEXER_WORDS``."""
+        table = self.tables[layout.LEXER_STATES]
+        return table[: len(table) // lexer_layout.LEXER_WORDS * lexer_layout.LEXER_WORDS].reshape(-1, lexer_layout.LEXER_WORDS)
+
+    @property
     def is_exact(self) -> bool:
         """Whether no lexeme ends by longest match, or at its first match."""
         return bool((self.lexemes[:, layout.X_KIND] == layout.EXACT).all())

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cdplugin.bits import bit_flags, members, packed_bits
-from cdplugin.infill.parts import records_of
 from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.store import layout
 from cdplugin.memory import bounded_cache
@@ -137,9 +136,8 @@ def _cut_tokens(tables: InfillGrammar) -> tuple[np.ndarray, np.ndarray]:
 def _are_texts(tables: InfillGrammar) -> bool:
     """Whether all lexemes match only valid UTF-8, as far as their expressions show."""
     arena = tables.arena
-    records = records_of(arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[: tables.n_lexemes - 1]
     known: dict[int, bool] = {}
-    found = all(_is_text(arena, expression, known) for expression in records[:, layout.X_EXPRESSION].tolist())
+    found = all(_is_text(arena, expression, known) for expression in arena.lexemes[:, layout.X_EXPRESSION].tolist())
     arena.spend(_EXPRESSION_WORK * len(known))
     return found
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cdplugin.bits import bit_members
-from cdplugin.infill.parts import records_of
 from cdplugin.infill.steps import PREFERRED_BYTES
 from cdplugin.kernels import entry as engine
 from cdplugin.kernels.infill import entry as kernels
@@ -158,8 +157,7 @@ class _Speller:
                 inside = node == first and k > 0 and self._elements[k - 1] == ws.GAP
                 self._place.setdefault(node, k - 1 if inside else k)
         self._gaps_before = [0, *itertools.accumulate(element < 0 for element in self._elements)]
-        records = records_of(self._arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[: grammar.n_lexemes - 1]
-        self._skips = frozenset(np.flatnonzero(records[:, layout.X_IS_SKIP]).tolist())
+        self._skips = frozenset(np.flatnonzero(self._arena.lexemes[:, layout.X_IS_SKIP]).tolist())
         self._bare: dict[int, dict[tuple[int, int], int]] = {}  # without skips before
         self._found: dict[int, dict[tuple[int, int], _Way]] = {}
         self._spellings: dict[Edge, _Spelling] = {}
@@ -317,7 +315,7 @@ class _Speller:
 
     def _start_states(self, node: int, lexeme: int) -> list[int]:
         """The lexer states in which a lexeme may start at a node (:mod:`cdplugin.kernels.infill.starts`)."""
-        records = records_of(self._arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)
+        records = self._arena.lexemes
         if records[lexeme, layout.X_KIND] == layout.EXACT and lexeme not in self._skips:
             return [self._grammar.start_state(np.array([lexeme]))]
         words = int(self._work.header[ws.W_SET])
@@ -345,9 +343,8 @@ class _Speller:
         The same rules as in :mod:`cdplugin.kernels.infill.boundaries`.
         """
         lexemes = self._arena.sequence(accepted)
-        records = records_of(self._arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)
-        skips = [lexeme for lexeme in lexemes if records[lexeme, layout.X_IS_SKIP]]
-        lexemes = skips or list(lexemes)
+        skips = [lexeme for lexeme in lexemes if lexeme in self._skips]
+        lexemes = skips or lexemes
         if k == _TEXT_END:
             return [(lexeme, self.end) for lexeme in lexemes]
         if k <= -2:
@@ -405,10 +402,9 @@ class _Speller:
 
     def byte_apart(self, state: int) -> bytes:
         """A byte of a skip that ends the LONGEST lexemes that matched in ``state``; empty if there is none."""
-        records = records_of(self._arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)
-        for lexeme in np.flatnonzero(records[:, layout.X_IS_SKIP]).tolist():
+        for lexeme in sorted(self._skips):
             for byte in b" \n\t":
-                after = self._arena.call(engine.OP_DERIVE, int(records[lexeme, layout.X_EXPRESSION]), byte)
+                after = self._arena.call(engine.OP_DERIVE, self._arena.of_lexeme(lexeme, layout.X_EXPRESSION), byte)
                 if (
                     self._arena.call(engine.OP_STATUS, after) & engine.MATCHES_EMPTY
                     and self._transition(state, byte) == lexer_layout.BEFORE

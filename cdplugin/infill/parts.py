@@ -161,11 +161,6 @@ def planned(parts: Sequence[Part], open_parts: list[int], hole: int, classes: in
     return elements[open_parts]
 
 
-def records_of(table: np.ndarray, words: int) -> np.ndarray:
-    """A table as records of ``words`` words, ``(n, words)``, without an incomplete last one."""
-    return table[: len(table) // words * words].reshape(-1, words)
-
-
 def number_of_slots(what: str, count: Any, before: int = 0) -> int:
     """``count`` as an int: a number of slots, beside ``before`` others.
 

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cdplugin.bits import bit_members, members
-from cdplugin.infill.parts import records_of
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.lexer import layout as lexer_layout
@@ -52,7 +51,7 @@ def separators(tables: InfillGrammar) -> list[bytes]:
     that does can be kept away by a separator after it.
     """
     work = tables.workspace
-    lexemes = records_of(tables.arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[: tables.n_lexemes - 1]
+    lexemes = tables.arena.lexemes
     skips = np.flatnonzero(lexemes[:, layout.X_IS_SKIP])
     words = int(work.header[ws.W_SET])
     follows = np.bitwise_or.reduce(work.tables[ws.FOLLOWS][: len(lexemes) * words].reshape(-1, words), axis=0)
@@ -72,6 +71,13 @@ def separators(tables: InfillGrammar) -> list[bytes]:
     return chosen
 
 
+def _reached_from(tables: InfillGrammar, state: int) -> np.ndarray:
+    """The lexer states that some text leads to from a state, itself first."""
+    record = tables.workspace.call(kernels.OP_CLOSURE, state)
+    pool = tables.workspace.tables[ws.POOL]
+    return pool[record + ws.C_FIRST : record + ws.C_FIRST + pool[record + ws.C_STATES]]
+
+
 class _Lexer:
     """All states that some text leads to from a lexer state, numbered from that one, 0.
 
@@ -80,11 +86,9 @@ class _Lexer:
     """
 
     def __init__(self, tables: InfillGrammar, start: int, skips: np.ndarray) -> None:
-        arena, work = tables.arena, tables.workspace
-        record = work.call(kernels.OP_CLOSURE, start)
-        pool = work.tables[ws.POOL]
-        states = pool[record + ws.C_FIRST : record + ws.C_FIRST + pool[record + ws.C_STATES]]
-        records = records_of(arena.tables[layout.LEXER_STATES], lexer_layout.LEXER_WORDS)
+        arena = tables.arena
+        states = _reached_from(tables, start)
+        records = arena.lexer_states
         rows = arena.transitions(states)
         self.goes = rows != lexer_layout.BEFORE
         longest = records[states, lexer_layout.L_LONGEST]
@@ -159,7 +163,7 @@ class _Room:
         words = int(self._work.header[ws.W_SET])
         self._follows = _sets(self._work.tables[ws.FOLLOWS][: (n + 1) * words], words)
         self._skipped = _sets(self._work.tables[ws.SKIPPED][: n * words], words)
-        records = records_of(self._arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[: n - 1]
+        records = self._arena.lexemes
         self._all = (1 << (n - 1)) - 1  # but for the end symbol
         self._exact = sum(1 << i for i in np.flatnonzero(records[:, layout.X_KIND] == layout.EXACT).tolist())
         self._skips = sum(1 << i for i in np.flatnonzero(records[:, layout.X_IS_SKIP]).tolist())
@@ -184,11 +188,8 @@ class _Room:
             crowded = [state for state in crowded if not self._are_apart(state, matched, *following)]
             apart = {self._row(state).tobytes() for state in states if state not in crowded}
             for state in crowded:
-                record = self._work.call(kernels.OP_CLOSURE, state)
-                pool = self._work.tables[ws.POOL]
-                reached = pool[record + ws.C_FIRST : record + ws.C_FIRST + pool[record + ws.C_STATES]].tolist()
-                longest = self._arena.tables[layout.LEXER_STATES][lexer_layout.L_LONGEST :: lexer_layout.LEXER_WORDS]
-                if not any(self._row(s).tobytes() in apart and self._set_of(int(longest[s])) == matched for s in reached):
+                reached = _reached_from(self._tables, state).tolist()
+                if not any(self._row(s).tobytes() in apart and self._longest(s) == matched for s in reached):
                     return False
         return True
 
@@ -233,11 +234,9 @@ class _Room:
             if not group:
                 continue
             state = self._tables.start_state(np.array(members(group)))
-            record = self._work.call(kernels.OP_CLOSURE, state)
-            pool = self._work.tables[ws.POOL]
-            states = pool[record + ws.C_FIRST : record + ws.C_FIRST + pool[record + ws.C_STATES]]
+            states = _reached_from(self._tables, state)
             rows = self._arena.transitions(states)
-            records = records_of(self._arena.tables[layout.LEXER_STATES], lexer_layout.LEXER_WORDS)
+            records = self._arena.lexer_states
             for i in np.flatnonzero(records[states, lexer_layout.L_LONGEST] > 0).tolist():
                 state, row = int(states[i]), rows[i]
                 matched = self._set_of(int(records[state, lexer_layout.L_LONGEST]))
@@ -255,6 +254,10 @@ class _Room:
             return 0
         found = sum(1 << lexeme for lexeme in self._arena.sequence(accepted))
         return found & self._skips or found
+
+    def _longest(self, state: int) -> int:
+        """The LONGEST lexemes that match in a lexer state (:meth:`_set_of`)."""
+        return self._set_of(self._arena.of_state(state, lexer_layout.L_LONGEST))
 
     def _after(self, awaited: int, matched: int) -> int:
         """The lexemes that may come after a set that matched, where ``awaited`` were awaited."""
@@ -315,8 +318,7 @@ class _Room:
             longer, skip = pending.pop()
             if (longer | skip) & lexer_layout.ENDS_BIT or not longer or not skip:
                 return False
-            records = records_of(self._arena.tables[layout.LEXER_STATES], lexer_layout.LEXER_WORDS)
-            if records[skip, lexer_layout.L_LONGEST] and self._set_of(int(records[longer, lexer_layout.L_LONGEST])) != matched:
+            if self._longest(skip) and self._longest(longer) != matched:
                 return False
             row, of_skip = self._row(longer), self._row(skip)
             if _bits(of_skip == lexer_layout.BEFORE) & _ends_not_before(row) & firsts:
@@ -359,7 +361,6 @@ class _Room:
         if not competing & self._skips:
             return found
         start = self._row(self._tables.start_state(np.array(members(competing))))
-        records = records_of(self._arena.tables[layout.LEXER_STATES], lexer_layout.LEXER_WORDS)
         of_target: dict[int, tuple[int, int]] = {}
         for byte, after in enumerate(start.tolist()):
             if after == lexer_layout.BEFORE or after <= 0:
@@ -367,7 +368,7 @@ class _Room:
             if after not in of_target:
                 state = after & lexer_layout.STATE_MASK
                 ends = after & lexer_layout.ENDS_BIT
-                matched = self._set_of(int(records[state, lexer_layout.L_ACCEPTED if ends else lexer_layout.L_LONGEST]))
+                matched = self._set_of(self._arena.of_state(state, lexer_layout.L_ACCEPTED)) if ends else self._longest(state)
                 following = self._after(awaited, matched) if matched & self._skips else 0
                 further = 0 if ends or not following else _ends_not_before(self._row(state))
                 of_target[after] = following | self._skips_before(following), further

@@ -23,7 +23,7 @@ from cdplugin.infill.chains import chains, near_first, next_of
 from cdplugin.infill.characters import Characters
 from cdplugin.infill.going_on import goes_on
 from cdplugin.infill.openings import Openings
-from cdplugin.infill.parts import MOST_CLASSES, records_of
+from cdplugin.infill.parts import MOST_CLASSES
 from cdplugin.infill.rests import Rests
 from cdplugin.infill.room import separators, that_end_in_gaps
 from cdplugin.infill.rule_edges import edge_lexemes, ranks
@@ -161,14 +161,9 @@ class InfillGrammar(Steps):
             self.rules = Rules.of(self.workspace).copy()
         else:
             self.workspace = Workspace.with_rules(self.arena, self.rules.copy())
-        records = records_of(self.arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[: self.n_lexemes - 1]
-        self.is_exact = bool((records[:, layout.X_KIND] == layout.EXACT).all())
-        self._set_starts(
-            [
-                np.flatnonzero(records[:, layout.X_KIND] == layout.EXACT),
-                np.flatnonzero(records[:, layout.X_KIND] != layout.EXACT),
-            ]
-        )
+        exact = self.arena.lexemes[:, layout.X_KIND] == layout.EXACT
+        self.is_exact = bool(exact.all())
+        self._set_starts([np.flatnonzero(exact), np.flatnonzero(~exact)])
         self.workspace.header[ws.W_SPLIT] = not self.is_exact
         self._loose: Workspace | None = None
         self._has_many_classes: bool | None = None  # :meth:`has_many_classes`
@@ -192,8 +187,7 @@ class InfillGrammar(Steps):
         """The loose workspace, in which each LONGEST lexeme competes with its skip alone: what it refuses is not legal."""
         if self._loose is None:
             self._loose = work = self.workspace.with_same_rules()
-            n = self.n_lexemes - 1
-            records = records_of(self.arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[:n]
+            n, records = self.n_lexemes - 1, self.arena.lexemes
             exact = records[:, layout.X_KIND] == layout.EXACT
             self._set_starts([np.flatnonzero(exact), *np.flatnonzero(~exact)[:, None]], work)
             work.set(ws.SKIPPED, work.tables[ws.SKIPPED])  # a copy, changed below
@@ -249,9 +243,8 @@ class InfillGrammar(Steps):
     @functools.cached_property
     def _measures(self) -> np.ndarray:
         """Per lexeme, the measures of its expression."""
-        expressions = records_of(self.arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[:, layout.X_EXPRESSION]
         out = np.zeros((self.n_lexemes, MEASURE_WORDS), np.int64)
-        out[:-1] = Measures(self.arena).of(expressions[: self.n_lexemes - 1])
+        out[:-1] = Measures(self.arena).of(self.arena.lexemes[:, layout.X_EXPRESSION])
         return out
 
     def _expand_all(self) -> tuple[int, int]:
@@ -381,8 +374,7 @@ class InfillGrammar(Steps):
         known = self._start_states.get(key)
         if known is None:
             arena = self.arena
-            records = records_of(arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)
-            words = (lexemes << 32) | records[lexemes, layout.X_EXPRESSION]
+            words = (lexemes << 32) | arena.lexemes[lexemes, layout.X_EXPRESSION]
             arena.reserve(layout.STACK, 4 * len(words) + 16)
             arena.tables[layout.STACK][: len(words)] = words
             known = self.workspace.call(kernels.OP_START_STATE, len(words))
@@ -392,7 +384,7 @@ class InfillGrammar(Steps):
 
     def _set_skipped(self, rules: list[tuple[int, list[int]]], nullable: list[int], begins: list[int]) -> None:
         """Fill ``SKIPPED``: per skip, the lexemes that it may stand before; the end symbol if it may end every text."""
-        records = records_of(self.arena.tables[layout.LEXEMES], layout.LEXEME_WORDS)[: self.n_lexemes - 1]
+        records = self.arena.lexemes
         words = int(self.workspace.header[ws.W_SET])
         skipped = np.zeros((self.n_lexemes, 64 * words), np.uint8)
         for lexeme in np.flatnonzero(records[:, layout.X_SKIP] >= 0):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from functools import partial
 
 from cdplugin.expr import EMPTY, Expr, cat, literal, literals
 from cdplugin.frontends.json_schema.bracketed import Bracketed, Frame
@@ -127,21 +127,6 @@ def _rounded(n: int) -> int:
     return n >> cut << cut
 
 
-@dataclass(eq=False, slots=True)
-class _Then:
-    """:meth:`ManyMembers.after_name` as a function of the name. There is one for each group and state, so it is small."""
-
-    members: ManyMembers
-    g: int
-    seen: tuple[_Names | None, ...]
-    left: tuple[int, ...]
-    count: int
-
-    def __call__(self, name: Hashable) -> Sequence[Part] | None:
-        assert isinstance(name, str)
-        return self.members.after_name(name, self.g, self.seen, self.left, self.count)
-
-
 class ManyMembers(Bracketed[_State, tuple[list[bool], list[Further]]]):
     """The members of an object and its closing brace, in any order.
 
@@ -228,12 +213,13 @@ class ManyMembers(Bracketed[_State, tuple[list[bool], list[Further]]]):
         """A tracked name of a group whose names seen are known, its value, and the members after it."""
         group = self._groups[g]
         rest = self._rest(g, tuple(map(_rounded, left)) if is_simple else left, count, is_simple)
-        return TrackedLexeme(group.lexeme, names.excluded, _Then(self, g, seen, left, count), rest)
+        return TrackedLexeme(group.lexeme, names.excluded, partial(self._after_name, g, seen, left, count), rest)
 
-    def after_name(
-        self, name: str, g: int, seen: tuple[_Names | None, ...], left: tuple[int, ...], count: int
+    def _after_name(
+        self, g: int, seen: tuple[_Names | None, ...], left: tuple[int, ...], count: int, name: Hashable
     ) -> Sequence[Part] | None:
         """What follows the name ``name`` of group ``g``; None if it is among the names seen."""
+        assert isinstance(name, str)
         group, names = self._groups[g], seen[g]
         assert names is not None
         now = group.adding(names, name)

@@ -55,7 +55,6 @@ class Scope:
         self.terminals: dict[str, Definition] = {}
         self.imported: dict[str, str] = {}
         self.declared = grammar.declared
-        self.indentation = indentation
         self.layout = indentation.names if indentation else {}
         self.brackets = indentation.brackets if indentation else {}
         self._templates: dict[str, Definition] = {}
