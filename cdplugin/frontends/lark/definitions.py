@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Container, Iterable, Mapping
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
-from operator import is_
 
 from cdplugin.errors import closest, suggestion
 from cdplugin.frontends.lark import tree
@@ -16,7 +15,6 @@ from cdplugin.frontends.lark.parse import parse
 from cdplugin.frontends.lark.tree import Definition, Grammar, Node, children, walk
 from cdplugin.frontends.source import Source
 from cdplugin.limits import Limits
-from cdplugin.walks import fold
 
 _MOST_INSTANCES = 10_000
 _NO_TERMINAL = {
@@ -26,6 +24,9 @@ _NO_TERMINAL = {
     tree.REFERENCE: "a reference to a grammar cannot be part of a terminal",
     tree.WHEN: "%if cannot be part of a terminal",
 }
+
+_Pending = list[tuple[Definition, list[Node], Mapping[str, Node]]]
+"""Definitions whose bodies are still those of a template, with the nodes that change and what stands for parameters."""
 
 
 class Scope:
@@ -58,6 +59,8 @@ class Scope:
         self.layout = indentation.names if indentation else {}
         self.brackets = indentation.brackets if indentation else {}
         self._templates: dict[str, Definition] = {}
+        self._changing: dict[str, list[Node]] = {}  # by template
+        self._n_instances = 0
         self._lines: dict[str, int] = {}
         self._read()
         if start not in self.rules:
@@ -129,25 +132,32 @@ class Scope:
 
     def _expand_templates(self) -> None:
         """Replace each use of a template by the name of its instance, and define the instances."""
-        pending = [*self.rules.values(), *self.terminals.values()]
-        instances: dict[str, str] = {}
-        self.grammar.ignores = [self._without_templates(node, instances, pending) for node in self.grammar.ignores]
+        defined = [*self.rules.values(), *self.terminals.values()]
+        pending: _Pending = [(d, _changing(d.body), {}) for d in defined if d.uses_templates]
+        self.grammar.ignores = [self._written(node, _changing(node), {}, pending) for node in self.grammar.ignores]
         while pending:
-            definition = pending.pop()
-            if definition.uses_templates:
-                definition.body = self._without_templates(definition.body, instances, pending)
+            definition, changing, values = pending.pop()
+            definition.body = self._written(definition.body, changing, values, pending)
 
-    def _without_templates(self, body: Node, instances: dict[str, str], pending: list[Definition]) -> Node:
-        def replaced(node: Node) -> Node:
-            if node.op != tree.NAME or node.args[2] is None:
-                return node
-            name = self._instance(node, instances, pending)
-            return Node(tree.NAME, (name, None, None), node.at)
+    def _written(self, body: Node, changing: list[Node], values: Mapping[str, Node], pending: _Pending) -> Node:
+        """The tree with ``values`` for its parameters, and the names of instances for uses of templates."""
+        made: dict[Node, Node] = {}
+        for node in changing:
+            if node.op != tree.NAME:
+                if node.op in (tree.SEQ, tree.ALT, tree.AND):
+                    args: tuple = tuple([made.get(child, child) for child in node.args])
+                else:
+                    args = (made[node.args[0]], *node.args[1:])
+                made[node] = Node(node.op, args, node.at)
+            elif node.args[2] is None:
+                made[node] = values[node.args[0]]
+            else:
+                arguments = [made.get(argument, argument) for argument in node.args[2]]
+                made[node] = Node(tree.NAME, (self._instance(node, arguments, pending), None, None), node.at)
+        return made.get(body, body)
 
-        return rebuild(body, replaced)
-
-    def _instance(self, use: Node, instances: dict[str, str], pending: list[Definition]) -> str:
-        name, _, arguments = use.args
+    def _instance(self, use: Node, arguments: list[Node], pending: _Pending) -> str:
+        name = use.args[0]
         template = self._templates.get(name)
         if template is None:
             if name in self._lines:
@@ -157,22 +167,20 @@ class Scope:
         if len(arguments) != len(template.parameters):
             expected = f"{len(template.parameters)} arguments"
             self.source.fail(f"arguments of the template {name!r}", use.at, expected=expected, found=str(len(arguments)))
-        values = dict(zip((p for p, _ in template.parameters), arguments, strict=True))
-        key = name + "{" + ", ".join(signature(node) for node in arguments) + "}"
-        if key in instances:
+        key = name + "{" + ", ".join(map(signature, arguments)) + "}"
+        known = self.terminals if template.is_terminal else self.rules
+        if key in known:
             return key
-        if len(instances) >= _MOST_INSTANCES or len(key) > 10_000:
+        self._n_instances += 1
+        if self._n_instances > _MOST_INSTANCES or len(key) > 10_000:
             message = f"the template {name!r} is used with too many different arguments"
             self.source.exceed(message, use.at, expected=f"at most {_MOST_INSTANCES} instances")
-        instances[key] = key
-        body = rebuild(
-            template.body,
-            lambda node: values.get(node.args[0], node) if node.op == tree.NAME and node.args[1:] == (None, None) else node,
-        )
-        made = Definition(key, template.at, body, template.is_terminal, attributes=template.attributes)
-        made.uses_templates = template.uses_templates
-        (self.terminals if template.is_terminal else self.rules)[key] = made
-        pending.append(made)
+        values = dict(zip((p for p, _ in template.parameters), arguments, strict=True))
+        changing = self._changing.get(name)
+        if changing is None:
+            changing = self._changing[name] = _changing(template.body, values)
+        known[key] = Definition(key, template.at, template.body, template.is_terminal, attributes=template.attributes)
+        pending.append((known[key], changing, values))
         return key
 
     # --- uses -------------------------------------------------------------------------------------------------------------
@@ -300,21 +308,15 @@ class Scope:
             raise self.source.error(message, self.terminals[name].at, expected="a rule", found=found) from None
 
 
-def rebuild(root: Node, change: Callable[[Node], Node]) -> Node:
-    """Apply ``change`` to every node of a tree, children first; unchanged subtrees are shared."""
-
-    def changed(node: Node, new: list[Node]) -> Node:
-        if all(map(is_, new, children(node))):
-            return change(node)
-        if node.op in (tree.SEQ, tree.ALT, tree.AND):
-            args: tuple = tuple(new)
-        elif node.op == tree.NAME:
-            args = (*node.args[:2], tuple(new))
-        else:
-            args = (new[0], *node.args[1:])
-        return change(Node(node.op, args, node.at))
-
-    return fold(root, children, changed)
+def _changing(body: Node, parameters: Container[str] = ()) -> list[Node]:
+    """The nodes of a tree that are a parameter, use a template or have such a node below them, children first."""
+    nodes = list(walk(body))
+    found: set[Node] = set()
+    for node in reversed(nodes):
+        is_parameter = node.op == tree.NAME and node.args[0] in parameters and node.args[1:] == (None, None)
+        if is_parameter or (node.op == tree.NAME and node.args[2] is not None) or not found.isdisjoint(children(node)):
+            found.add(node)
+    return [node for node in reversed(nodes) if node in found]
 
 
 def signature(root: Node) -> str:
