@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import sqlite3
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -96,6 +97,11 @@ BEGINNINGS += [
     "begin ",
     "with x as (insert into t ",
     "select s.f(",
+]
+BEGINNINGS += [
+    "select*from t where(a)and'x'",
+    "select(a)from(select'x'as b)where a like'x'",
+    "select case when(a)then'x'else(b)end ",
 ]
 
 
@@ -376,11 +382,19 @@ OF_OTHERS = [
 ]
 
 
+def is_read(text: str) -> bool:
+    """Whether sqlglot parses a statement."""
+    sqlglot: Any = pytest.importorskip("sqlglot", reason="sqlglot is not installed (the extra 'test')")
+    try:
+        return not isinstance(sqlglot.parse_one(text), sqlglot.exp.Command)
+    except sqlglot.errors.SqlglotError:
+        return False
+
+
 @pytest.mark.parametrize("text", OF_OTHERS)
 def test_statements_of_other_databases(text: str) -> None:
     """What SQLite does not know, or does not prepare without values, is read by sqlglot."""
-    sqlglot: Any = pytest.importorskip("sqlglot", reason="sqlglot is not installed (the extra 'test')")
-    assert not isinstance(sqlglot.parse_one(text), sqlglot.exp.Command)
+    assert is_read(text)
     assert WALKER.follow(cd.grammars.SQL, text).is_accepting()
 
 
@@ -396,6 +410,48 @@ def test_names_may_begin_as_keywords_do(letter: str) -> None:
 def test_white_space_may_stand_before_every_sign(text: str) -> None:
     spread = re.sub(r"""('[^']*'|"[^"]*"|--.*|/\*.*\*/)|([(),;])""", lambda m: m[1] or f" \n{m[2]}", text)
     assert WALKER.follow(cd.grammars.SQL, spread + "\n").is_accepting()
+
+
+BESIDE_SIGNS = [
+    "SELECT*FROM t WHERE(a=1)AND(b=2)OR NOT(c)AND'x'<d AND\"a\"IS NOT NULL",
+    "SELECT(a)x,'a'AS b,count(*)n FROM(SELECT*FROM t)AS s JOIN(SELECT 1 AS q)AS r ON(s.a=r.q)WHERE s.a IN(1,2)AND s.b LIKE'x'",
+    "SELECT CASE WHEN(a)THEN'x'WHEN'y'THEN(b)ELSE'z'END,CASE(a)WHEN'x'THEN-1 END FROM t GROUP BY(a)HAVING(b)ORDER BY(a)DESC",
+    "INSERT INTO k(a,b)VALUES(1,2)ON CONFLICT(a)DO UPDATE SET b='x'WHERE(b<3)RETURNING*",
+    "WITH x(n)AS(SELECT'a'UNION SELECT(b)FROM t)SELECT sum(n)OVER(PARTITION BY(n)ORDER BY'x'),\"n\"FROM x",
+    "UPDATE t SET a='x'FROM(SELECT 1 AS q)WHERE'x'BETWEEN'a'AND'b'",
+    "SELECT a FROM t WHERE(a,b)IN(SELECT c,d FROM t)AND'a'LIKE'x'ESCAPE'!'AND EXISTS(SELECT 1)AND-a NOT LIKE(b)COLLATE NOCASE",
+    "SELECT DISTINCT'x'FROM t WHERE a->'x'IS NOT DISTINCT FROM(b)",
+]
+
+
+@pytest.mark.parametrize("text", BESIDE_SIGNS)
+def test_keywords_beside_signs(text: str, database: sqlite3.Connection) -> None:
+    assert not fault(database, text)
+    assert WALKER.takes(cd.grammars.SQL, text)
+
+
+_PIECES = re.compile(r"""'[^']*'|"[^"]*"|--.*\n|/\*.*?\*/|\s+|\w+|.""", re.DOTALL)
+KEPT = re.compile("(?i)(create|alter|begin) |limit|escape|following|on conflict|set \\(")
+
+
+def without_one_white_space(text: str) -> Iterator[tuple[str, bool]]:
+    """The text without each white space in turn, and whether a sign stood beside it."""
+    pieces = _PIECES.findall(text)
+    for i in range(1, len(pieces) - 1):
+        if pieces[i].isspace():
+            beside_sign = not (pieces[i - 1][-1] + pieces[i + 1][0]).replace("_", "a").isalnum()
+            yield "".join(pieces[:i] + pieces[i + 1 :]), beside_sign
+
+
+@pytest.mark.parametrize("text", STATEMENTS)
+def test_words_stand_right_beside_signs(text: str, database: sqlite3.Connection) -> None:
+    """As SQLite has it: a keyword may stand right beside a sign, and beside a word or number with white space only."""
+    for shorter, beside_sign in without_one_white_space(text):
+        wrong = re.search("syntax error|unrecognized|incomplete", fault(database, shorter))
+        if WALKER.takes(cd.grammars.SQL, shorter):
+            assert not wrong or is_read(shorter), shorter
+        else:
+            assert wrong or not beside_sign or KEPT.search(text), shorter
 
 
 @pytest.mark.parametrize(
@@ -455,6 +511,11 @@ def test_walks_are_no_syntax_errors(database: sqlite3.Connection) -> None:
     functions = ["lower", "count", "coalesce", "round", "max", "min"]
     spec = cd.grammars.sql(SCHEMA, aliases=["t1"], functions=functions)
     begins = ["", "select ", "select id from ", "insert into users ", "with t1 as (", "update users set "]
+    begins += [
+        "select*from(select(id)from users)where(id)in(1)",
+        "insert into users(id)values(1)",
+        "select'x'as t1 from orders where'x'",
+    ]
     sound = 0
     for text in WALKER.walks(spec, begins, cases(400, 20)):
         found = fault(database, text)
@@ -489,6 +550,13 @@ def known(name: str) -> bool:
         ("SELECT select FROM orders", False),
         ("SELECT id FROM users AS u", False),
         ("SELECT total price FROM orders", False),
+        ("SELECT*FROM(SELECT id FROM users)AS t1 JOIN(users)ON(t1.id=users.id)WHERE(name='x')AND\"name\"<'y'OR'x'=name", True),
+        ("SELECT(id)c1,count(*)FROM users GROUP BY(id)HAVING'x'LIKE'y'ORDER BY(id)DESC", True),
+        ("INSERT INTO users(id)VALUES(1)ON CONFLICT(id)DO UPDATE SET name='x'WHERE(id=1)RETURNING*", True),
+        ("SELECT idFROM users", False),
+        ("SELECT(id)FROM usersWHERE id = 1", False),
+        ("SELECT id FROM users WHEREid = 1", False),
+        ("SELECT id FROM users WHERE id = 1AND name = 'x'", False),
     ],
 )
 def test_restricted(text: str, legal: bool) -> None:

@@ -36,7 +36,7 @@ PYTHON = Lark(_python.complete(_shipped("python").grammar))
 SMILES = _shipped("smiles")
 """The syntax of SMILES (OpenSMILES 1.0); that ring closures come in pairs and valences add up is not checked."""
 
-_SQL = _shipped("sql").grammar
+_SQL = _sql.spaced(_shipped("sql").grammar)
 SQL = _sql.common(_SQL)
 """One statement of SQL: queries, changes, definitions, with any names; :func:`sql` restricts the names."""
 

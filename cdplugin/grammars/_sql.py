@@ -11,6 +11,18 @@ from cdplugin.specs.lark import Lark
 
 ALIASES = ("t1", "t2", "t3", "t4", "c1", "c2", "c3", "c4")
 _MARK = "// Names.\n"
+_MARK_OF_WORDS = "// Words.\n"
+
+
+def spaced(text: str) -> str:
+    """``sql.lark`` with definitions of words beside white space: ``_AS_`` stands for ``AS`` between some, ``AS_`` before it."""
+    defined = set(re.findall(r"^(\w+): ", text, re.MULTILINE))
+    lines = []
+    for name in sorted(set(re.findall(r"\b(?:_[A-Z]\w*|[A-Z]\w*_)\b", text)) - defined):
+        word = name.strip("_")
+        if word in defined:
+            lines.append(f"{name}: {'WHITE ' * name.startswith('_')}{word}{' WHITE' * name.endswith('_')}\n")
+    return text.replace(_MARK_OF_WORDS, _MARK_OF_WORDS + "".join(lines))
 
 
 def common(text: str) -> Lark:
@@ -33,25 +45,29 @@ def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable
     fixed, names = text.split(_MARK)
     fixed = _without("extra", fixed)
     reserved = _reserved(fixed) | {"match"}  # SQLite takes that word for a name, but not behind an expression
-    columns = {table: _names(listed, f"/tables/{table}", reserved) for table, listed in tables.items()}
-    qualified = (f'({table}) "." COLUMN_{number}' for number, table in enumerate(_names(tables, "/tables", reserved)))
+    aliases = _listed(aliases, "/aliases")
+    given = {table: _listed(listed, f"/tables/{table}") for table, listed in tables.items()}
+    columns = {table: [_spelled(name, reserved) for name in listed] for table, listed in given.items()}
+    qualified = (f'({table}) "." COLUMNS_{number}' for number, table in enumerate(_names(tables, "/tables", reserved)))
     lines = [
-        "table: TABLE | ALIAS",
-        "local_table: TABLE",
-        "created: ALIAS",
-        "column: " + " | ".join(["COLUMN | ALIAS | ALIAS _DOT (COLUMN | ALIAS)", *qualified]),
-        "qualifier: TABLE | ALIAS",
-        "column_name: COLUMN | ALIAS",
-        "dropped_name: COLUMN | ALIAS",
-        "new_table: ALIAS",
-        "window_name: ALIAS",
-        "new_column: ALIAS",
-        "_NEW_TABLE: WHITE ALIAS",
-        "_NEW_COLUMN: WHITE ALIAS",
-        "TABLE: " + " | ".join(_names(tables, "/tables", reserved)),
-        "ALIAS: " + " | ".join(_names(aliases, "/aliases", reserved)),
-        "COLUMN: " + " | ".join(dict.fromkeys(name for listed in columns.values() for name in listed)),
-        *(f"COLUMN_{number}: " + " | ".join(listed) for number, listed in enumerate(columns.values())),
+        "table: TABLES | ALIASES",
+        "local_table: TABLES",
+        "created: ALIASES",
+        "column: " + " | ".join(["COLUMNS | ALIASES | ALIASES _DOT (COLUMNS | ALIASES)", *qualified]),
+        "quoted_column: QUOTED",
+        "qualifier: TABLES | ALIASES",
+        "column_name: COLUMNS | ALIASES",
+        "dropped_name: COLUMNS | ALIASES",
+        "new_table: ALIASES",
+        "window_name: ALIASES",
+        "new_column: ALIASES",
+        "_NEW_TABLE: WHITE ALIASES",
+        "_NEW_COLUMN: WHITE ALIASES",
+        "TABLES: " + " | ".join(_names(tables, "/tables", reserved)),
+        "ALIASES: " + " | ".join(_spelled(name, reserved) for name in aliases),
+        "COLUMNS: " + " | ".join(dict.fromkeys(name for listed in columns.values() for name in listed)),
+        "QUOTED: " + " | ".join(dict.fromkeys(_quoted(name) for listed in (aliases, *given.values()) for name in listed)),
+        *(f"COLUMNS_{number}: " + " | ".join(listed) for number, listed in enumerate(columns.values())),
     ]
     if functions is None:
         lines.append("function: FUNCTION")
@@ -86,7 +102,8 @@ def _with_functions(text: str, functions: Iterable[str]) -> tuple[str, list[str]
 def _without(kind: str, text: str) -> str:
     """The rules without those whose names begin with ``kind``, nor the alternatives and optional parts that they are."""
     text = re.sub(rf"^{kind}_.*\n(?:    .*\n)*", "", text, flags=re.MULTILINE)
-    return re.sub(rf"\s+\| {kind}_\w+|\b{kind}_\w+ \| | {kind}_\w+\?", "", text)
+    name = rf"{kind}_\w+(?:\{{[^{{}}]*\}})?"
+    return re.sub(rf"\s+\| {name}|\b{name} \| | {name}\?", "", text)
 
 
 def _names(listed: Iterable[str], location: str, reserved: frozenset[str]) -> list[str]:
@@ -108,9 +125,13 @@ def _listed(listed: Iterable[str], location: str) -> list[str]:
 
 
 def _spelled(name: str, reserved: frozenset[str]) -> str:
-    quoted = json.dumps('"' + name.replace('"', '""') + '"', ensure_ascii=False)
+    quoted = _quoted(name)
     plain = re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in reserved
     return f"/(?i-u:{name})/ | {quoted}" if plain else quoted
+
+
+def _quoted(name: str) -> str:
+    return json.dumps('"' + name.replace('"', '""') + '"', ensure_ascii=False)
 
 
 def _reserved(text: str) -> frozenset[str]:
