@@ -1,4 +1,6 @@
-"""One engine: how it begins and is cloned, how an operation runs until it is finished, and what its statuses mean."""
+"""An arena as Python owns it: how it begins or is cloned, how an operation runs until it has a result, what its
+statuses mean.
+"""
 
 from __future__ import annotations
 
@@ -34,22 +36,22 @@ _LIMIT_MESSAGES = {
     statuses.LIMIT_PAIRS: ("the grammar is too ambiguous: too many ways to split the text into lexemes", "max_pairs"),
 }
 
-_RULES_WORK = 10_000  # units of work of making a nonterminal's rules late, besides those of its family
-_NOTE_WORK = 5_000  # units of work of noting a value, or how a rule goes on after it
+_RULES_WORK = 10_000  # units of work for making a nonterminal's rules late, besides the work of its family
+_NOTE_WORK = 5_000  # units of work for noting a value, or how a rule goes on after it
 _MOST_WORK = 1 << 62  # units that one word holds
-_RESTART_WORK = 200  # units of work of an operation that begins again, besides what it does again
-_LENT = 10  # one part in so many of Limits.max_step_work is lent to a change, so that it comes to its end
+_RESTART_WORK = 200  # units of work for restarting an operation, besides what it repeats
+_LENT = 10  # 1 / _LENT of Limits.max_step_work is lent to a change, so that it is not interrupted
 
-_PADDED = 64  # words by which the formats of questions differ: `struct` remembers a hundred
-_MOST_ANSWER = 6  # a question and its answer are about so many times as long as the question: else the operation begins again
+_PADDED = 64  # questions are padded to a multiple of so many words, since `struct` caches a hundred formats
+_MOST_ANSWER = 6  # question and answer are at most about so many times as long as the question; else the operation restarts
 
 _NO_STOPS = np.zeros(1, np.int64)
 
 
 class Notes:
-    """What is found out about the expressions of a frozen arena: true in all its clones, where these have the same numbers.
+    """Facts about the expressions of a frozen arena. They hold in all its clones, which give these expressions the same ids.
 
-    ``end``: the first number that is not one of them; ``measures``: of :mod:`cdplugin.queries.measures`.
+    ``end``: the first id that is not one of them; ``measures``: see :mod:`cdplugin.queries.measures`.
     """
 
     def __init__(self, end: int) -> None:
@@ -58,7 +60,7 @@ class Notes:
 
 
 class _Named(NamedTuple):
-    """How an error names a budget: what took the work, the limit, and the units, if not those that were granted last."""
+    """How an error names a budget: what took the work, the limit, and the granted units, unless those granted last."""
 
     what: str
     limit: str
@@ -89,7 +91,7 @@ class OneBudget:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._end()
         if kind is not None and not issubclass(kind, CdpluginError) and self._arena.account is not None:
-            self._arena.abandon()  # what its grammar knows of endings may be half changed
+            self._arena.abandon()  # the endings that its grammar knows may be half changed
 
     def __del__(self) -> None:
         self._end()  # an interrupt may come as `__exit__` begins
@@ -104,12 +106,12 @@ class OneBudget:
 class Arena(OwnedTables):
     """One engine: a header and its tables. One thread at a time steps it (:attr:`lock`).
 
-    ``is_fresh``: whether it took the place of one that was over budget, and nothing was followed in it yet. ``notes``: what is
-    known of the expressions that it was cloned with. ``start``: the cursor at the beginning of a text, once rules are
-    installed. ``expand``: makes the rules of a nonterminal that is predicted for the first time, where some come late.
-    ``tracker``: knows the values of lexemes that keep their text, where some do. ``shared``: the bases that it may take over,
-    read through ``shared_header``; ``n_looked_at``, ``n_learned``: of its own, how many others may have by now.
-    ``lender``: of a template, where its clones get them from.
+    ``is_fresh``: it replaced an arena that was over budget, and nothing has been followed in it yet. ``notes``: facts about the
+    expressions that it was cloned with. ``start``: the cursor at the beginning of a text, once rules are installed. ``expand``:
+    makes the rules of a nonterminal that is predicted for the first time, if the grammar has late rules. ``tracker``: knows the
+    values of tracking lexemes, if there are any. ``shared``: the store whose bases it may take over, read through
+    ``shared_header``; ``n_looked_at``, ``n_learned``: how many of its own bases have been offered to the store. ``lender``: in
+    a template, the source of its clones' stores.
 
     The vocabulary's tables are shared and read-only; everything else belongs to the arena.
     """
@@ -117,8 +119,8 @@ class Arena(OwnedTables):
     def __init__(self, vocab: Vocabulary, limits: Limits) -> None:
         self._begin(vocab, limits, Notes(0))
         self.hold(Tables({t: np.empty(0, dtype_of(t)) for t in range(layout.N_TABLES)}), None, ())
-        self._copied = np.empty((0, 5), np.int64)  # what is copied into a clone's block
-        self._opened: dict[int, Span] | None = None  # the tables of a clone's block, as large as they may be at once
+        self._copied = np.empty((0, 5), np.int64)  # for OP_COPY: what to copy into a clone's block
+        self._opened: dict[int, Span] | None = None  # the tables of a clone's block, at the size that they may have at once
         self._fixed: dict[int, np.ndarray] = {}  # the tables that clones share
         self.header = np.zeros(layout.HEADER_WORDS, np.int64)
         self.address: int = address_of(self.header)
@@ -134,7 +136,7 @@ class Arena(OwnedTables):
         kernels.note_loaded()
 
     def _begin(self, vocab: Vocabulary, limits: Limits, notes: Notes) -> None:
-        """Set what every arena begins with, made or cloned, besides its tables."""
+        """Set everything that a new arena needs besides its tables, whether it is made or cloned."""
         self.vocab, self.limits, self.notes = vocab, limits, notes
         self.lock = threading.Lock()
         self.over_budget = self.is_fresh = self._stretched = False
@@ -181,11 +183,11 @@ class Arena(OwnedTables):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arena's own tables, those that a clone began with included, and of what makes rules late."""
+        """Bytes of the arena's own tables, including those that a clone began with, and of the state of its late rules."""
         return super().nbytes + (0 if self.expand is None else self.expand.nbytes)
 
     def set_limits(self, limits: Limits) -> None:
-        """Count against these limits from now on."""
+        """Apply these limits from now on."""
         self.limits = limits
         self.max_bytes = limits.max_arena_bytes
         head = self.header
@@ -196,15 +198,15 @@ class Arena(OwnedTables):
         head[layout.MAX_WORK] = limits.max_step_work
 
     def _in_use(self) -> dict[int, int]:
-        """The items in use of each table."""
+        """Return how many items of each table are in use."""
         counted = {table: int(self.header[counter]) * words for table, (counter, words) in IN_USE.items()}
         return counted | {table: int(self.header[slots]) for table, slots in HASHED.items()}
 
     def freeze(self) -> None:
-        """Bring what a clone gets a copy of into one block. The arena is not stepped after that."""
+        """Move everything that a clone gets a copy of into one block. The arena must not be stepped afterwards."""
         in_use = self._in_use()
         in_use[layout.STACK] = 0
-        self.set_table(layout.STACK, np.empty(INITIAL[layout.STACK], np.int64))  # a large program may have made it larger
+        self.set_table(layout.STACK, np.empty(INITIAL[layout.STACK], np.int64))  # a large program may have enlarged it
         block = self._held.block = Block.of({table: self.tables[table] for table in INITIAL}, in_use, ROOM)
         self.set_block(block)
         self._copied = block.copied()
@@ -216,7 +218,7 @@ class Arena(OwnedTables):
         self.notes = Notes(int(self.header[layout.N_VALUES]))
 
     def clone(self) -> Arena:
-        """An arena that knows everything that this one, which is frozen, does, and shares only the vocabulary."""
+        """Return an arena that begins with all states of this one, which is frozen. The two share only the vocabulary."""
         assert self._block is not None
         other = object.__new__(Arena)
         other._begin(self.vocab, self.limits, self.notes)
@@ -239,31 +241,35 @@ class Arena(OwnedTables):
         return other
 
     def call(self, op: int, a: int = 0, b: int = 0, c: int = 0) -> int:
-        """Run an operation of :mod:`cdplugin.kernels.entry`, growing tables as it asks.
+        """Run an operation of :mod:`cdplugin.kernels.entry`, growing tables as it asks; return its result.
 
-        Raises :class:`LimitExceeded` where a budget is crossed: what was found so far stays, the operation has no effect. The
-        caller holds :attr:`lock` where threads may share the arena.
+        Raises :class:`LimitExceeded` if a budget is crossed: what was found so far stays, and the operation has no effect. The
+        caller holds :attr:`lock` if threads may share the arena.
         """
         result = kernels.run(self.address, op, a, b, c)
         return result if result >= 0 else self.finish(result, op, a, b, c)
 
     def call_known(self, op: int, a: int, b: int) -> int | None:
-        """:meth:`call`; None where rules of families' members would have to be made first, which are not."""
+        """Do :meth:`call`; return None if that would first have to make rules of family members."""
         result = kernels.run(self.address, op, a, b, 0)
         if result < 0:
             result = self.finish(result, op, a, b, 0, statuses.NEED_RULES)
         return None if result < 0 else result
 
     def derivatives(self, expression: int, first: int = 0, end: int = 256) -> list[tuple[int, int]]:
-        """What the bytes from ``first`` to ``end - 1`` lead to: how many bytes, and their derivative, which may be
-        :data:`EMPTY`; one pair for each class of bytes that certainly share it.
+        """Return the derivatives by the bytes ``first`` to ``end - 1``, as pairs (number of bytes, derivative, perhaps
+        :data:`EMPTY`).
+
+        One pair for each class of bytes that certainly share a derivative.
         """
         found = self.call(kernels.OP_DERIVATIVES, expression, first, end)
         return list(map(tuple, self.tables[layout.STACK][: 2 * found].reshape(-1, 2).tolist()))
 
     def ask(self, op: int, question: Sequence[int], more_bytes: int) -> np.ndarray:
-        """Put a question at the bottom of the stack, run an operation on it, and return its answer (int64): the words above the
-        question, as many as the result says. The arena may grow by ``more_bytes`` for it. Its stack keeps its size.
+        """Put a question at the bottom of the stack, run an operation on it, and return its answer (int64).
+
+        The answer is the words above the question, as many as the result says. The arena may grow by ``more_bytes`` for it. The
+        stack keeps its size.
         """
         n_words = len(question)
         before = None if layout.STACK in self._pages else self.tables[layout.STACK]
@@ -282,7 +288,7 @@ class Arena(OwnedTables):
                     self.max_bytes, self.over_budget = most, False
                     self.note_size()
             return self.tables[layout.STACK][n_words : n_words + result].copy()
-        except LimitExceeded:  # nothing of what was asked for is kept
+        except LimitExceeded:  # nothing of the answer is kept
             self.over_budget = bool(self.header[layout.IS_BROKEN])
             raise
         finally:
@@ -292,19 +298,23 @@ class Arena(OwnedTables):
                 pages.release(freed)
 
     def is_nonempty(self, expression: int) -> bool:
-        """Whether an expression matches any text."""
+        """Return whether an expression matches any text."""
         return self.call(kernels.OP_STATUS, expression) & kernels.MATCHES_SOMETHING != 0
 
     def transitions(self, states: np.ndarray) -> np.ndarray:
-        """What each byte leads to from lexer states (int64), int32 ``(states, 256)``: each as from :meth:`transition`."""
+        """Return the transitions of lexer states (int64) by each byte, int32 ``(states, 256)``, each as from
+        :meth:`transition`.
+        """
         states = np.ascontiguousarray(states, np.int64)
         rows = np.empty((len(states), 256), np.int32)
         self.call(kernels.OP_TRANSITIONS, states.ctypes.data, rows.ctypes.data, len(states))
         return rows
 
     def evaluate(self, words: Sequence[int], n_results: int) -> tuple[int, list[int]]:
-        """The expression that a program makes (:mod:`cdplugin.kernels.regex.programs`), and the results that it keeps; in an
-        arena that is in use. Raises :class:`LimitExceeded`.
+        """Run a program (:mod:`cdplugin.kernels.regex.programs`) in an arena that is in use; return its expression and the
+        results that it keeps.
+
+        Raises :class:`LimitExceeded`.
         """
         self.reserve(layout.VISIT_STAMPS, n_results)
         self.reserve(layout.STACK, 2 * len(words))
@@ -316,14 +326,15 @@ class Arena(OwnedTables):
         return expression, results
 
     def finish(self, result: int, op: int, a: int, b: int, c: int, unless: int = 0) -> int:
-        """Give an operation what its status (a negative ``result``) asks for, until it has a result: the rest of :meth:`call`.
+        """Do what an operation's status (a negative ``result``) asks for and repeat the operation until it has a result: the
+        rest of :meth:`call`.
 
-        Matchers call the kernel themselves, then this if need be: one call less at each token. ``unless``: a status that is a
-        result, too.
+        Matchers call the kernel themselves, and this only on a status, which saves a call at each token. ``unless``: a status
+        that is returned as a result.
         """
         head = self.header
         held = head[layout.HOLDS_WORK]
-        head[layout.HOLDS_WORK] = 1  # an operation that begins again has done some of its work already
+        head[layout.HOLDS_WORK] = 1  # a repeated operation continues with the work that is left
         self._n_growths = 0
         try:
             while result < 0 and result != unless:
@@ -336,7 +347,7 @@ class Arena(OwnedTables):
     def one_budget(
         self, work: int | None, limit: str = "max_step_work", what: str = "one step", most: int | None = None
     ) -> OneBudget:
-        """A context in which operations share their work instead of being granted ``Limits.max_step_work`` each.
+        """Return a context in which operations share one grant of work, instead of getting ``Limits.max_step_work`` each.
 
         They share ``work`` units; None, or inside another such context: what is left of the last grant. An error says ``what``
         took more than ``most`` units (default: ``work``), as a multiple of ``limit``.
@@ -344,11 +355,11 @@ class Arena(OwnedTables):
         return OneBudget(self, work, _Named(what, limit, most))
 
     def compile_budget(self) -> OneBudget:
-        """:meth:`one_budget` for compiling: of ``Limits.max_compile_work``."""
+        """Return :meth:`one_budget` for compiling, of ``Limits.max_compile_work``."""
         return self.one_budget(self.limits.max_compile_work, "max_compile_work", "compiling this")
 
     def spend(self, work: int) -> None:
-        """Count work that is done outside the kernels. Raises :class:`LimitExceeded` if too much has been done."""
+        """Count work done outside the kernels. Raises :class:`LimitExceeded` if no work is left."""
         self.header[layout.WORK_LEFT] -= min(work, _MOST_WORK)
         self._check_work()
 
@@ -363,16 +374,16 @@ class Arena(OwnedTables):
     def recover(self, status: int) -> None:
         """Do what a negative status asks for: make room, rules or a value; or raise.
 
-        All memory is allocated before anything is changed. Where an exception comes in the middle of a change all the same (a
-        ``KeyboardInterrupt``, or a limit that rules made late cross), the arena is broken, and its grammar starts a fresh one.
+        All memory is allocated before anything is changed. If an exception interrupts a change all the same (a
+        ``KeyboardInterrupt``, or a limit that late rules cross), the arena is broken, and its grammar starts a fresh one.
         """
         self._check_work()
         self.header[layout.WORK_LEFT] -= _RESTART_WORK
         if status in (statuses.GROW, statuses.NEED_RULES, statuses.NEED_VALUE, statuses.NEED_REST):
-            with gc_paused():  # a step that needs nothing makes no object that the collector counts
+            with gc_paused():  # only here: other steps make no objects that the collector counts
                 self._make(status, int(self.header[layout.REQUEST_A]), int(self.header[layout.REQUEST_B]))
         elif status == statuses.BROKEN:
-            if self._broken_by is not None:  # for who goes on with the question that crossed it
+            if self._broken_by is not None:  # repeat the limit to a caller that continues with the same question
                 raise copy(self._broken_by)
             raise CdpluginError("an exception interrupted this grammar's engine during a change: compile it again")
         else:
@@ -380,7 +391,7 @@ class Arena(OwnedTables):
             raise LimitExceeded(message, expected=at_most(self.limits, limit))
 
     def _make(self, status: int, a: int, b: int) -> None:
-        """Make room, or the rules that are predicted for the first time, or note what a lexeme's text means."""
+        """Make room, make the rules of nonterminals predicted for the first time, or note what a lexeme's text means."""
         if status == statuses.GROW:
             self._grow(a, b)
         elif status == statuses.NEED_RULES:
@@ -404,8 +415,9 @@ class Arena(OwnedTables):
 
     @contextmanager
     def _making(self) -> Iterator[None]:
-        """A context of a change for which more work may be done than is left: what crossed a small budget in its midst would
-        break the arena. It is owed afterwards.
+        """A context for a change that may do more work than is left; the debt stays afterwards.
+
+        Otherwise a change that crosses a small budget half-way would break the arena.
         """
         lent = self.limits.max_step_work // _LENT
         self.header[layout.WORK_LEFT] += lent
@@ -416,7 +428,7 @@ class Arena(OwnedTables):
             self.header[layout.WORK_LEFT] -= lent
 
     def counters(self) -> dict[str, int]:
-        """What the engine has done so far: counts, since the arena was made."""
+        """Return counts of what the engine has done since the arena was made."""
         head = self.header
         names = {
             "nodes_walked": layout.C_NODES,
@@ -437,7 +449,7 @@ class Arena(OwnedTables):
         return {name: int(head[word]) for name, word in names.items()} | {"work": work, "bytes": self.nbytes}
 
     def mask(self, cursor: int, stops: np.ndarray = _NO_STOPS) -> np.ndarray:
-        """The mask row of a cursor. ``stops``: int64, a count and the tokens that end a text. The caller holds the lock."""
+        """Return the mask row of a cursor. ``stops``: int64, a count and the stop tokens. The caller holds the lock."""
         row = np.zeros((self.vocab.size + 31) // 32, np.int32)
         self.call(kernels.OP_FILL, cursor, row.ctypes.data, stops.ctypes.data)
         return row

@@ -1,4 +1,6 @@
-"""The arena that every grammar of a vocabulary starts from: expressions that most grammars share, evaluated once."""
+"""The base arena of a vocabulary, from which every grammar's arena is cloned: expressions that most grammars share, evaluated
+once.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,12 @@ class BaseArena:
     characters: np.ndarray | None
 
     def program(self) -> Program:
-        """An empty program for a clone of the arena."""
+        """Return an empty program for a clone of the arena."""
         return Program(self.arena.limits, spellable_bytes(self.arena.vocab), self.known, self.literals, self.characters)
 
 
 def spellable_bytes(vocab: Vocabulary) -> bytes:
-    """The bytes that some token brings."""
+    """Return the bytes that some token contains."""
     return _spellable(vocab.absent_bytes)
 
 
@@ -62,12 +64,13 @@ _base_arenas: WeakValueDictionary[tuple[int, Limits], BaseArena] = WeakValueDict
 def base_arena_of(
     vocab: Vocabulary, limits: Limits, shared: Sequence[Expr], characters: Sequence[Expr] | None = None
 ) -> BaseArena:
-    """The base arena of ``vocab``, in which ``shared`` (expressions that live as long as the process) are known, and
-    ``characters``, those of the printable ASCII characters in every spelling.
+    """Return the base arena of ``vocab``, which knows ``shared`` and ``characters``.
 
-    It is the same one as long as somebody has it, and goes with the last compiler that does: it keeps its vocabulary alive.
+    ``shared``: expressions that live as long as the process; ``characters``: those of the printable ASCII characters in every
+    spelling. The result is the same object as long as somebody holds it, and goes with the last compiler that does; it keeps
+    its vocabulary alive.
     """
-    key = (id(vocab), limits)  # whoever has a base arena has its vocabulary, so that its id stays its own
+    key = (id(vocab), limits)  # a base arena keeps its vocabulary alive, so the id stays unique
     with _lock:
         found = _base_arenas.get(key)
         if found is None:
@@ -86,7 +89,7 @@ def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr], characters:
     evaluate(arena, program.code(), program.n_results, literals)
     values = arena.tables[layout.VISIT_STAMPS]
     known = known_words({node: int(values[result]) for node, result in program.results().items()})
-    for node in shared:  # how much plain text keeps it alive, and what follows its first byte: 15 µs for each grammar else
+    for node in shared:  # memoise plain runs and first derivatives here: otherwise 15 µs for each grammar
         for part in dict.fromkeys([known[id(node)][1], *(after for _, after in arena.derivatives(known[id(node)][1]))]):
             arena.call(kernels.OP_PLAIN_RUN, part)
     _note_characters(arena)
@@ -99,7 +102,7 @@ def _make(vocab: Vocabulary, limits: Limits, shared: Sequence[Expr], characters:
 
 
 def _note_characters(arena: Arena) -> None:
-    """Note which bytes are alike at the beginning of what is repeated: characters of texts, most of the time."""
+    """Note the byte classes of the bodies of repetitions, mostly the characters of texts (``OP_CLASSES``)."""
     n_values = int(arena.header[layout.N_VALUES])
     kinds = arena.tables[layout.VALUES][layout.V_KIND : n_values * layout.VALUE_WORDS : layout.VALUE_WORDS]
     for part in dict.fromkeys(arena.sequence(value)[0] for value in np.flatnonzero(kinds == layout.K_REPEAT).tolist()):
@@ -108,7 +111,7 @@ def _note_characters(arena: Arena) -> None:
 
 
 def evaluate(arena: Arena, program: np.ndarray, n_results: int, literals: tuple[np.ndarray, np.ndarray]) -> None:
-    """Run a program; its results are left in VISIT_STAMPS."""
+    """Run a program, and leave its results in VISIT_STAMPS."""
     arena.set_table(layout.LITERAL_OFFSETS, literals[0], is_own=False)
     arena.set_table(layout.LITERAL_BYTES, literals[1], is_own=False)
     arena.set_table(layout.VISIT_STAMPS, np.zeros(max(n_results, 1), np.int64))
@@ -121,7 +124,9 @@ def evaluate(arena: Arena, program: np.ndarray, n_results: int, literals: tuple[
 
 
 def _load_late_kernels() -> None:
-    """Load the kernels that only families take, where they are compiled: the first grammar that has some would wait for it."""
+    """Load the kernels that only families need, if they are compiled: otherwise the first grammar with a family would wait for
+    it.
+    """
     late = (rules.find_productive, rules.arrange, rules.lay_out)
     if not all(map(is_loaded, late)) and all(map(is_cached, late)):
         none, one = np.empty(0, np.int64), np.zeros(1, np.int64)

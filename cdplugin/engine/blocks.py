@@ -1,4 +1,4 @@
-"""Tables of an arena that lie in one piece of memory: what a clone copies at once."""
+"""Blocks: several tables of an arena in one piece of memory, so that a clone copies all of them at once."""
 
 from __future__ import annotations
 
@@ -11,37 +11,39 @@ import numpy as np
 from cdplugin.engine import pages
 from cdplugin.kernels.store import layout
 
-_PAGE = 4096  # bytes: tables begin at a page, so that what they do not use is not touched
+_PAGE = 4096  # bytes: tables begin at a page boundary, so that their unused parts are never touched
 
 
 def dtype_of(table: int) -> type:
-    """The dtype of a table's items."""
+    """Return the dtype of a table's items."""
     if table in layout.INT32_TABLES:
         return np.int32
     return np.uint8 if table in layout.UINT8_TABLES else np.int64
 
 
 DTYPES = tuple(np.dtype(dtype_of(table)) for table in range(layout.N_TABLES))
-"""By table."""
+"""The dtypes, by table."""
 
 
 def address_of(array: np.ndarray) -> int:
-    """Where the items of an array begin: ``array.ctypes.data``, in a quarter of its time if any are there and writeable."""
+    """Return the address of an array's items: ``array.ctypes.data``, in a quarter of its time for arrays with
+    writable items.
+    """
     if len(array) and array.flags.writeable:
         return addressof(c_char.from_buffer(array))  # type: ignore[arg-type]
     return int(array.ctypes.data)
 
 
 Span = tuple[int, int, int, type]
-"""Where a table begins and ends in a block, where what is in use of it ends (in bytes), and its dtype."""
+"""Where a table begins and ends in a block, where its used part ends (in bytes), and its dtype."""
 
 
 @dataclass(eq=False, slots=True)
 class Block:
-    """Several tables in one piece of memory, so that an arena takes them over at once.
+    """Several tables in one piece of memory.
 
-    ``memory``: uint8, what is not in use anything; ``rooms``: for tables that may become larger where they are, the byte where
-    their room ends. Room that nobody has used takes no memory.
+    ``memory``: uint8; its unused parts hold anything. ``rooms``: for tables that can grow in place, the byte where their room
+    ends. Room that was never used takes no memory.
     """
 
     memory: np.ndarray
@@ -50,7 +52,9 @@ class Block:
 
     @classmethod
     def of(cls, tables: Mapping[int, np.ndarray], in_use: Mapping[int, int], room: Mapping[int, int]) -> Block:
-        """Copies of ``tables``; ``in_use``: how many items of one matter; ``room``: how many times as large it may become."""
+        """Return a block with copies of ``tables``; ``in_use``: how many of a table's items count; ``room``: how many times as
+        large it may become.
+        """
         at = 0
         spans: dict[int, Span] = {}
         rooms: dict[int, int] = {}
@@ -71,22 +75,22 @@ class Block:
         return sum([end - start for start, end, _, _ in self.spans.values()])
 
     def most(self, table: int) -> int:
-        """How many items a table may have where it is; 0: it has no room."""
+        """Return how many items a table may have in its place; 0: it has no room."""
         return (self.rooms[table] - self.spans[table][0]) // DTYPES[table].itemsize if table in self.rooms else 0
 
     def extend(self, table: int, items: int) -> np.ndarray:
-        """The table with so many items, at most :meth:`most`."""
+        """Return the table grown to so many items, at most :meth:`most`."""
         start, _, used, dtype = self.spans[table]
         self.spans = {**self.spans, table: (start, start + items * DTYPES[table].itemsize, used, dtype)}
         return self.table(table)
 
     def take_over(self, spans: Mapping[int, Span]) -> None:
-        """Make the tables as large as those that an earlier arena had in the same memory."""
+        """Give the tables the sizes that an earlier arena's had in the same memory."""
         own = self.spans
         self.spans = {table: (*span[:2], own[table][2], span[3]) for table, span in spans.items()}
 
     def opened(self, times: Mapping[int, int]) -> dict[int, Span]:
-        """``spans`` with some of the tables that have room so many times as large, or as large as their room."""
+        """Return ``spans`` with the tables that have room grown by the given factors, or to the end of their room."""
         out = dict(self.spans)
         for table, factor in times.items():
             if table in self.rooms:
@@ -96,7 +100,9 @@ class Block:
 
     @classmethod
     def around(cls, words: np.ndarray, sizes: Iterable[tuple[int, int]]) -> Block:
-        """Tables that lie in ``words`` (int64) one after the other: their numbers, and how many items they have."""
+        """Return a block over ``words`` (int64), in which tables lie one after the other: their numbers, and their numbers of
+        items.
+        """
         at = 0
         spans: dict[int, Span] = {}
         for table, size in sizes:
@@ -110,7 +116,9 @@ class Block:
         return Block(self.memory.copy(), self.spans)
 
     def copied(self) -> np.ndarray:
-        """What is to be copied into other memory, for ``OP_COPY`` (int64 ``(tables, 5)``): of each table, what is in use."""
+        """Return the rows that ``OP_COPY`` reads (int64 ``(tables, 5)``), to copy the used part of each table into other
+        memory.
+        """
         address = address_of(self.memory)
         rows = []
         for table, (start, end, used, _) in self.spans.items():
@@ -124,8 +132,8 @@ class Block:
 
 
 class Tables(dict[int, np.ndarray]):
-    """An arena's tables by number. Those that lie in ``blocks`` are looked up when they are asked for: a kernel finds them
-    through the header.
+    """An arena's tables by number. Tables in ``blocks`` become arrays only when they are asked for; kernels find them by the
+    header.
     """
 
     __slots__ = ("blocks",)

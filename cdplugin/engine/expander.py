@@ -1,5 +1,7 @@
-"""A compiled grammar's static tables, how an arena gets them, and the rules of families (:class:`cdplugin.ir.Family`), made
-when the parser first predicts a member.
+"""Putting a compiled grammar into an arena, and making the late rules of families.
+
+:class:`StaticTables` is what compiling gives. An :class:`Expander` makes the rules of a family's member
+(:class:`cdplugin.ir.Family`) when the parser first predicts it.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from cdplugin.memory import size_of
 
 
 class _Turn:
-    """Who makes rules from an IR now: its families are shared by all arenas of a grammar, and by nothing else."""
+    """The lock for making rules from an IR. Its families are shared by all arenas of the grammar, and by nothing else."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -52,16 +54,17 @@ def _turn_of(ir: GrammarIR) -> _Turn:
 
 _DOT_TABLES = layout.DOT_SYMBOL, layout.DOT_LEFT, layout.DOT_NULL_REST
 _NUMBER_BYTES, _MEMBER_BYTES = 300, 400
-"""A nonterminal's number, a family's member: with their places in tables."""
+"""Bytes of a nonterminal's number and of a family's member, with their table entries."""
 _REPORTED = 1 << 16
-"""Bytes by which an arena's late rules may grow before its account is told."""
-_SYMBOL_WORK = 500  # units of work (Limits.max_step_work) of a rule that is made late, for each of its symbols
+"""Growth of an arena's late rules, in bytes, after which its account is told."""
+_SYMBOL_WORK = 500  # units of work (Limits.max_step_work) for each symbol of a late rule
 
 
 class FamilyRules(NamedTuple):
-    """What is known of a family's members without their rules, as it stands after dots (:class:`cdplugin.ir.Whole`).
+    """What is known of a family's members without making their rules, with symbols as they stand after dots
+    (:class:`cdplugin.ir.Whole`).
 
-    ``head``: one of the numbered ``members``, which stands for them all.
+    ``head``: one of the numbered ``members``, the representative of all.
     """
 
     head: int
@@ -72,18 +75,18 @@ class FamilyRules(NamedTuple):
 
 
 class Expander:
-    """Gives an arena the rules of families' members when the parser first predicts them.
+    """Makes the rules of families' members when the parser first predicts them. One per arena.
 
-    One per arena: numbers of members that the static tables do not have are the arena's own. ``n_static_rules``,
-    ``n_static_dots``, ``n_static_nonterminals``: how many of each these tables have; ``n_rules``, ``n_dots``: with those made
-    so far, which follow them in the arena's tables. ``numbers``: those of the IR's nonterminals, with the members that it
-    notes; ``members``: the other members, by number.
+    Members that the static tables do not have get numbers of this arena. ``n_static_rules``, ``n_static_dots``,
+    ``n_static_nonterminals``: how many of each the static tables have; ``n_rules``, ``n_dots``: with those made since, which
+    follow them in the arena's tables. ``numbers``: those of the IR's nonterminals, including members that the IR notes;
+    ``members``: the other members, by number.
     """
 
     def __init__(self, rules: RuleSet, arena: Arena) -> None:
         self._rules = rules
         self._turn = _turn_of(rules.ir)
-        self._arena: Arena = weakref.proxy(arena)  # which holds this: a circle would keep both until garbage is collected
+        self._arena: Arena = weakref.proxy(arena)  # the arena holds this: a cycle would keep both until garbage collection
         self.numbers = rules.number
         self._symbol = {number: symbol for symbol, number in self.numbers.items()}
         self._nullable = arena.tables[layout.NULLABLE].tolist()
@@ -95,7 +98,7 @@ class Expander:
         self._member_number: dict[Member, int] = {}
         self._tracker: ValueTracker | None = None
         self._code: dict[Symbol, list[int]] = {}
-        self._n_copied = 0  # dots of rules that are made twice, which cost next to nothing
+        self._n_copied = 0  # dots of second versions of rules (_ways), which cost next to nothing
         self._optional = {
             self.numbers[symbol]: self._encode(lexeme)
             for symbol, lexeme in rules.lexemes.optional.items()
@@ -114,7 +117,7 @@ class Expander:
             work, n_dots = family.work, self.n_dots - self._n_copied
             self._expand(nonterminal)
             work = family.work - work + _SYMBOL_WORK * (self.n_dots - self._n_copied - n_dots)
-            self._arena.header[layout.WORK_LEFT] -= work  # the arena looks at it before it makes more
+            self._arena.header[layout.WORK_LEFT] -= work  # the arena checks it before it makes more rules
 
     @property
     def nbytes(self) -> int:
@@ -123,33 +126,33 @@ class Expander:
 
     @property
     def n_nonterminals(self) -> int:
-        """How many nonterminals there are now."""
+        """The present number of nonterminals."""
         return len(self._nullable)
 
     def remaining(self, nonterminal: int) -> int:
-        """How far a family's member is from an end, as its family puts it."""
+        """Return how far a family's member is from an end, as its family says."""
         family, value = self._family(nonterminal)
         return family.remaining(value)
 
     def least_bytes(self, nonterminal: int) -> int:
-        """A lower bound of the bytes of a nonterminal's texts, as its family puts it; 0 where it has none."""
+        """Return a lower bound of the bytes of a nonterminal's texts, as its family says; 0 if it has no family."""
         if not self._is_member(nonterminal):
             return 0
         family, value = self._family(nonterminal)
         return family.least_bytes(value)
 
     def family(self, nonterminal: int) -> Family | None:
-        """The family that a nonterminal is a member of."""
+        """Return the family of which a nonterminal is a member, or None."""
         return self._family(nonterminal)[0] if self._is_member(nonterminal) else None
 
     def wholes(self) -> dict[Family, FamilyRules] | None:
-        """What is known of the members of each family without their rules; None where that is not so of one of them."""
+        """Return what each family says of all its members without their rules; None if some family cannot say it."""
         out: dict[Family, FamilyRules] = {}
         known: set[Symbol] = set()
         with self._turn.lock:
             n_before = len(self._nullable)
             fresh = self.numbers.keys() & self._rules.ir.instances.keys()
-            while fresh:  # what is enough for one family may name members of others
+            while fresh:  # the rules that one family names may mention members of others
                 known |= fresh
                 for symbol in sorted(fresh):
                     family, _ = self._rules.ir.instances[symbol]
@@ -174,7 +177,9 @@ class Expander:
         return out
 
     def is_no_nearer(self, part: int, nonterminal: int) -> bool:
-        """Whether two nonterminals are members of one family, and the first is as far from an end as the second, or farther."""
+        """Return whether two nonterminals are members of one family, and ``part`` is at least as far from an end as
+        ``nonterminal``.
+        """
         if not (self._is_member(part) and self._is_member(nonterminal)):
             return False
         (family, value), (other, before) = self._family(part), self._family(nonterminal)
@@ -184,9 +189,9 @@ class Expander:
         return nonterminal in self.members or self._symbol.get(nonterminal, -1) in self._rules.ir.instances
 
     def representative(self, nonterminal: int, left: int) -> int:
-        """A nonterminal whose shortest texts are about as long, where this one is one of any number of members; else itself.
+        """Return a nonterminal with about equally short texts, if ``nonterminal`` is one of any number of members; else itself.
 
-        ``left``: the nonterminal of the rule that it stands in.
+        ``left``: the left side of the rule in which it stands.
         """
         if nonterminal not in self.members:
             return nonterminal
@@ -203,7 +208,7 @@ class Expander:
             return number
 
     def name(self, nonterminal: int) -> str:
-        """The name of a nonterminal, for messages."""
+        """Return the name of a nonterminal, for messages."""
         if nonterminal in self.members:
             return self.members[nonterminal].family.name
         return self._rules.ir.names[self._symbol[nonterminal]] if nonterminal in self._symbol else ""
@@ -224,7 +229,7 @@ class Expander:
         except RecursionError:
             text = "the text is nested too deeply for rules that depend on it"
             raise LimitExceeded(text, expected="fewer levels inside each other") from None
-        finally:  # what raises has numbered some: no rules yet, they are made when they are asked for again
+        finally:  # after an exception, some members are numbered and have no rules yet: these are made when asked for again
             self._number_new(n_before)
         rights = [way for code in codes if code is not None for way in self._ways(code)]
         offsets = np.array([0, *accumulate(map(len, rights))], np.int64)
@@ -246,9 +251,10 @@ class Expander:
         self._n_corners += n_corners
 
     def _ways(self, code: list[int]) -> list[list[int]]:
-        """A right side, or two of them where it begins with optional white space: with and without it.
+        """Return a right side as one or more versions: with and without the optional white space that it begins with.
 
-        Else the parser would find all rules that were ever made behind the one nonterminal that begins them.
+        Otherwise all rules ever made would be left corners' rules of the one nonterminal for that white space, and the parser
+        would search all of them.
         """
         ways = []
         while len(code) > 1 and code[0] in self._optional:
@@ -269,14 +275,16 @@ class Expander:
         self._report()
 
     def _report(self) -> None:
-        """Tell the arena's account what the rest takes, once it has grown enough."""
+        """Tell the arena's account the size of late rules, if it has grown enough."""
         nbytes = self.nbytes
         if nbytes > self._reported + _REPORTED:
             self._reported = nbytes
             self._arena.note_size()
 
     def _go_on(self, nonterminal: int, lexeme: int, parts: Sequence[Part]) -> int:
-        """The first dot of a rule ``nonterminal -> lexeme parts`` that is not predicted (:class:`ValueTracker`)."""
+        """Return the first dot of a new rule ``nonterminal -> lexeme parts`` that is never predicted (for
+        :class:`ValueTracker`).
+        """
         with self._turn.lock:
             n_before, first = len(self._nullable), self.n_dots
             try:
@@ -295,8 +303,9 @@ class Expander:
             return first
 
     def _encoded(self, parts: Sequence[Part], nonterminal: int) -> list[int] | None:
-        """A right side (of a rule of ``nonterminal``) as it stands after a dot; None if nothing is left of its lexeme, or it
-        needs what no token has: a comma, where there is none.
+        """Return a right side (of a rule of ``nonterminal``) in the kernels' encoding; None if it derives nothing.
+
+        That is so if no text of a tracking lexeme is left, or if it needs what no token has, such as a comma.
         """
         code: list[int] = []
         pending = list(reversed(parts))
@@ -321,11 +330,11 @@ class Expander:
         return code
 
     def _is_productive(self, symbol: Symbol) -> bool:
-        """Whether a symbol of the IR derives any string; of instances that were noted since the grammar was built, true."""
+        """Return whether a symbol of the IR derives any string. Instances noted since the grammar was built do."""
         return symbol >= len(self._rules.known) or self._rules.productive(symbol)
 
     def _codes(self, symbol: Symbol) -> list[int]:
-        """A symbol of the IR as it stands after dots."""
+        """Return a symbol of the IR in the kernels' encoding."""
         code = self._code[symbol] = list(map(self._encode, self._rules.lexemes.rewrite.get(symbol, (symbol,))))
         return code
 
@@ -354,7 +363,7 @@ class Expander:
         return number
 
     def _append_dots(self, dots: np.ndarray) -> None:
-        """Lay out dots after all others. ``dots``: their symbols, left sides, and whether the rest may be empty, int64."""
+        """Append dots to the arena's tables. ``dots``: their symbols, left sides, and whether the rest is nullable, int64."""
         for table, words in zip(_DOT_TABLES, dots, strict=True):
             self._append(table, self.n_dots, words)
 
@@ -364,16 +373,15 @@ class Expander:
 
 
 _WORD_BYTES, _LITERAL_BYTES = 40, 60
-"""An expression's tree is so large, by the words and literals of the program that builds it: a set of bytes takes 6 words."""
+"""Bytes of expression trees for each word and each literal of the program that builds them (a set of bytes takes 6 words)."""
 
 
 @dataclass(eq=False)
 class StaticTables:
-    """What never changes of a compiled grammar: its rules, and the program that builds its lexemes' expressions.
+    """The part of a compiled grammar that never changes: its rules, and the program that builds its lexemes' expressions.
 
-    ``searched``: the expressions of which only a search tells whether they match anything, as ids.
-
-    A clone of the same base arena gives the expressions the same ids each time, so ``lexemes`` may name them.
+    ``searched``: ids of the expressions that needed a search to tell whether they match anything. Each clone of the same base
+    arena gives the expressions the same ids, so ``lexemes`` may name them.
     """
 
     program: np.ndarray
@@ -385,7 +393,7 @@ class StaticTables:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays and of the rules; of an arena's own copies of them, where it changes them, too."""
+        """Bytes of the arrays and of the rules, and of the arena's own copies of them if it changes them."""
         offsets, text = self.literals
         tables = self.program.nbytes + offsets.nbytes + text.nbytes + self.lexemes.nbytes + self.rules.nbytes
         if not self.rules.is_lazy:
@@ -395,11 +403,11 @@ class StaticTables:
     def evaluate(self, arena: Arena) -> None:
         """Build the lexemes' expressions in a clone of the base arena."""
         evaluate(arena, self.program, self.n_results, self.literals)
-        for expression in self.searched:  # what was found then is work that the first masks are spared
+        for expression in self.searched:  # decide these now instead of in the first masks
             arena.call(entry.OP_STATUS, expression)
 
     def install(self, arena: Arena) -> None:
-        """Put the rules into an arena that has the expressions. Raises :class:`LimitExceeded` if it is too small for them."""
+        """Put the rules into an arena that has the expressions. Raises :class:`LimitExceeded` if its budget is too small."""
         records = self.lexemes.records.reshape(-1)
         arena.set_table(layout.LEXEMES, records.copy() if self.rules.is_lazy and self.rules.ir.tracked else records)
         if len(self.lexemes.ranges):

@@ -1,4 +1,4 @@
-"""The lexemes of a compiled grammar as the kernels read them: records by number, and the tokens that terminals stand for."""
+"""The lexemes of a compiled grammar as kernels read them: records by number, and the token ranges of token terminals."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ TokenRanges = tuple[tuple[int, int], ...]
 
 @dataclass(eq=False)
 class LexemeTable:
-    """``records``: int64 ``(numbers, LEXEME_WORDS)``; ``ranges``: int64 ``(pairs, 2)``, token ids; ``numbers``: by the IR's
-    number, the lexeme's own (-1: not used), int64; ``spec_names`` and ``spec_places``: the IR's; ``begun``: the numbers of the
-    lexemes that those after the end of the text stand for; ``has_clocks``: whether some lexeme counts its tokens;
-    ``all_exact``: whether none is LONGEST or LAZY.
+    """``records``: int64 ``(numbers, LEXEME_WORDS)``. ``ranges``: int64 ``(pairs, 2)``, token ids. ``numbers``: int64, from the
+    IR's number to the lexeme's own (-1: not used). ``spec_names`` and ``spec_places``: the IR's. ``begun``: for the numbers
+    after the end of the text, the numbers of the lexemes that they stand for. ``has_clocks``: whether some lexeme counts its
+    tokens. ``all_exact``: whether none is LONGEST or LAZY.
     """
 
     records: np.ndarray
@@ -52,20 +52,20 @@ class LexemeTable:
 
     @cached_property
     def names(self) -> list[str]:
-        """By number."""
+        """The names, by number."""
         names = [self.spec_names[t] for t in self._used()]
         names.append(_END_NAME)
         return names + [names[number] for number in self.begun]
 
     @cached_property
     def places(self) -> list[tuple[str, ...]]:
-        """By number, where the spec has them (:meth:`cdplugin.ir.GrammarIR.locate`)."""
+        """Where the spec has the lexemes, by number (:meth:`cdplugin.ir.GrammarIR.locate`)."""
         places = [self.spec_places.get(~t, ()) for t in self._used()]
         places.append(())
         return places + [places[number] for number in self.begun]
 
     def _used(self) -> list[int]:
-        """The IR's numbers, which grow with the lexemes' own."""
+        """Return the IR's numbers of the lexemes used, in the order of their own numbers."""
         return np.flatnonzero(self.numbers >= 0).tolist()
 
     @property
@@ -80,13 +80,13 @@ _NO_RANGES = np.empty((0, 2), np.int64)
 
 
 def plain_table(ir: GrammarIR, lexeme_numbers: np.ndarray, lexemes: Sequence[Expr], records: np.ndarray) -> LexemeTable:
-    """:func:`lexeme_table` where the records are known (:func:`cdplugin.engine.rules.prepare_rules`)."""
+    """Return :func:`lexeme_table` for records that are known already (:func:`cdplugin.engine.rules.prepare_rules`)."""
     names = _named(ir, lexemes)
     return LexemeTable(records, _NO_RANGES, lexeme_numbers, names, ir.places, [], has_clocks=False, all_exact=ir.is_exact())
 
 
 def _named(ir: GrammarIR, lexemes: Sequence[Expr]) -> list[str]:
-    """The names of an IR's lexemes, as their expressions where they have none."""
+    """Return the names of an IR's lexemes; a lexeme without a name gets its expression."""
     names = ir.lexeme_names
     return [name or repr(e) for name, e in zip(names, lexemes, strict=True)] if "" in names else names
 
@@ -100,14 +100,16 @@ def lexeme_table(
     tokens: Mapping[Symbol, TokenRanges],
     fences: Mapping[Symbol, int],
 ) -> LexemeTable:
-    """Records of the lexemes that the rules use; after them the end of the text, then the numbers of lexemes that have begun.
-    By the IR's numbers: ``lexeme_numbers`` (-1: not used), ``lexemes``, what they are, and ``expressions_of``, the arena's ids
-    of these.
+    """Make the records of the lexemes that the rules use, then of the end of the text, then of the numbers of lexemes that have
+    begun.
+
+    ``lexeme_numbers``, ``lexemes``, ``expressions_of``: by the IR's number, the lexeme's own number (-1: not used), its
+    expression, and the arena's id of that.
 
     A lexeme that has begun gets a number of its own in three cases: it matches the empty string (at its start, a LONGEST lexeme
     does not count that as a match), its tokens are counted, or it tracks its value (:mod:`cdplugin.kernels.lexer.tracked`).
     """
-    used = [t for t, number in enumerate(lexeme_numbers.tolist()) if number >= 0]  # numbers grow with those of the IR
+    used = [t for t, number in enumerate(lexeme_numbers.tolist()) if number >= 0]  # their own numbers ascend with the IR's
     lexings = {*map(ir.lexings.__getitem__, used)}
     records = np.empty((len(used) + 1, layout.LEXEME_WORDS), np.int64)  # the last one is the end of the text
     records[:] = _PLAIN_RECORD
@@ -145,8 +147,10 @@ def lexeme_table(
 def _begun(
     ir: GrammarIR, numbers: Mapping[Symbol, int], records: np.ndarray, nullable: Iterable[Symbol]
 ) -> list[tuple[int, np.ndarray]]:
-    """The records of lexemes that have begun, each with the number of its lexeme, where that is not the lexeme's own record:
-    they follow ``records``, which are told of them.
+    """Return records for the numbers of lexemes that have begun, each with its lexeme's number, where the lexeme's own record
+    does not do.
+
+    The new records follow ``records``, whose X_BEGUN and so on are set to them.
     """
     again = {symbol for symbol in nullable if ir.lexings[~symbol] != EXACT}
     begun: list[tuple[int, np.ndarray]] = []
@@ -155,7 +159,7 @@ def _begun(
         record = records[number]
         first = len(records) + len(begun)
         if symbol in ir.tracked:
-            # a shadow; after it, its number once it has begun, and the one under which those that keep end
+            # a shadow; then its number once it has begun, and the number under which tracking lexemes end
             twin = symbol not in ir.twins
             record[layout.X_ROLE] = (layout.SIGN if ir.tracked[symbol].is_sign else layout.UNSURE) if twin else layout.NEXT
             if not twin:
@@ -180,7 +184,7 @@ def _begun(
 
 
 def resolve_tokens(ir: GrammarIR, vocab: Vocabulary) -> dict[Symbol, TokenRanges]:
-    """The token ids that each token terminal stands for, as sorted inclusive ranges inside the vocabulary.
+    """Return the token ids of each token terminal, as sorted inclusive ranges inside the vocabulary.
 
     Raises :class:`GrammarError` for a name or an id that the vocabulary does not have.
     """
@@ -207,7 +211,7 @@ def _ranges_of(tokens: TokenSet, vocab: Vocabulary) -> TokenRanges:
 
 
 def _token_named(name: str, tokens: TokenSet, vocab: Vocabulary) -> int:
-    """The id of a special or added token, or of one whose text is the name."""
+    """Return the id of a special or added token, or of one whose text is the name."""
     for known in (vocab.special_tokens, vocab.added_tokens):
         if name in known:
             return known[name]

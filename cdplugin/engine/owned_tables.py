@@ -1,9 +1,9 @@
-"""The tables that an arena owns: where each one lies, what they take together, and how one grows while there is room.
+"""The tables that an arena owns: where each lies, how much memory they take, and how one grows.
 
 A table lies in one of three places. A clone's tables begin in a :class:`~cdplugin.engine.blocks.Block`, where they grow in
-place as far as each has room; one that leaves it gets pages of its own (:mod:`cdplugin.engine.pages`), which can become more
-without a copy; a small one without a block is an array like any other. Every allocation comes before the first change, so that
-an arena whose table could not grow is as it was.
+place as far as each has room. A table that outgrows the block, or is large, gets pages of its own
+(:mod:`cdplugin.engine.pages`), which can be extended without a copy. A small table without a block is an ordinary array. Every
+allocation comes before the first change, so if a table cannot grow, the arena is as it was.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from cdplugin.memory import Account
 class _Sizes(NamedTuple):
     """How large a table is, in items.
 
-    ``initial``: at the beginning; enough for a small schema, so that most grammars never grow. Record 0 ("none") of values,
-    lexer states, their transitions, and rows is among them: kernels read it without asking.
+    ``initial``: its first size, enough for a small schema, so that most grammars never grow it. Record 0 ("none") of values,
+    lexer states and rows is included: kernels read it without a check.
 
-    ``room``: how many times as large the table of a clone may become where it is: addresses that take no memory until they are
-    used. Most grammars grow, and a copy would take fresh pages for what is there already.
+    ``room``: how many times as large a clone's table may become in place. Room is address space, which takes no memory until it
+    is used. Most grammars grow tables, and copies would take fresh pages for what is there already.
 
-    ``at_once``: how many times as large such a table may be used from the beginning, where arenas may be large: an operation
-    that runs out of room begins again. What is not used is not touched.
+    ``at_once``: how many times as large such a table is from the beginning, if arenas may be large: an operation that runs out
+    of room starts over. Unused parts are not touched.
 
-    ``counter``: the word of the header that counts the table's records, or the entries of a hash table, each of ``words``
-    items. ``for_walks``: what walks of much of the trie need.
+    ``counter``: the header word that counts the table's records (or a hash table's entries), of ``words`` items each.
+    ``for_walks``: the size that walks of much of the trie need.
     """
 
     initial: int
@@ -77,18 +77,18 @@ FOR_WALKS = {table: sizes.for_walks for table, sizes in _SIZES.items() if sizes.
 IN_USE = {table: (sizes.counter, sizes.words) for table, sizes in _SIZES.items()}
 
 HASHED = {layout.INDEX: layout.INDEX_SLOTS, layout.MEMO_INDEX: layout.MEMO_SLOTS}
-"""The hash tables, and the word of the header that says how many of their slots, a power of two, kernels use."""
+"""The hash tables, and for each the header word with the number of slots, a power of two, that kernels use."""
 
 
 class Room(NamedTuple):
-    """Memory for a table, with anything in it."""
+    """Memory for a table, uninitialised."""
 
     array: np.ndarray
     page: np.ndarray | None
 
     @classmethod
     def of(cls, table: int, items: int) -> Room:
-        """Room for so many items of a table, or for all that its pages hold. Raises ``MemoryError``."""
+        """Allocate room for so many items of a table, or for as many as its pages hold. Raises ``MemoryError``."""
         dtype = DTYPES[table]
         size = items * dtype.itemsize
         if size < pages.LARGE:
@@ -98,31 +98,32 @@ class Room(NamedTuple):
 
 
 _GROWTH_SMALL, _GROWTH_LARGE, _GROWTH_HUGE = 4.0, 2.0, 1.25
-"""How many times as large a table below a MiB becomes, one below :data:`_HUGE` bytes, and a larger one. A kernel that ran out
-of room starts again, so small ones grow fast; huge ones grow where they are, and with room that is never used an arena would be
-over budget for nothing.
+"""Growth factors of a table below a MiB, of one below :data:`_HUGE` bytes, and of a larger one.
+
+A kernel that ran out of room starts over, so small tables grow fast. Huge ones grow in place, and unused room would put the
+arena over budget.
 """
 _HUGE = 8 << 20
-_MANY_GROWTHS = 3  # in one operation: from then on large tables grow as fast as small ones
+_MANY_GROWTHS = 3  # growths in one operation after which large tables grow as fast as small ones
 
-_OVERDRAFT, _LEAST_OVERDRAFT = 4, 4 << 20  # a step may take a quarter of Limits.max_arena_bytes more, or so many bytes
-_COPIED_BITS = 4  # items of a table that has grown that are one unit of work, as a power of two
+_OVERDRAFT, _LEAST_OVERDRAFT = 4, 4 << 20  # one step may exceed Limits.max_arena_bytes by 1 / _OVERDRAFT, or by so many bytes
+_COPIED_BITS = 4  # 2 ** _COPIED_BITS items of a grown table cost one unit of work
 
 _OBJECT_BYTES = 8 << 10
-"""An arena without its tables: the arrays' headers, lists, the lock."""
+"""Bytes of an arena without its tables: array headers, lists, the lock."""
 
-_PARTS = 8  # of what an arena may have: a table leaves the block that it began in when it is larger than one of so many
-_TAKEN_OVER = 64  # used memory is taken over where an arena, and the cache of grammars, may have so many times its bytes
+_PARTS = 8  # a table leaves its block when it is larger than 1 / _PARTS of the arena's budget
+_TAKEN_OVER = 64  # used memory is reused if the budgets of arena and grammar cache are so many times its size
 
-_LISTED = 40  # items of TOKEN_LISTS for 32 tokens: all of them in one list, its bitmask, and some that are there already
+_LISTED = 40  # items of TOKEN_LISTS per 32 tokens: all of them in one list, its bitmask, and some for earlier lists
 
-_LENT = 512 << 10  # bytes of a stack that is lent for one question: one size, so that the next one has the same pages
+_LENT = 512 << 10  # bytes of a stack that is lent for one question: a fixed size, so that the next one reuses the pages
 
 
 @dataclass(slots=True)
 class _Held:
-    """An arena's memory: its tables, the pages of those that have their own, its block, and the kind of memory that a clone's
-    block is.
+    """An arena's memory: its tables, the pages of those with pages of their own, its block, and the key under which the block
+    is reused.
     """
 
     tables: Tables
@@ -132,10 +133,10 @@ class _Held:
 
 
 def _hand_on(held: _Held, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-    """Hand on the pages of an arena that is gone. As Python ends, names of modules may be gone: hence the argument.
+    """Release the memory of an arena that is gone. (At interpreter exit, module names may be gone: hence the argument.)
 
-    This is no ``__del__``: while that runs, a weak reference still gives the arena (PEP 442), and whoever has one, in another
-    thread, would step an arena whose tables are somebody else's.
+    This is a finalizer and not a ``__del__``: while ``__del__`` runs, a weak reference still gives the arena (PEP 442), and
+    another thread could step an arena whose memory has a new owner.
     """
     if is_finalizing():
         return
@@ -154,9 +155,9 @@ def _hand_on(held: _Held, is_finalizing: Callable[[], bool] = sys.is_finalizing)
 class OwnedTables(Values):
     """The part of an :class:`~cdplugin.engine.arena.Arena` that owns memory.
 
-    ``over_budget``: whether the tables have outgrown ``max_bytes`` (``Limits.max_arena_bytes``), or the arena is broken; the
-    grammar then starts a fresh one. ``account``: is told when the tables grow. ``header`` and the arrays in ``tables`` stay
-    alive as long as the arena; their addresses are in the header.
+    ``over_budget``: the tables have outgrown ``max_bytes`` (``Limits.max_arena_bytes``), or the arena is broken; the grammar
+    then starts a fresh one. ``account``: is told when tables grow. ``header`` and the arrays in ``tables`` live as long as the
+    arena; their addresses are in the header.
     """
 
     limits: Limits
@@ -164,7 +165,7 @@ class OwnedTables(Values):
     max_bytes: int
     over_budget: bool
     account: Account | None
-    _stretched: bool  # whether every step may use what else one step may take beyond the budget
+    _stretched: bool  # whether the overdraft of one step is open to every step
     _broken_by: LimitExceeded | None
     _n_growths: int  # in the operation that is being finished
     _held: _Held
@@ -172,7 +173,7 @@ class OwnedTables(Values):
     _pages: dict[int, np.ndarray]  # of tables that lie in pages of their own
 
     def set_block(self, block: Block) -> None:
-        """Make the tables of a block this arena's."""
+        """Make the tables of a block this arena's tables."""
         head, address = self.header, address_of(block.memory)
         for table, (start, end, _, _) in block.spans.items():
             self.tables.pop(table, None)
@@ -182,7 +183,9 @@ class OwnedTables(Values):
         self.tables.blocks = (block, *self.tables.blocks)
 
     def set_table(self, table: int, array: np.ndarray, is_own: bool = True) -> None:
-        """Make ``array`` (1-D, contiguous, of the table's dtype) table ``table``. ``is_own``: are its bytes the arena's?"""
+        """Make ``array`` (1-D, contiguous, of the table's dtype) table ``table``. ``is_own``: whether its bytes count as the
+        arena's.
+        """
         if array.dtype != DTYPES[table] or array.ndim != 1 or not array.flags.c_contiguous:
             raise TypeError(f"table {table}: expected contiguous 1-D {dtype_of(table)}, found {array.ndim}-D {array.dtype}")
         self.tables[table] = array
@@ -196,25 +199,25 @@ class OwnedTables(Values):
         self.header[2 * table + 1] = len(array)
 
     def hold(self, tables: Tables, block: Block | None, kind: tuple[object, ...]) -> None:
-        """Begin with ``tables``, and hand their memory on when the arena is gone."""
+        """Begin with ``tables``, and release their memory when the arena is gone."""
         self.tables, self._pages, self._own = tables, {}, {}
         self._held = _Held(tables, self._pages, block, kind)
         finalize(self, _hand_on, self._held).atexit = False
 
     @property
     def _block(self) -> Block | None:
-        """Where a clone's tables began."""
+        """The block in which a clone's tables began."""
         return self._held.block
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arena's own tables, those that a clone began with included."""
+        """Bytes of the arena's own tables, including those that a clone began with."""
         block = 0 if self._block is None else self._block.nbytes
         return _OBJECT_BYTES + self.header.nbytes + block + sum(self._own.values())
 
     @property
     def _most_taken_over(self) -> int:
-        """Bytes up to which a clone's tables may be larger than they need to be."""
+        """Bytes up to which reused memory for a clone's tables may be larger than needed."""
         return min(self.max_bytes, self.limits.max_cache_bytes) // _TAKEN_OVER
 
     @property
@@ -223,42 +226,40 @@ class OwnedTables(Values):
 
     @property
     def _doubled(self) -> int:
-        """Bytes of the largest hash table, twice as large as it is."""
+        """Bytes of the largest hash table at twice its size."""
         return 2 * max(self.tables[table].nbytes for table in HASHED)
 
     def _too_large(self) -> LimitExceeded:
         return LimitExceeded("one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.max_bytes}")
 
     def note_size(self) -> None:
-        """Compare the bytes with the budget and tell :attr:`account`. Called whenever tables, or late rules, have grown.
+        """Compare the bytes with the budget and tell :attr:`account`. Called whenever tables or late rules have grown.
 
-        An arena without room for the next doubling of a hash table is over budget, too: a step that needed it would fail
-        because of what others have left there.
+        An arena without room for the next doubling of a hash table is over budget, too. Otherwise a step that needs the
+        doubling would fail because of what earlier texts have left there.
         """
         nbytes = self.nbytes
         if self._stretched:
             self.over_budget |= nbytes > self._most_bytes
         else:
-            is_near = 3 * nbytes > self.max_bytes  # else no doubling matters: a table is not larger than all of them
+            is_near = 3 * nbytes > self.max_bytes  # otherwise no doubling matters: no table is larger than all together
             self.over_budget |= nbytes > self.max_bytes or (is_near and nbytes + self._doubled > self._most_bytes)
         if self.account is not None:
             self.account.note("arena", nbytes)
 
     def stretch(self) -> None:
-        """Let all steps use the room that one step may take beyond the budget: a single text has outgrown it, and would outgrow
-        any other arena.
-        """
+        """Open the overdraft of one step to all steps: a single text has outgrown the arena, and would outgrow any other."""
         if not self.header[layout.IS_BROKEN] and self.nbytes <= self._most_bytes:
             self._stretched, self.over_budget = True, False
 
     def abandon(self) -> None:
-        """Never use the arena again: an exception came while its tables were being changed."""
+        """Never use the arena again: an exception came while its tables were changing."""
         self.header[layout.IS_BROKEN] = 1
         self.over_budget = True
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """A context that makes the arena broken if an exception leaves it."""
+        """A context that breaks the arena if an exception leaves it."""
         try:
             yield
         except MemoryError:
@@ -273,27 +274,29 @@ class OwnedTables(Values):
             raise
 
     def reserve(self, table: int, size: int) -> None:
-        """Make a table hold at least ``size`` items; its content stays. Raises :class:`LimitExceeded`."""
+        """Make a table hold at least ``size`` items, keeping its content. Raises :class:`LimitExceeded`."""
         length = len(self.tables[table])
         if length < size:
             self._replace(table, max(size, int(_GROWTH_LARGE * length)), size)
 
     def reserve_for_walks(self) -> None:
-        """Make room for walks of much of the trie, which lexemes of names and words ask for: a walk that runs out of it starts
-        again. To be called between operations.
+        """Make room for walks of much of the trie, as lexemes of names and words cause them: a walk that runs out of room
+        starts over.
+
+        To be called between operations.
         """
         listed = _LISTED * int(self.header[layout.WORDS])
         for table, size in FOR_WALKS.items():
             self.reserve(table, max(size, listed) if table == layout.TOKEN_LISTS else size)
 
     def _grow(self, table: int, needed: int) -> None:
-        """Make a table larger, as a kernel asked."""
+        """Grow a table as a kernel asked."""
         self._replace(table, max(self._grown(table), needed), needed)
         self._n_growths += 1
         self._grow_beside(table)
 
     def _grown(self, table: int) -> int:
-        """How many items a table is to have when it grows."""
+        """Return the size, in items, to which a table grows."""
         length = len(self.tables[table])
         nbytes = length * DTYPES[table].itemsize
         if nbytes < 1 << 20 or self._n_growths >= _MANY_GROWTHS:
@@ -301,10 +304,10 @@ class OwnedTables(Values):
         return int((_GROWTH_LARGE if nbytes < _HUGE else _GROWTH_HUGE) * length)
 
     def _grow_beside(self, grown: int) -> None:
-        """Make the other tables larger that are half full, now that an operation begins again: it would run out of theirs next.
+        """Also grow other tables that are half full, since the operation starts over anyway and would run out of theirs next.
 
-        Tables grow where they are, which costs nothing; with a copy only three quarters full, and if it is not the first time
-        that the operation begins again, since it does much then.
+        Only where a table grows in place, which costs nothing. With a copy, only if the table is three quarters full and the
+        operation has started over before, since then it does much.
         """
         head = self.header
         is_long = self._n_growths > 1
@@ -318,8 +321,8 @@ class OwnedTables(Values):
                 self._replace(table, wanted, 2 * items if table in HASHED else items + 1)
 
     def _has_bytes(self, table: int, items: int, reserved: int = 0) -> bool:
-        """Whether a table may have so many items, while it is there, too, as it is, unless it is extended. ``reserved``: bytes
-        that are to be left.
+        """Return whether the budget allows a table of so many items, beside the old one unless that is extended, with
+        ``reserved`` bytes left.
         """
         size = items * DTYPES[table].itemsize
         if items <= self._most_in_block(table):
@@ -331,16 +334,16 @@ class OwnedTables(Values):
         return self.nbytes + added + reserved <= self._most_bytes
 
     def _most_in_block(self, table: int) -> int:
-        """How many items a table may have where it is, in the block that the arena began with; 0: it does not lie there.
+        """Return how many items a table may have in place, in the block that the arena began with; 0: it does not lie there.
 
-        When it moves out, its room stays taken, so that is a part of what the arena may have.
+        When a table moves out, its room stays taken, so this is a fraction of the arena's budget.
         """
         if self._block is None or table in self._own:
             return 0
         return min(self._block.most(table), self.max_bytes // _PARTS // DTYPES[table].itemsize)
 
     def _extend(self, table: int, items: int) -> bool:
-        """Make a table's pages more; whether that was possible."""
+        """Extend a table's pages; return whether that was possible."""
         with self._changing():
             del self.tables[table]  # nobody else may refer to it
             page = self._pages[table] = pages.extended([self._pages.pop(table)], items * DTYPES[table].itemsize)
@@ -348,10 +351,10 @@ class OwnedTables(Values):
         return len(self.tables[table]) >= items
 
     def _replace(self, table: int, wanted: int, needed: int) -> None:
-        """Put a larger table in the place of one, with its content: of ``wanted`` items, or fewer where memory is short, but
-        ``needed`` and an eighth more than there are: what grows item by item is not copied for each.
+        """Replace a table by a larger one with the same content: of ``wanted`` items, or fewer if memory is short.
 
-        Nobody may hold the old table meanwhile: its pages could not be handed on.
+        At least ``needed`` items, and an eighth more than before, so that a table that grows item by item is not copied for
+        each. Nobody may refer to the old array, or its pages could not be reused.
         """
         length = len(self.tables[table])
         in_block = self._most_in_block(table)
@@ -383,7 +386,7 @@ class OwnedTables(Values):
         self.header[layout.WORK_LEFT] -= items >> _COPIED_BITS
 
     def _install(self, table: int, fresh: Room) -> list[np.ndarray]:
-        """Make allocated room the arena's table, filled from the old one; returns the pages of that."""
+        """Make allocated room the arena's table, filled from the old one; return the old table's pages."""
         old = self.tables[table]
         freed = [self._pages.pop(table)] if table in self._pages else []
         if fresh.page is not None:
@@ -393,7 +396,7 @@ class OwnedTables(Values):
         return freed
 
     def _lend_stack(self, items: int) -> None:
-        """Replace the stack by a larger, empty one. Its pages have been in use before, since fresh memory is slow. Raises
+        """Replace the stack by a larger, empty one, in pages that were used before, since fresh memory is slow. Raises
         :class:`LimitExceeded`.
         """
         if not self._has_bytes(layout.STACK, items):

@@ -1,8 +1,8 @@
-"""From expression trees (:mod:`cdplugin.expr`) to expression nodes of an arena.
+"""From expression trees (:mod:`cdplugin.expr`) to hash-consed expressions of an arena.
 
-A tree is written down as a postfix program of int64 words, which :func:`cdplugin.kernels.regex.programs.evaluate` runs in one
-call. A node that occurs several times (front ends share objects) is evaluated once. All literals go into one table of bytes,
-those of each node sorted.
+The trees are written down as one postfix program of int64 words, which :func:`cdplugin.kernels.regex.programs.evaluate` runs in
+one call. A node that occurs several times (front ends share objects) is evaluated once. All literals go into one table of
+bytes, those of each node sorted.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ _four_words = struct.Struct("<4q").unpack
 
 
 _DENIED = (layout.K_NOT, layout.K_AND, 2)
-_OTHER_NAMES_NODES = 4  # of names that are none of some: they count, though only the last is kept
+_OTHER_NAMES_NODES = 4  # results counted for ``text & ~names``, though only the last one is stored
 _EVERY_BYTE = bytes(range(256))
 _NOTHING: Mapping[int, tuple[int, ...]] = MappingProxyType({})
 
 
 @fixed_cache(64, entry_bytes=600)
 def _mask_of(members: bytes) -> int:
-    """A set of bytes as a 256-bit integer."""
+    """Return a set of bytes as a 256-bit integer."""
     return sum(1 << byte for byte in members)
 
 
 @fixed_cache(4096, entry_bytes=450)
 def bytes_words(mask: int) -> tuple[int, ...]:
-    """The words that stand for a set of bytes (a 256-bit integer)."""
+    """Return the words that stand for a set of bytes (a 256-bit integer)."""
     return (layout.K_BYTES, *_four_words(mask.to_bytes(32, "little")))
 
 
 def known_words(known: Mapping[int, int]) -> dict[int, tuple[int, ...]]:
-    """The words that stand for expressions an arena has, by the ids of their nodes; ``known``: ``id(node) -> expression``."""
+    """Return the words that stand for expressions of an arena, by node id; ``known``: ``id(node) -> expression``."""
     return {node: (CONSTANT, value) for node, value in known.items()}
 
 
 def characters_code(expressions: Sequence[int]) -> np.ndarray:
-    """What a program begins with that writes names; ``expressions``: those of the printable ASCII characters."""
+    """Return the beginning of a program that writes names; ``expressions``: those of the printable ASCII characters."""
     assert len(expressions) == 0x7F - FIRST_CHARACTER
     return np.array((CHARACTERS, len(expressions), *expressions), np.int64)
 
@@ -84,8 +84,8 @@ class Program:
         self._spellable = spellable
         self._cut = len(spellable) < 256
         self._allowed = _mask_of(spellable) if self._cut else expr.ALL_BYTES
-        self._result_of: dict[int, int] = {}  # of roots that are no nodes of the program: leaves, and what the arena has
-        # By id(node), the words that stand for it from now on; the same inside complements, where bytes are not cut.
+        self._result_of: dict[int, int] = {}  # results of roots that are leaves, or that the arena has
+        # By id(node), the words that stand for it from now on; the second dict inside complements, where bytes are not cut.
         self._known = known
         self._words_of: dict[int, tuple[int, ...]] = {}
         self._uncut_words_of: dict[int, tuple[int, ...]] = {} if self._cut else self._words_of
@@ -94,17 +94,17 @@ class Program:
         self._has_names = False
 
     def add_lexemes(self, roots: Iterable[Expr], most: int) -> list[int]:
-        """Append the evaluation of ``roots``, which are to outlive the program, until there are more than ``most`` results: for
-        each the number of its result, or ``~id`` of an expression that the arena has.
+        """Append the evaluation of ``roots`` until there are more than ``most`` results; return for each the number of its
+        result, or ``~id`` of an expression that the arena has.
 
-        What most lexemes are, a literal and then an expression that the arena has, is one instruction for as many as follow one
-        another; so are names in their quotes that are none of some.
+        The roots must outlive the program. Most lexemes are a literal followed by an expression that the arena has: consecutive
+        ones are one instruction (``KEYS``). Quoted text that must be none of some names has a short form, too.
         """
         known, words, literals = self._known, self.words, self._literals
         first_literal = len(self._first_literals[0]) - 1
         cat, text = expr.CAT_OP, expr.LITERALS_OP
         found: list[int] = []
-        end = literal = tail = -1  # where KEYS that goes on would be, and what it would go on with
+        end = literal = tail = -1  # where a KEYS instruction to extend would end, and the literal and tail that it would need
         for root in roots:
             if root.op == cat and len(root.args) == 2 and id(root) not in known:
                 first, rest = root.args
@@ -131,7 +131,7 @@ class Program:
         return found
 
     def _add_other(self, root: Expr) -> int:
-        """:meth:`add_lexemes` for one that is no literal with something behind it."""
+        """Do :meth:`add_lexemes` for a root that is no literal with a known tail."""
         leaf = self._known.get(id(root))
         if leaf is not None:
             return ~leaf[1]
@@ -148,7 +148,7 @@ class Program:
         return self.add(root)
 
     def _other_names(self, quoted: Expr, tail: tuple[int, ...]) -> int | None:
-        """What :meth:`add` would append for ``text & ~names`` in quotes, and ``tail``; None for anything else."""
+        """Append what :meth:`add` would for ``text & ~names`` in quotes, followed by ``tail``; None for other shapes."""
         if len(quoted.args) != 3 or self._characters is None:
             return None
         quote, inner, end = quoted.args
@@ -166,7 +166,7 @@ class Program:
         return number
 
     def code(self) -> np.ndarray:
-        """The program as an arena runs it (int64)."""
+        """Return the program as an arena runs it (int64)."""
         words = struct.pack(f"{len(self.words)}q", *self.words)  # a third of the time of `np.array`
         if self._has_names:
             assert self._characters is not None
@@ -174,14 +174,14 @@ class Program:
         return np.frombuffer(words, np.int64)
 
     def add(self, root: Expr) -> int:
-        """Append the evaluation of ``root``; returns the number of its result. ``root`` is to outlive the program."""
+        """Append the evaluation of ``root``, which must outlive the program; return the number of its result."""
         known = self._result(root)
         if known is not None:
             return known
         words, plain = self.words, self._words_of
         uncut = (self._uncut_words_of, self._known if self._uncut_words_of is plain else _NOTHING)
-        # Of the node whose children are visited: the node, the children that are left, whether no complement is around these,
-        # the words that stand for such nodes, and those that the arena has. A node comes after its children.
+        # Post-order. For the node whose children are visited: the node, its remaining children, whether these are outside all
+        # complements, and the words that stand for nodes there, those of the program and those of the arena.
         node: Expr | None = None
         left, inside, words_of, theirs = iter((root,)), True, plain, self._known
         waiting: list[tuple[Expr | None, Iterator[Expr], bool, dict[int, tuple[int, ...]], Mapping[int, tuple[int, ...]]]] = []
@@ -226,7 +226,7 @@ class Program:
         return known
 
     def _leaf(self, node: Expr, positive: bool) -> tuple[int, ...]:
-        """The words of a node without children."""
+        """Return the words of a node without children."""
         if type(node) is Names:
             self._has_names = True
             low = len(self._first_literals[0]) - 1 + len(self._literals)
@@ -244,7 +244,7 @@ class Program:
         return words
 
     def results(self) -> dict[int, int]:
-        """``id(node) -> number of its result`` for everything evaluated outside complements."""
+        """Return ``id(node) -> number of its result`` for everything evaluated outside complements."""
         return {node: words[1] for node, words in self._words_of.items() if words[0] == LOAD} | self._result_of
 
     def _result(self, node: Expr) -> int | None:
@@ -260,7 +260,7 @@ class Program:
             words += states
         elif op == expr.NOT_OP:
             words.append(layout.K_NOT)
-            if self._cut:  # relative to what can be spelt
+            if self._cut:  # a complement is relative to the texts that tokens can spell
                 words += (*bytes_words(self._allowed), layout.K_REPEAT, 0, -1, layout.K_AND, 2)
         else:
             _, low, high = node.args
@@ -285,7 +285,7 @@ class Program:
         return words
 
     def literal_tables(self) -> tuple[np.ndarray, np.ndarray]:
-        """Offsets (int64, one more than there are literals) and bytes (uint8) of the literals."""
+        """Return offsets (int64, one more than there are literals) and bytes (uint8) of the literals."""
         offsets, text = self._first_literals
         literals = self._literals
         if not literals:

@@ -1,7 +1,7 @@
-"""Rules for the kernels: cleaned, numbered, laid out as dots; those of families are made late (:mod:`.expander`).
+"""The rules of a grammar, prepared for the kernels: cleaned, numbered, laid out as dots. :mod:`.expander` makes the late ones.
 
-A *dot* is a position in a rule. Dots lie one after the other, a rule's end included; a symbol after a dot is ``n >= 0`` for a
-nonterminal, -1 at the end of the rule, ``-2 - t`` for lexeme ``t`` (:mod:`cdplugin.kernels.parser.earley`).
+A *dot* is a position in a rule. Dots lie one after the other, the end of each rule included. The symbol after a dot is ``n >=
+0`` for a nonterminal, -1 at the end of the rule, ``-2 - t`` for lexeme ``t`` (:mod:`cdplugin.kernels.parser.earley`).
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ STATIC_TABLES = (
 """In the order in which :func:`cdplugin.kernels.parser.rules.arrange` writes them."""
 
 KINDS = {EXACT: layout.EXACT, LONGEST: layout.LONGEST, LAZY: layout.LAZY}
-"""How lexemes end, as their records have it."""
+"""How lexemes end, as in their records."""
 SEARCH_BYTES = 32 << 20
-"""How much an arena may grow while it is decided which lexemes match anything."""
+"""How many bytes an arena may grow while it is decided which lexemes match anything."""
 _OBJECT_BYTES = 4096
-"""Rules without their arrays: records, arrays' headers."""
+"""Bytes of rules without their arrays: records, array headers."""
 _REWRITTEN_BYTES = 300
-"""What is known of a lexeme."""
+"""Bytes of what is known of a lexeme."""
 
 
 class Lexemes:
     """What is known of an IR's lexemes.
 
-    ``expressions``: by number, each without the prefix that was split off; ``leads``: by number, the nonterminal that stands
-    before a lexeme for its prefix, or -1; ``is_led``: whether what stands for a lexeme in the rules is never anything but a
-    lead and the lexeme; ``rules``: the rules that come with that; ``barren``: the lexemes that match no text but the empty one;
-    ``optional``: nonterminals that stand for a lexeme or nothing -> that lexeme.
+    ``expressions``: by number, each without the prefix that was split off. ``leads``: by number, the nonterminal that stands
+    for that prefix and is inserted before the lexeme, or -1. ``is_led``: whether a lexeme is replaced in the rules by nothing
+    else than its lead and itself. ``rules``: the rules of the nonterminals that this adds. ``barren``: the lexemes that match
+    no text except the empty one. ``optional``: nonterminals that stand for a lexeme or nothing -> that lexeme.
     """
 
     def __init__(self, expressions: list[Expr], leads: list[int]) -> None:
@@ -69,18 +69,18 @@ class Lexemes:
 
     @cached_property
     def rewrite(self) -> dict[Symbol, tuple[Symbol, ...]]:
-        """What stands for a lexeme in the rules, where that is not the lexeme itself (it was split, or is nullable)."""
+        """The symbols that replace a lexeme in the rules, where it was split or is nullable."""
         return {~t: (lead, ~t) for t, lead in enumerate(self.leads) if lead >= 0}
 
     def rewritten(self, right: Sequence[Any]) -> tuple[Any, ...]:
-        """A right side with every lexeme replaced by what stands for it."""
+        """Return a right side with every lexeme replaced (:attr:`rewrite`)."""
         rewrite = self.rewrite
         if rewrite.keys().isdisjoint(right):
             return tuple(right)
         return tuple([part for symbol in right for part in rewrite.get(symbol, (symbol,))])
 
     def replace(self, lexeme: Symbol, by: tuple[Symbol, ...]) -> None:
-        """Let ``by`` stand for ``lexeme`` from now on, also in what already stands for others."""
+        """Let ``by`` replace ``lexeme`` from now on, also inside earlier replacements."""
         for symbol, right in self.rewrite.items():
             if lexeme in right:
                 self.rewrite[symbol] = tuple(t for s in right for t in (by if s == lexeme else (s,)))
@@ -94,9 +94,8 @@ class RuleSet:
     """The rules of a grammar, numbered.
 
     Nonterminal 0 is ``S'``, the first rule ``S' -> S END``. ``numbers`` and ``lexeme_numbers`` map the IR's nonterminals (0:
-    not reached) and lexemes (-1: not used), int64; ``known``: which of its nonterminals are productive, int64; ``block``: an
-    arena's static tables; ``spec_names`` and ``spec_places``: the IR's; ``is_lazy``: whether some rules are made only when they
-    are needed.
+    not reached) and lexemes (-1: not used), int64. ``known``: which of its nonterminals are productive, int64. ``block``: an
+    arena's static tables. ``spec_names`` and ``spec_places``: the IR's. ``is_lazy``: whether some rules are made late.
     """
 
     ir: GrammarIR
@@ -112,7 +111,7 @@ class RuleSet:
     is_lazy: bool
 
     def compact(self) -> RuleSet:
-        """The rules without what only making more of them takes: a grammar keeps them for long, and many are kept."""
+        """Return the rules without what only making more of them needs: grammars are kept for long, and many are."""
         if self.is_lazy:
             return self
         ir = _NO_IR
@@ -144,7 +143,7 @@ class RuleSet:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the rules; where some come late, of what they are made from, and of the arena's own copy of the others."""
+        """Bytes of the rules; if some come late, also of what they are made from, and of the arena's own copy of the others."""
         arrays = self.numbers.nbytes + self.lexeme_numbers.nbytes + self.known.nbytes + self.block.memory.nbytes
         names = 2 * getsizeof(self.spec_names) + getsizeof(self.spec_places)
         names += texts_bytes(self.spec_names) + places_bytes(self.spec_places.values())
@@ -154,7 +153,7 @@ class RuleSet:
 
     @property
     def end_symbol(self) -> int:
-        """The number of the lexeme that stands for the end of the text."""
+        """The number of the lexeme for the end of the text."""
         return self.n_lexemes
 
     @property
@@ -164,11 +163,11 @@ class RuleSet:
 
     @property
     def lexeme_number(self) -> dict[Symbol, int]:
-        """The numbers of the IR's lexemes that are used, in their order."""
+        """The numbers of the IR's lexemes that are used, in ascending order."""
         return {~lexeme: number for lexeme, number in enumerate(self.lexeme_numbers.tolist()) if number >= 0}
 
     def productive(self, symbol: Symbol) -> bool:
-        """Whether a symbol of the IR derives any string."""
+        """Return whether a symbol of the IR derives any string."""
         return _is_productive(symbol, self.lexemes, self.known)
 
 
@@ -180,9 +179,11 @@ def _is_productive(symbol: Symbol, lexemes: Lexemes, known: np.ndarray) -> bool:
 
 
 def _fault(ir: GrammarIR, lexemes: Lexemes, known: np.ndarray) -> str:
-    """Where the spec has what the start symbol needs and what no text matches; ``""``: the spec has no places.
+    """Return where the spec has the symbol that the start symbol needs and that matches no text; ``""`` if the spec has no
+    places.
 
-    What all alternatives need comes first, else what the first one needs. Of several places of one lexeme the first is named.
+    A symbol that all alternatives need comes first, else one that the first alternative needs. Of several places of one lexeme,
+    the first is named.
     """
     rights: dict[Symbol, list[tuple[Symbol, ...]]] = {}
     for left, right in chain(lexemes.rules, ir.rules):
@@ -202,9 +203,9 @@ def _fault(ir: GrammarIR, lexemes: Lexemes, known: np.ndarray) -> str:
 
 
 def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
-    """Clean and number the rules of ``ir``. Raises :class:`GrammarError` if the grammar matches nothing.
+    """Clean and number the rules of ``ir``, pass by pass. Raises :class:`GrammarError` if the grammar matches nothing.
 
-    The passes over the rules are kernels (:mod:`cdplugin.kernels.parser.rules`); what families are asked for is here.
+    The passes over the rules are kernels (:mod:`cdplugin.kernels.parser.rules`); families are asked here.
     """
     rules = _flat(ir, lexemes)
     known, missing = _productive(ir, rules, lexemes)
@@ -239,7 +240,7 @@ def build_rules(ir: GrammarIR, lexemes: Lexemes) -> RuleSet:
 
 
 class Prepared(NamedTuple):
-    """What :func:`prepare_rules` gives. ``records``: of LEXEMES, int64; ``searched``: see :class:`StaticTables`."""
+    """The result of :func:`prepare_rules`. ``records``: of LEXEMES, int64; ``searched``: see :class:`StaticTables`."""
 
     rules: RuleSet
     records: np.ndarray
@@ -247,10 +248,10 @@ class Prepared(NamedTuple):
 
 
 def prepare_rules(ir: GrammarIR, lexemes: Lexemes, arena: Arena, results: Sequence[int]) -> Prepared | None:
-    """:func:`build_rules` in one call, for rules without families, and the records of their lexemes, of which no more is to be
-    known than how they end and what is skipped; None where there is more to it.
+    """Do :func:`build_rules` in one kernel call, and make the records of the lexemes; None if the grammar needs more than that.
 
-    ``results``: by lexeme, where the program that the arena has just run has left its expression, or ``~id``.
+    Only for rules without families, and for lexemes of which only their ending and their skip matter. ``results``: for each
+    lexeme, where the program that the arena has just run has left its expression, or ``~id``.
     """
     lefts, rights = zip(*lexemes.rules, *ir.rules, strict=True)
     symbols = [*chain.from_iterable(rights)]
@@ -263,9 +264,9 @@ def prepare_rules(ir: GrammarIR, lexemes: Lexemes, arena: Arena, results: Sequen
     packed = [*counts, *lefts, *map(len, rights), *symbols, *lexemes.leads, *skip_of, *kinds, *results]
     try:
         out = arena.ask(OP_PREPARE, packed, SEARCH_BYTES)
-    except LimitExceeded:  # who asks pass by pass is told of what
+    except LimitExceeded:  # running pass by pass tells which limit
         return None
-    if len(out) in (kernels.UNUSUAL, kernels.NO_TEXT):  # of the latter, who asks pass by pass is told where
+    if len(out) in (kernels.UNUSUAL, kernels.NO_TEXT):  # for NO_TEXT, running pass by pass tells where
         return None
     n_reached, n_used, n_dots, n_rules, n_corners = out[: parser_layout.OUT_WORDS].tolist()
     sizes = (n_dots, n_dots, n_dots, 2 * n_rules, 2 * n_corners, n_reached, n_reached, n_reached)
@@ -279,13 +280,15 @@ def prepare_rules(ir: GrammarIR, lexemes: Lexemes, arena: Arena, results: Sequen
 
 
 def _flat(ir: GrammarIR, lexemes: Lexemes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The distinct rules for :mod:`cdplugin.kernels.parser.rules`, with every lexeme replaced by what stands for it."""
+    """Return the distinct rules for :mod:`cdplugin.kernels.parser.rules`, with every lexeme replaced
+    (:attr:`Lexemes.rewrite`).
+    """
     own = [*dict.fromkeys(lexemes.rules)]
     rules = [*own, *dict.fromkeys(ir.rules)]
     lefts = _words([left for left, _ in rules])
     symbols = _words(chain.from_iterable([right for _, right in rules]))
     offsets = _words(accumulate([len(right) for _, right in rules], initial=0))
-    # what stands for each lexeme, one after the other, and where that begins
+    # the replacements of all lexemes, one after the other, and where each begins
     parts: list[Symbol] = []
     begins = [0]
     for t in range(len(ir.lexemes)):
@@ -308,14 +311,14 @@ def _flat(ir: GrammarIR, lexemes: Lexemes) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 def _words(values: Iterable[int]) -> np.ndarray:
-    """The values as int64; a third of the time of ``np.array``."""
+    """Return the values as int64, in a third of the time of ``np.array``."""
     return np.array(array("q", values))
 
 
 def _productive(
     ir: GrammarIR, rules: tuple[np.ndarray, np.ndarray, np.ndarray], lexemes: Lexemes
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which nonterminals derive a string (1), and which rules (of :func:`_flat`) do (0)."""
+    """Return which nonterminals derive a string (1), and which rules (of :func:`_flat`) do (0)."""
     lefts, _, symbols = rules
     barren = np.zeros(len(ir.lexemes), np.int64)
     barren[[~symbol for symbol in lexemes.barren]] = 1

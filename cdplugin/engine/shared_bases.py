@@ -1,14 +1,15 @@
-"""The store of mask bases that grammars of a vocabulary take over from each other (:mod:`cdplugin.kernels.masks.shared`).
+"""The owner of the shared store: mask bases that grammars of a vocabulary take over from each other
+(:mod:`cdplugin.kernels.masks.shared`).
 
 ::
 
     compile(spec) ── harvest: bases that recent grammars walked ──> store, tables that never move
                   └─ clone of the template, which reads the store <── publish: a copy of the header
 
-Only :meth:`SharedBases.harvest` writes, under a lock that nobody waits for. A grammar reads the store through the copy of the
-header that was there when it was cloned, so that what is added later does not concern it. When the store is full it begins
-anew, as regular expression engines clear their caches of states: what is common comes back at once, and grammars that read
-the old tables keep them as long as they live.
+Only :meth:`SharedBases.harvest` writes, under a lock that nobody waits for. A grammar reads the store through the header copy
+of the time when it was cloned, so it does not see later additions. When the store is full, a fresh one replaces it, as regular
+expression engines clear their state caches: what is common comes back at once, and grammars that read the old tables keep them
+alive.
 """
 
 from __future__ import annotations
@@ -38,16 +39,16 @@ if TYPE_CHECKING:
     from cdplugin.engine.arena import Arena
 
 FOLDER_VARIABLE = "CDPLUGIN_LEARNED"
-"""The environment variable that names a folder: what was learned is read from it at the start, and written to it."""
+"""The environment variable that names a folder: learned bases are read from it at the start, and written to it."""
 LEAST_BYTES = 1 << 20
-"""With less than this, nothing is learned."""
+"""With a smaller limit, nothing is learned."""
 
 _SHARES = {layout.TOKEN_LISTS: 8, layout.DATA: 4, layout.VALUES: 2, layout.BASES: 0.5, layout.ENDS: 0.5}  # of 16 parts
-_STACK = 1 << 16  # words: what one value may have
-_RECENT = 64  # grammars that are looked at, now and again
-_TURN = 16  # grammars that are compiled from one look at all of them to the next
-_MORE, _LEAST_KEPT = 1.5, 32  # bases: so many times as many, and so many more, are worth another file
-_WORK = 2_000_000  # units that adding one grammar's bases may take at once
+_STACK = 1 << 16  # words: the most that one value may have
+_RECENT = 64  # the last grammars, which are harvested now and again
+_TURN = 16  # compilations from one harvest of all recent grammars to the next; the last grammar is harvested at each
+_MORE, _LEAST_KEPT = 1.5, 32  # a new file is worth it with _MORE times as many bases and _LEAST_KEPT more
+_WORK = 2_000_000  # units of work for adding one grammar's bases
 _UNBOUNDED = 1 << 60
 
 # the tables that a file has: the counter of what is in use, and the items of a record
@@ -61,10 +62,10 @@ _SAVED = {
 
 
 class Store:
-    """Tables that are written to by one, and a copy of the header for those who read. The tables never move."""
+    """Tables with one writer, and a copy of the header for readers. The tables never move."""
 
     def __init__(self, values: np.ndarray, data: np.ndarray, n_words: int, most_bytes: int) -> None:
-        """``values``, ``data``: what the template has in use of VALUES and DATA; ``n_words``: of a mask row."""
+        """``values``, ``data``: the used parts of the template's VALUES and DATA; ``n_words``: of a mask row."""
         part = most_bytes // 16
         sizes = {table: int(share * part) // np.dtype(dtype_of(table)).itemsize for table, share in _SHARES.items()}
         sizes[layout.INDEX] = 1 << (2 * sizes[layout.VALUES] // layout.VALUE_WORDS - 1).bit_length()
@@ -75,12 +76,12 @@ class Store:
             self.header[2 * table], self.header[2 * table + 1] = address_of(array), len(array)
         self.header[layout.WORK_LEFT] = self.header[layout.WORK_GRANTED] = self.header[layout.MAX_WORK] = _UNBOUNDED
         self.header[layout.WORDS] = n_words
-        self.header[layout.INDEX_SLOTS] = sizes[layout.INDEX]  # all of them: readers look values up while others are added
+        self.header[layout.INDEX_SLOTS] = sizes[layout.INDEX]  # all at once: readers look up values while others are added
         self.fill({layout.VALUES: values, layout.DATA: data})
         self.same = int(self.header[layout.N_VALUES])
 
     def fill(self, parts: dict[int, np.ndarray]) -> None:
-        """Begin with what tables have in use."""
+        """Begin with the given used parts of tables."""
         for table, array in parts.items():
             counter, words = _SAVED[table]
             self.tables[table][: len(array)] = array
@@ -90,13 +91,13 @@ class Store:
         self.publish()
 
     def publish(self) -> None:
-        """Let grammars that are compiled from now on read what there is."""
+        """Let grammars that are compiled from now on read the present content."""
         header = self.header.copy()
         self.published = header, address_of(header)
 
     @property
     def n_bases(self) -> int:
-        """How many bases there are."""
+        """The number of bases."""
         return int(self.header[layout.N_BASES])
 
     @property
@@ -109,7 +110,7 @@ class Store:
 
 
 class SharedBases:
-    """The store of a template, and the grammars that it learns from. Thread-safe."""
+    """The store of a template, and the grammars from which it learns. Thread-safe."""
 
     def __init__(self, template: Arena, most_bytes: int) -> None:
         """``template``: frozen; ``most_bytes``: of the store's tables."""
@@ -133,20 +134,24 @@ class SharedBases:
             self._load_there()
 
     def after_fork(self) -> None:
-        """In a forked child: what another thread was adding is not published, so it may be read, but not gone on with."""
+        """In a forked child: mark the store as torn if another thread was adding to it. It may still be read, since additions
+        are not published, but not extended.
+        """
         self._is_torn = self._lock.locked()
         self._lock = threading.Lock()
 
     def lend(self, arena: Arena) -> None:
-        """Have a fresh clone of the template read what is there, and learn from it later."""
+        """Let a fresh clone of the template read the store, and learn from it later."""
         store = arena.shared = self.store
         arena.shared_header, arena.header[layout.SHARED] = store.published
         arena.header[layout.SHARED_SAME] = store.same
         self._recent.append(ref(arena))
 
     def harvest(self) -> None:
-        """Add what recent grammars have walked and the store has not. To be called when a grammar is compiled: it takes some
-        microseconds for each such base, and waits for nobody. The last grammar is looked at each time, the others in turns.
+        """Add the bases that recent grammars have walked and the store lacks. Called when a grammar is compiled.
+
+        It takes some microseconds for each base, and waits for nobody. The last grammar is harvested each time, the others in
+        turns.
         """
         if not self._recent or not self._lock.acquire(blocking=False):
             return
@@ -166,7 +171,7 @@ class SharedBases:
             self._lock.release()
 
     def _keep(self) -> None:
-        """Write what there is into the folder that :data:`FOLDER_VARIABLE` names, if it is much more than the last time."""
+        """Write the bases into the folder that :data:`FOLDER_VARIABLE` names, if there are many more than the last time."""
         if self._folder is not None and self.store.n_bases >= _MORE * self._n_kept + _LEAST_KEPT:
             self._n_kept = self.store.n_bases
             threading.Thread(target=self._save_there, name="cdplugin-learned", daemon=True).start()
@@ -180,16 +185,16 @@ class SharedBases:
             self._folder = None
 
     def _learn_from(self, arena: Arena) -> None:
-        """Add the bases that an arena has made since it was looked at last, if nobody is stepping it."""
+        """Add the bases that an arena has made since it was last harvested, unless somebody is stepping it."""
         if arena.shared is not self.store or arena.over_budget or not arena.lock.acquire(blocking=False):
             return
         try:
             first = arena.n_looked_at
-            arena.n_looked_at = int(arena.header[layout.N_BASES])  # once: what takes too much is left out
+            arena.n_looked_at = int(arena.header[layout.N_BASES])  # each base is offered once, even if a limit stops this
             arena.n_learned = int(arena.header[layout.C_UNSHARED])
             with arena.one_budget(_WORK):
                 is_full = arena.call(kernels.OP_LEARN, first, address_of(self.store.header))
-        except CdpluginError:  # a limit of that grammar, which is no business of the one that is compiled
+        except CdpluginError:  # a limit of that grammar must not concern the one that is being compiled
             return
         finally:
             arena.lock.release()
@@ -204,7 +209,7 @@ class SharedBases:
     # --- on disk ----------------------------------------------------------------------------------------------------------
 
     def file_in(self, folder: Path) -> Path:
-        """Where :data:`FOLDER_VARIABLE` has the file of this vocabulary and version of the engine."""
+        """Return the path of the file for this vocabulary and version of the engine in a folder."""
         return folder / f"learned-{self._key[:24]}.npz"
 
     def _load_there(self) -> None:
@@ -217,8 +222,9 @@ class SharedBases:
             warnings.warn(f"{FOLDER_VARIABLE}: {error}; it is left out", RuntimeWarning, stacklevel=2)
 
     def save(self, path: Path) -> int:
-        """Write what is there to a file (in a folder, to :meth:`file_in` it), and return how many bases that are. The file is
-        written beside and then moved there, so that whoever reads it finds it whole.
+        """Write the published bases to a file (for a folder, to :meth:`file_in` it); return how many they are.
+
+        The file is written beside and then moved, so readers find it whole.
         """
         path = self.file_in(path) if path.is_dir() else path
         store = self.store
@@ -242,10 +248,10 @@ class SharedBases:
         return n_bases
 
     def load(self, path: Path) -> int:
-        """Begin with what is in a file that :meth:`save` wrote, and return how many bases that are; 0 if it is of another
-        vocabulary, or of another version of the engine. Raises :class:`CdpluginError` if the file is damaged.
+        """Begin with the bases of a file that :meth:`save` wrote; return how many they are.
 
-        As with all code and data that a process begins with: load files only that you trust.
+        0 if it is of another vocabulary or version of the engine. Raises :class:`CdpluginError` if the file is damaged. As with
+        all code and data that a process begins with: only load files that you trust.
         """
         path = self.file_in(path) if path.is_dir() else path
         try:

@@ -1,6 +1,6 @@
-"""Lexemes that keep their text: their values, and the lexemes and rules that come to be while a text is followed.
+"""Tracked values, the owner's side: it reads the values of typed texts, and makes the lexemes and rules that depend on them.
 
-The owner's side of :mod:`cdplugin.kernels.lexer.tracked`. Everything here belongs to one arena and goes with it.
+:mod:`cdplugin.kernels.lexer.tracked` is the kernels' side. Everything here belongs to one arena and goes with it.
 """
 
 from __future__ import annotations
@@ -21,26 +21,28 @@ from cdplugin.kernels.regex.expressions import EMPTY, NULLABLE
 from cdplugin.kernels.regex.programs import CONSTANT, KEEP
 from cdplugin.kernels.store import layout
 
-_MOST_LEVELS = 80  # bytes of a text up to which values are counted
-_MOST_STATES, _LEAST_STATES, _STATES_IN_ALL = 300, 24, 12_000  # derivatives for that: of a lexeme, of all in a grammar
+_MOST_LEVELS = 80  # most bytes of the texts that count_words counts
+_MOST_STATES, _LEAST_STATES, _STATES_IN_ALL = 300, 24, 12_000  # its derivatives: most and least per lexeme, per grammar
 _MOST_ON_PATHS = 1_000  # states that a search for one text may meet
 _ID_SHIFT = 32
 _VALUE_BYTES, _NODE_BYTES, _EDGE_BYTES = 700, 120, 150
-"""A value or a place, a node of an expression, an edge or a node of a tree of texts, with what is known of them."""
+"""Bytes of a value or a place; of an expression node; of an edge or a node of a tree of texts; each with what is
+known of it.
+"""
 
 
 class _Place(NamedTuple):
-    """Where a lexeme that keeps its text stands: in a rule of which nonterminal, and what is to follow it."""
+    """Where a tracking lexeme stands: the nonterminal of its rule, and what follows it."""
 
     nonterminal: int
     tracked: TrackedLexeme
 
 
 class ValueTracker:
-    """The values of an arena's lexemes, and what follows them.
+    """The values of an arena's tracking lexemes, and what follows each value.
 
-    ``go_on()(nonterminal, lexeme, parts)`` lays out a rule of ``nonterminal`` with ``lexeme`` and ``parts``, which is not
-    predicted, and returns its first dot; a weak reference, as the method's owner holds this.
+    ``go_on()(nonterminal, lexeme, parts)`` lays out a rule of ``nonterminal`` with ``lexeme`` and ``parts``, which is never
+    predicted, and returns its first dot. It is a weak reference, since the method's owner holds this object.
     """
 
     def __init__(
@@ -56,7 +58,7 @@ class ValueTracker:
         self._n_records = len(arena.tables[layout.LEXEMES]) // layout.LEXEME_WORDS
         self._build = Builder(arena)
         self._places: dict[int, _Place] = {}
-        self._tracking: dict[int, np.ndarray] = {}  # the record of lexemes that track, by number, with their last expression
+        self._tracking: dict[int, np.ndarray] = {}  # by number, the records of tracking lexemes, with their last expression
         self._expressions: dict[int, int] = {}
         self._remaining: dict[int, Remaining] = {}
         self._value_lexeme: dict[tuple[int, Hashable], int] = {}
@@ -73,9 +75,9 @@ class ValueTracker:
         return _VALUE_BYTES * (len(self._value) + len(self._places)) + self._build.nbytes + remaining
 
     def lexeme(self, tracked: TrackedLexeme, nonterminal: int) -> int | None:
-        """The number of a lexeme for ``tracked`` in a rule of ``nonterminal``; None if all its texts are excluded.
+        """Return the number of a lexeme for ``tracked`` in a rule of ``nonterminal``; None if all its texts are excluded.
 
-        Raises :class:`LimitExceeded` where that cannot be decided.
+        Raises :class:`LimitExceeded` if that cannot be decided.
         """
         number = self._number[tracked.lexeme]
         record = self._tracking.get(number)
@@ -103,9 +105,9 @@ class ValueTracker:
         return lexeme
 
     def _without(self, number: int, expression: int, excluded: Expr) -> int:
-        """The expression of a lexeme without what is excluded; :data:`EMPTY` if nothing is left."""
+        """Return the expression of a lexeme without what is excluded; :data:`EMPTY` if nothing is left."""
         last, result = self._last.get(number, (None, EMPTY))
-        if last is not excluded:  # else it stands beside one that has changed
+        if last is not excluded:  # the same as last time if only another lexeme of the rule has changed
             result = self._build.without(expression, excluded)
             if not self._arena.is_nonempty(result):
                 result = EMPTY
@@ -113,7 +115,7 @@ class ValueTracker:
         return result
 
     def note_value(self, lexeme: int, text: int) -> None:
-        """Note the value of a text (a ``K_TEXT`` value) with which a lexeme, number ``lexeme`` once begun, has ended."""
+        """Memoise the value of a text (a ``K_TEXT`` value) with which a lexeme has ended; ``lexeme``: its number once begun."""
         value = self._reader[lexeme].read(self._text(text))
         number = self._value_lexeme.get((lexeme, value))
         if number is None:
@@ -125,7 +127,7 @@ class ValueTracker:
         self._arena.call(kernels.OP_NOTE, layout.M_VALUE, lexeme << _ID_SHIFT | text, number)
 
     def note_rest(self, lexeme: int, value: int) -> None:
-        """Note how the rule goes on in which ``lexeme`` stands, after a value; 0 if that is excluded there."""
+        """Memoise how the rule in which ``lexeme`` stands goes on after a value; 0 if the value is excluded there."""
         place = self._places[lexeme]
         parts = place.tracked.then(self._value[value])
         go_on = self._go_on()
@@ -134,7 +136,7 @@ class ValueTracker:
         self._arena.call(kernels.OP_NOTE, layout.M_REST, lexeme << _ID_SHIFT | value, dot)
 
     def _record(self, number: int) -> np.ndarray:
-        """A copy of a lexeme's record."""
+        """Return a copy of a lexeme's record."""
         return self._arena.tables[layout.LEXEMES][number * layout.LEXEME_WORDS : (number + 1) * layout.LEXEME_WORDS].copy()
 
     def _append(self, record: np.ndarray) -> int:
@@ -146,7 +148,7 @@ class ValueTracker:
         return number
 
     def _text(self, text: int) -> bytes:
-        """The bytes of a ``K_TEXT`` value."""
+        """Return the bytes of a ``K_TEXT`` value."""
         values, data = self._arena.tables[layout.VALUES], self._arena.tables[layout.DATA]
         out = bytearray()
         while True:
@@ -159,20 +161,20 @@ class ValueTracker:
 
 
 class Builder:
-    """Makes expressions in an arena while it is used. A node that was met before costs nothing."""
+    """Makes expressions in an arena that is in use. A node that was met before costs nothing."""
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
         self._known: dict[int, tuple[int, ...]] = {}  # :func:`known_words`
-        self._alive: list[Expr] = []  # so that the ids of nodes stay their own
+        self._alive: list[Expr] = []  # keeps nodes alive, so that their ids stay unique
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is known of nodes; the nodes belong to what they were made for."""
+        """Bytes of what is known of nodes. The nodes themselves belong to what they were made for."""
         return _NODE_BYTES * len(self._known)
 
     def without(self, expression: int, excluded: Expr) -> int:
-        """``expression & ~excluded``."""
+        """Return ``expression & ~excluded``."""
         self._alive.append(excluded)
         program = _Further(self._arena.limits, known=self._known)
         program.add(excluded)
@@ -183,7 +185,7 @@ class Builder:
 
 
 class _Further(Program):
-    """A program for an arena that is used: without its table of literals, which does not grow any more."""
+    """A program for an arena that is in use: without literals, since its table of literals does not grow any more."""
 
     def _literals_words(self, texts: tuple[bytes, ...], positive: bool) -> tuple[int, ...]:
         words: list[int] = []
@@ -194,14 +196,15 @@ class _Further(Program):
 
 
 def states_for_each(n_expressions: int) -> int:
-    """Derivatives that :func:`count_words` may look at for each of so many expressions."""
+    """Return how many derivatives :func:`count_words` may take for each of so many expressions."""
     return min(max(_STATES_IN_ALL // max(n_expressions, 1), _LEAST_STATES), _MOST_STATES)
 
 
 def count_words(arena: Arena, expression: int, most_states: int) -> int:
-    """A lower bound on how many texts an expression has, at most :data:`MOST_COUNTED`. Those of printable ASCII are counted
-    first: they are enough, most of the time, and of few derivatives. Where these are more than ``most_states``, those of all
-    bytes are, too.
+    """Return a lower bound on how many texts an expression has, at most :data:`MOST_COUNTED`.
+
+    Texts of printable ASCII are counted first: mostly they are enough, and take few derivatives. If these exceed
+    ``most_states``, texts of all bytes would, too.
     """
     found, in_full = _count_words(arena, expression, 0x20, 0x7F, most_states)
     if found == MOST_COUNTED or not in_full:
@@ -210,7 +213,7 @@ def count_words(arena: Arena, expression: int, most_states: int) -> int:
 
 
 def _count_words(arena: Arena, expression: int, first: int, end: int, most_states: int) -> tuple[int, bool]:
-    """:func:`count_words` over bytes from ``first`` to ``end - 1``, and whether ``most_states`` were enough."""
+    """Do :func:`count_words` over the bytes ``first`` to ``end - 1``; return also whether ``most_states`` were enough."""
     total = 0
     level = {expression: 1}
     after: dict[int, list[tuple[int, int]]] = {}
@@ -235,16 +238,18 @@ def _count_words(arena: Arena, expression: int, first: int, end: int, most_state
 
 
 def count_along_path(arena: Arena, expression: int) -> int:
-    """Another lower bound, at most :data:`MOST_COUNTED`, for expressions whose shortest texts are long or of many states: the
-    texts that pass through the same states as one text does. ``[a-z]{2}:[0-9]{12}`` has 26² 10¹² on its only path. A path is
-    looked for that leaves each state by the fewest bytes first, and one by the most.
+    """Return another lower bound, at most :data:`MOST_COUNTED`, for expressions whose shortest texts are long or have many
+    states.
+
+    It counts the texts that pass through the same states as one text: ``[a-z]{2}:[0-9]{12}`` has 26² 10¹² on its only path. Two
+    paths are tried: one that leaves each state by the fewest bytes first, and one by the most.
     """
     found = _count_along(arena, expression, 1)
     return found if found == MOST_COUNTED else max(found, _count_along(arena, expression, -1))
 
 
 def _count_along(arena: Arena, expression: int, order: int) -> int:
-    """:func:`count_along_path` by a search in depth, which meets at most ``_MOST_ON_PATHS`` states."""
+    """Do :func:`count_along_path` by a depth-first search that meets at most ``_MOST_ON_PATHS`` states."""
 
     def onward(state: int) -> Iterator[tuple[int, int]]:
         ways: dict[int, int] = {}
@@ -270,8 +275,10 @@ def _count_along(arena: Arena, expression: int, order: int) -> int:
 
 
 class _Node:
-    """What is left after some bytes: ``count`` texts, of those from ``low`` to ``high``, of which nothing was taken as long as
-    ``edges`` is None. ``edges``: byte -> (the expression of that byte and what is left after it, node after it).
+    """A node of the tree of texts that are left.
+
+    ``count``: texts left below it, of those from ``low`` to ``high``; as long as ``edges`` is None, all of them are. ``edges``:
+    byte -> (the expression of that byte and what is left after it, the node after it).
     """
 
     __slots__ = ("count", "edges", "expression", "high", "low")
@@ -285,7 +292,9 @@ class _Node:
 
 
 class Remaining:
-    """A lexeme of an arena, number ``expression`` there, without texts. ``among``: all that it has, and maybe more."""
+    """A lexeme of an arena minus texts. ``expression``: the lexeme's id; ``among``: all of its texts, sorted, and
+    maybe more.
+    """
 
     def __init__(self, arena: Arena, expression: int, among: tuple[bytes, ...]) -> None:
         self._arena = arena
@@ -295,7 +304,7 @@ class Remaining:
         self.nbytes = 0
 
     def without(self, texts: Texts) -> int:
-        """The lexeme's expression without ``texts``; :data:`EMPTY` if nothing is left."""
+        """Return the lexeme's expression without ``texts``; :data:`EMPTY` if nothing is left."""
         pending: list[Texts] = []
         last: Texts | None = texts
         while last is not None and last not in self._known:
@@ -310,18 +319,18 @@ class Remaining:
         return EMPTY if root is None else root.expression
 
     def _less(self, root: _Node, text: bytes) -> _Node | None:
-        """The tree without one more text."""
+        """Return the tree without one more text."""
         path: list[tuple[_Node, dict[int, tuple[int, _Node]]]] = []
         node = root
         while node.count > 1:
             edges = self._edges(node, text[: len(path)])
             edge = edges.get(text[len(path)])
-            if edge is None:  # it was none of the lexeme's
+            if edge is None:  # the lexeme does not have this text
                 return root
             path.append((node, edges))
             node = edge[1]
         edges = {}
-        while path and not edges:  # nothing is left of the lowest ones
+        while path and not edges:  # remove nodes that become empty, from below
             node, edges = path.pop()
             edges = {**edges}
             del edges[text[len(path)]]
@@ -344,7 +353,7 @@ class Remaining:
         return new
 
     def _edges(self, node: _Node, begun: bytes) -> dict[int, tuple[int, _Node]]:
-        """The edges of a node after the bytes ``begun``."""
+        """Return the edges of a node after the bytes ``begun``."""
         if node.edges is not None:
             return node.edges
         edges: dict[int, tuple[int, _Node]] = {}
@@ -367,7 +376,7 @@ class Remaining:
 
 
 def _alternatives(expressions: list[int], n_before: int, words: list[int]) -> None:
-    """Let a program go on with any of some expressions, or of ``n_before`` that it has made just before."""
+    """Append words that unite some expressions, and the last ``n_before`` that the program has just made."""
     for expression in expressions:
         words += (CONSTANT, expression)
     if n_before + len(expressions) > 1:
