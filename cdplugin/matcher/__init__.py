@@ -1,4 +1,4 @@
-"""What a decoding loop calls: a sequence's place in a grammar, and the masks of a whole batch."""
+"""What a decoding loop calls: grammars and matchers, and masks of a whole batch."""
 
 from cdplugin.matcher.batch import fill_next_token_bitmasks
 from cdplugin.matcher.matcher import Grammar, Matcher

@@ -1,4 +1,4 @@
-"""Masks of a whole batch: the rows are split over threads by grammar, since only one thread at a time steps a grammar."""
+"""Masks of a whole batch: rows are split over threads by grammar, since only one thread at a time may step a grammar."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from cdplugin.kernels.entry import JOB_WORDS
 from cdplugin.matcher.matcher import Matcher
 
 _Row = tuple[Matcher, int, int, int | None, int]
-"""A row to fill: whose, the cursor there, the row's address, the budget, and the matcher's place among all."""
+"""A row to fill: the matcher, its cursor, the row's address, the budget, and the matcher's index among all."""
 _Group = tuple[Arena, list[_Row]]
 """The rows of one arena."""
 _threads = forking.Threads(os.cpu_count() or 1, "cdplugin")
-_FEW = 4  # jobs that one thread does faster than two can be told to
+_FEW = 4  # so many rows take one thread less time than starting a second one
 
 
 def fill_next_token_bitmasks(
@@ -54,7 +54,9 @@ def fill_each(
     budgets: Sequence[int | None] | None = None,
     threads: int | None = None,
 ) -> dict[int, Exception]:
-    """:func:`fill_next_token_bitmasks`, but what a row's mask raises is returned by the matcher's place, and not raised."""
+    """Do :func:`fill_next_token_bitmasks`, but return the exceptions of rows, by the matcher's index, instead of
+    raising one.
+    """
     n_rows = _length("matchers", matchers)
     if indices is not None and _length("indices", indices) != n_rows:
         raise ValueError(f"indices: expected {n_rows} rows, found {len(indices)}")
@@ -80,7 +82,9 @@ def fill_each(
 def _grouped(
     matchers: Sequence[Matcher | None], bitmask: Any, rows: Sequence[int], budgets: Sequence[int | None]
 ) -> tuple[list[_Group], dict[int, Exception]]:
-    """The rows to fill, by arena, large groups first; and what matchers raise when they are asked for their place, by place."""
+    """Return the rows to fill, by arena, large groups first; and the exceptions of matchers that could not tell their place, by
+    index.
+    """
     by_arena: dict[int, _Group] = {}
     errors: dict[int, Exception] = {}
     for place, (matcher, index, budget) in enumerate(zip(matchers, rows, budgets, strict=True)):
@@ -101,8 +105,8 @@ def _grouped(
 
 
 def _shares(groups: list[_Group], most: int) -> list[list[_Group]]:
-    """The groups, large ones first, split over at most ``most`` threads, so that each has about as many rows; few rows are one
-    thread's.
+    """Split the groups, large ones first, over at most ``most`` threads with about equally many rows; few rows go to one
+    thread.
     """
     workers = max(1, min(most, len(groups))) if sum(map(_size, groups)) > _FEW else 1
     shares: list[list[_Group]] = [[] for _ in range(workers)]
@@ -115,22 +119,22 @@ def _shares(groups: list[_Group], most: int) -> list[list[_Group]]:
 
 
 def _length(what: str, value: Any) -> int:
-    """How many there are in a sequence. Raises ``TypeError`` for what is none."""
+    """Return the length of a sequence. Raises ``TypeError`` for anything else."""
     if hasattr(value, "__len__") and hasattr(value, "__getitem__") and getattr(value, "ndim", 1) == 1:
         return len(value)
     raise TypeError(f"{what}: expected a sequence, found {type(value).__name__}")
 
 
 def _size(group: _Group) -> int:
-    """How many rows a group has."""
+    """Return how many rows a group has."""
     return len(group[1])
 
 
 def _fill_groups(groups: list[_Group], bitmask: Any) -> dict[int, Exception]:
-    """Fill the rows of some grammars: one kernel call per grammar, and one more for each row that needs its arena to grow.
-    Returns what went wrong, by place.
+    """Fill the rows of some grammars; return the exceptions, by index.
 
-    ``bitmask``: whose rows they are; held, so that its memory outlives the call whatever becomes of the caller.
+    One kernel call per grammar, and one more for each row whose arena has to grow. ``bitmask``: the owner of the rows, held so
+    that its memory outlives the call whatever the caller does.
     """
     errors: dict[int, Exception] = {}
     for arena, rows in groups:

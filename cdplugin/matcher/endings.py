@@ -1,4 +1,4 @@
-"""The tokens that stop a text, and what is known of endings by them."""
+"""The tokens that stop a text, and the endings that are known for each set of them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from cdplugin.queries.found_endings import FoundEndings
 from cdplugin.queries.words import narrowing
 from cdplugin.vocab.vocabulary import Vocabulary
 
-_MOST_STOP_SETS = 4  # sets of stop tokens for which endings are known at once: matchers of one grammar mostly have the same
+_MOST_STOP_SETS = 4  # sets of stop tokens with known endings: matchers of one grammar mostly have the same set
 
 
 class StopTokens:
-    """The tokens that end a text, in the order in which they were given. ``table``: int64, a count and the tokens, as kernels
-    read them at ``address``.
+    """The tokens that end a text, in the order given. ``table``: int64, a count and the tokens, which kernels read at
+    ``address``.
     """
 
     def __init__(self, vocab: Vocabulary, ids: tuple[int, ...]) -> None:
@@ -33,12 +33,12 @@ class StopTokens:
 
     @functools.cached_property
     def narrowing(self) -> frozenset[int]:
-        """The stop tokens, where they take bytes away from endings; else an empty set."""
+        """The stop tokens if they remove bytes from endings, else an empty set."""
         return narrowing(self._vocab, self.members)
 
 
 def stop_tokens(vocab: Vocabulary, given: Sequence[int] | None) -> StopTokens:
-    """The tokens that are given, by default the vocabulary's end tokens. Raises ``TypeError`` or ``ValueError``."""
+    """Return the tokens that are given, by default the vocabulary's end tokens. Raises ``TypeError`` or ``ValueError``."""
     given = vocab.eos_token_ids if given is None else given
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         raise TypeError(f"stop_token_ids: expected a sequence of integers, found {type(given).__name__}")
@@ -50,8 +50,8 @@ def stop_tokens(vocab: Vocabulary, given: Sequence[int] | None) -> StopTokens:
 
 
 class KnownEndings:
-    """What is known of endings in one arena, whose lock the caller holds. Stop tokens that take bytes away have endings of
-    their own.
+    """The endings that are known in one arena, whose lock the caller holds. Stop tokens that remove bytes have endings of their
+    own.
     """
 
     def __init__(self, arena: Arena) -> None:
@@ -59,20 +59,20 @@ class KnownEndings:
         self._budgets: dict[tuple[int, ...], Budgets] = {}
 
     def found(self) -> list[FoundEndings]:
-        """Endings in tokens that were found, for each set of stop tokens."""
+        """Return the endings in tokens found so far, for each set of stop tokens."""
         return [budgets.found for budgets in self._budgets.values()]
 
     @functools.cached_property
     def shared(self) -> Endings:
-        """Short endings that all other stop tokens share."""
+        """Short endings, shared by all other sets of stop tokens."""
         return Endings(self.arena)
 
     def endings(self, stops: StopTokens) -> Endings:
-        """Short endings."""
+        """Return the short endings for a set of stop tokens."""
         return self.budgets(stops).endings if stops.narrowing else self.shared
 
     def budgets(self, stops: StopTokens) -> Budgets:
-        """Endings in tokens."""
+        """Return the endings in tokens for a set of stop tokens."""
         found = self._budgets.get(stops.ids)
         if found is None:
             if len(self._budgets) >= _MOST_STOP_SETS:
