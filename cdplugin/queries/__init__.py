@@ -1,10 +1,10 @@
-"""Questions to a followed text: shortest completions, forced tokens, captures, explanations. None changes the text.
+"""Questions about a followed text: shortest completions, forced tokens, captures, explanations. None of them changes the text.
 
 =========  =============================================================================================================
-endings    ``completion`` finds a short one, by ``costs`` of rules (``late_members``) and ``measures`` of expressions, in
-           ``words`` that tokens spell; ``found_endings`` keeps them
-budgets    ``budgets`` masks what leaves no room for an ending, by what a place's tokens lead to (``successors``,
-           ``profiles``); where the budget is far away ``growth`` tells, with ``separators``, that nothing has to be found
+endings    ``completion`` finds short endings, guided by ``costs`` of rules (``late_members``) and ``measures`` of
+           expressions, with ``words`` that tokens can spell; ``found_endings`` remembers them
+budgets    ``budgets`` masks tokens that leave no room for an ending, by where a place's tokens lead (``successors``,
+           ``profiles``); ``growth``, with ``separators``, bounds what is left, so that far budgets need no search
 forced     ``forced``: tokens that must come; ``likely``: tokens that may well come, for work ahead
 readers    ``captures`` (``capture_lexing``), ``explain``, ``trace`` (``trace_html``), ``partial_json``
 =========  =============================================================================================================

@@ -1,18 +1,17 @@
-"""Which tokens leave room for a legal ending: masks for a budget of tokens.
+"""Masks for a budget of tokens: which tokens leave room for a legal ending.
 
-The tokens that may come at a place lead to few distinct cursors (:mod:`cdplugin.kernels.masks.successors`). For each of them
-an ending is found once (:mod:`cdplugin.queries.completion`), spelled in the fewest tokens, followed by the engine, and its
-length kept for every cursor that it passes. A token fits a budget if the ending after it does. So a token is let through only
-with an ending in hand, and the next token of that ending fits at the next step: a text never runs into a place from which it
-cannot end in time.
+The tokens of a place lead to few distinct cursors (:mod:`cdplugin.kernels.masks.successors`). For each cursor one ending is
+found (:mod:`cdplugin.queries.completion`), spelled in the fewest tokens, followed by the engine, and its length noted for every
+cursor that it passes. A token fits a budget if the ending after it does. So a token is allowed only with an ending in hand, and
+at the next step the next token of that ending fits: a text never reaches a place from which it cannot end in time.
 
-An ending is a shortest text in its fewest tokens. A longer text may take fewer tokens. Where that would make a token fit, a
-best-first search over tokens looks for one, within :data:`SEARCH_GAP` and :data:`SEARCH_WORK`. Beyond these, a token may be
-left out although an ending exists.
+An ending is a shortest text in its fewest tokens; a longer text may take fewer. If that would make a token fit, an A* search
+over tokens looks for one, within :data:`SEARCH_GAP` and :data:`SEARCH_WORK`. Beyond these limits, a token may be masked
+although an ending exists.
 
-Where lexemes keep their text (``uniqueItems`` over strings), nearly every token leads to a cursor of its own. Of these an
-ending is looked for after :data:`LOOKED_AT` tokens only. The others are let through where the bound on all that may be left
-(:mod:`cdplugin.queries.growth`) says that they fit: mostly from some dozens of tokens on.
+Where tracked values matter (``uniqueItems`` over strings), nearly every token leads to a cursor of its own. Then endings are
+looked for after :data:`LOOKED_AT` tokens only. The others are allowed if the upper bound of :mod:`cdplugin.queries.growth` says
+that they fit, which it mostly does from some dozens of tokens on.
 """
 
 from __future__ import annotations
@@ -43,33 +42,31 @@ from cdplugin.queries.separators import separators
 from cdplugin.queries.successors import after_stop, few_successors, leave_out, successors
 
 ALWAYS = (1 << 62, -1)
-"""Every token has to be looked at, whatever the budget."""
+"""``(enough, until)`` if every token has to be looked at, whatever the budget."""
 SEARCH_GAP = 2
-"""Tokens by which a longer text is looked for that takes fewer of them."""
+"""By at most so many tokens an ending may miss the budget, for a search for one in fewer tokens."""
 SEARCH_WORK = 20_000
-"""Nodes of the trie that the searches for one mask may visit; what Python does at a place counts as :data:`_PLACE_NODES`."""
+"""Trie nodes that the searches for one mask may visit; Python's work for a place counts as :data:`_PLACE_NODES`."""
 _PLACE_NODES = 100
 MOST_PLACES = 512
-"""Cursors after the tokens of a place, where lexemes keep their text, up to which an ending is looked for from each."""
+"""With tracked values: up to so many distinct cursors after a place's tokens, an ending is looked for from each."""
 LOOKED_AT = 1_024
-"""Tokens after which one is looked for where there are more: those that the vocabulary has first, as many as are followed with
-so much work (:data:`PLACES_WORK`).
-"""
+"""If there are more: only after so many tokens, those that the vocabulary has first, within :data:`PLACES_WORK`."""
 PLACES_WORK = 5_000_000
-_SOME = 64  # tokens by which it is guessed whether most lead to cursors of their own
-_MOST_WAYS = 200  # endings that are tried before another is searched for
-_ROOM, _LEAST_ROOM = 4, 64  # without a bound: what has to be left, in estimates of what is needed and besides
-_MOST_CURSORS = 50_000  # whose endings are kept in a table, besides those in the one before
+_SOME = 64  # tokens sampled to guess whether most lead to cursors of their own
+_MOST_WAYS = 200  # endings that are remembered to be tried from other cursors
+_ROOM, _LEAST_ROOM = 4, 64  # without a bound, a budget is far away if it is _ROOM times the estimate plus _LEAST_ROOM
+_MOST_CURSORS = 50_000  # cursors whose endings one table holds, besides the table before it
 _MOST_PROFILE_BYTES, _MOST_AFTER_BYTES = 16 << 20, 4 << 20
 _CURSOR_BYTES = 110  # of one in a table
 _TOLD_BYTES = 1 << 14
 
 
 class _Places(NamedTuple):
-    """What the tokens of the mask ``row`` at ``cursor`` that do not end the text lead to.
+    """Where the tokens of the mask ``row`` at ``cursor`` lead, except those that end the text.
 
-    ``after``: the distinct cursors; ``numbers``: int32, each token's number among them, -1 for no token. Not ``is_whole``: of
-    some tokens only (:data:`LOOKED_AT`), and -1 for the others.
+    ``after``: the distinct cursors; ``numbers``: int32, each token's index among them, -1 for none. If not ``is_whole``, only
+    for some tokens (:data:`LOOKED_AT`), and -1 for the others.
     """
 
     cursor: int
@@ -80,9 +77,9 @@ class _Places(NamedTuple):
 
 
 class Budgets:
-    """Endings in tokens for one arena and one set of stop tokens. The caller holds the arena's lock.
+    """Endings in tokens, for one arena and one set of stop tokens. The caller holds the arena's lock.
 
-    ``stops``: int64, a count and the tokens that end a text. Lengths count the tokens of an ending, without the stop token.
+    ``stops``: int64, a count and the tokens that end a text. Lengths of endings do not count the stop token.
     """
 
     def __init__(self, arena: Arena, endings: completion.Endings, stops: np.ndarray) -> None:
@@ -91,26 +88,26 @@ class Budgets:
         self._stops = stops
         self._stop_list = stops[1:].tolist()
         self.last = 1 if self._stop_list else 0
-        """Tokens that come after an ending: the stop token, if there is any."""
+        """Tokens after an ending: 1 for the stop token, 0 if there is none."""
         self.found = FoundEndings()
         self._after: dict[int, list[int]] = {}  # distinct cursors after one token
         self._after_bytes = 0
         self._told = 0
         self._most_after: dict[tuple[int, int], int] = {}  # :meth:`_left_after` of a cursor and levels
         self._is_tracked = bool(arena.header[layout.HAS_TRACKED])
-        self._ways: dict[tuple[tuple[int, int], ...], list[int]] = {}  # endings there, by cursors without texts
+        self._ways: dict[tuple[tuple[int, int], ...], list[int]] = {}  # endings found, by cursors without their texts
         self._tried: dict[int, int] = {}  # the largest length for which a search was given up
-        self._bounds: dict[int, int] = {}  # what is left at least
+        self._bounds: dict[int, int] = {}  # lower bounds of tokens to the end
         self._last_places: _Places | None = None  # :meth:`_places_after` a cursor
         self._profiles: dict[int, Profile] = {}
         self._profile_bytes = 0
         self._bounds_known: list[Growth] = []
-        self._units = [Budgets._bytes, Budgets._tokens]  # in which no bound was looked for yet; not bound: no cycle
+        self._units = [Budgets._bytes, Budgets._tokens]  # units whose bound is not computed yet (unbound: no reference cycle)
         self._search_left = 0
         self._most_bytes = max(1, arena.vocab.max_token_bytes)
 
     def tell(self, account: Account) -> None:
-        """Tell an account the bytes of what is known, if these have grown."""
+        """Tell an account the bytes of what is known, if they have changed much."""
         nbytes = self.nbytes
         if abs(nbytes - self._told) > _TOLD_BYTES:
             self._told = nbytes
@@ -135,12 +132,12 @@ class Budgets:
     def quiet(
         self, cursor: int, budget: int, tokens: list[int], seen: Seen | None, row: int = 0
     ) -> tuple[int, int, Seen | None]:
-        """``(enough, until, seen)``: a budget of ``enough`` tokens fits every token, as long as the text has at most ``until``
-        tokens; ``seen``: what is known of a place in the text.
+        """Return ``(enough, until, seen)``: a budget of ``enough`` tokens fits every token while the text has at most ``until``
+        tokens.
 
-        ``tokens``: the text so far, at whose end ``cursor`` is. ``seen``: what was known at an earlier place of it. ``row``:
-        the address of the mask, 0 where none is at hand. Where every token has to be looked at, ``enough`` is more than the
-        budget asked for, and ``until`` less than the text's tokens (:data:`ALWAYS`).
+        ``tokens``: the text so far, at whose end ``cursor`` is. ``seen``: what was known at an earlier place of the text; the
+        returned one is for later calls. ``row``: the address of the mask, 0 if none is at hand. If every token has to be looked
+        at, ``enough`` is more than the given budget, and ``until`` less than the text's tokens (:data:`ALWAYS`).
         """
         for growth in self._growths():
             found = growth.steps(cursor, budget - self.last, tokens, seen, row)
@@ -156,10 +153,10 @@ class Budgets:
         return (budget, len(tokens), seen) if is_far else (*ALWAYS, None)
 
     def _left_after(self, cursor: int, growth: Growth | None, levels: int) -> int:
-        """The most bytes that a shortest ending has after the tokens of a place; :data:`FAR` where that is not known.
+        """Return the most bytes that a shortest ending has after the tokens of a place; :data:`FAR` if that is not known.
 
-        ``growth``: a bound; then only tokens of more than so many levels are looked at, since the others fit. Without a bound
-        it is what a search would estimate.
+        ``growth``: a bound; then only tokens of more than ``levels`` levels are looked at, since the others fit. Without a
+        bound, the search's estimates count.
         """
         known = self._most_after.get((cursor, levels))
         if known is None:
@@ -176,12 +173,12 @@ class Budgets:
                         return FAR
                     known = max(map(self.endings.estimate if growth is None else growth.left, places), default=0)
             except LimitExceeded:
-                return FAR  # what was found is kept: the next time it takes less
+                return FAR  # partial results are kept, so the next attempt takes less
             self._most_after[cursor, levels] = known
         return known
 
     def _growths(self) -> Iterator[Growth]:
-        """The bounds that there are, the one that is known soonest first."""
+        """Yield the bounds there are, the one that is computed fastest first."""
         yield from self._bounds_known
         while self._units:
             unit = self._units.pop(0)(self)
@@ -199,7 +196,7 @@ class Budgets:
             yield growth
 
     def _bytes(self) -> Unit | None:
-        """Costs in bytes, where each is a token of its own."""
+        """Return the unit of costs in bytes, if each byte is a token of its own; else None."""
         arena = self.arena
         texts = arena.vocab.tokens
         if not self.endings.spells_bytes or any(len(texts[token] or b"") == 1 for token in self._stop_list):
@@ -216,17 +213,18 @@ class Budgets:
         return byte_costs(arena, self.endings.costs, apart)
 
     def _tokens(self) -> Unit | None:
-        """Costs in tokens, which are known of endings of the fewest bytes."""
+        """Return the unit of costs in tokens, which are known for endings of the fewest bytes."""
         return token_costs(self.arena, self.endings, self._stops) if self.arena.is_exact else None
 
     def knows(self, cursor: int) -> bool:
-        """Whether the tokens of a place were looked at before."""
+        """Return whether the tokens of a place have been looked at before."""
         return cursor in self._profiles
 
     # --- masks ----------------------------------------------------------------------------------------------------------------
 
     def profile(self, cursor: int, text: list[int]) -> Profile:
-        """The tokens of a place by what must come after them. ``text``: the tokens so far, at whose end ``cursor`` is.
+        """Return the tokens of a place by the tokens that must follow each. ``text``: the tokens so far, at whose end
+        ``cursor`` is.
 
         Raises :class:`LimitExceeded` or :class:`EngineError`.
         """
@@ -238,10 +236,10 @@ class Budgets:
         return known
 
     def write_fitting(self, cursor: int, budget: int, text: list[int], row_address: int) -> tuple[int, bool]:
-        """Leave in a mask row, which holds the mask of a cursor, the tokens that leave room for an ending.
+        """Narrow a mask row, which holds the mask of a cursor, to the tokens that leave room for an ending.
 
         ``text``: the tokens so far, at whose end ``cursor`` is; ``budget``: tokens that may come, the stop token included.
-        Returns the smallest one that is enough (where that is more, the row is left alone), and whether tokens were left out.
+        Returns the smallest budget that is enough (if that is more, the row is left alone), and whether tokens were masked.
         """
         profile = self._profile_for(cursor, budget, text)
         address = profile.fitting(budget - 1)
@@ -250,15 +248,15 @@ class Budgets:
         return (profile.costs[0] if profile.costs else FAR) + 1, bool(address)
 
     def has_room(self, after: int, budget: int) -> bool:
-        """Whether it is known that an ending from a cursor fits a budget, its stop token included."""
+        """Return whether an ending from a cursor is known that fits a budget, its stop token included."""
         return (0 if after == TERMINATED else self.found.left.get(after, FAR) + self.last) <= budget
 
     def allows(self, cursor: int, token: int, after: int, budget: int, text: list[int]) -> bool:
-        """Whether a token, which leads to ``after``, is in the row that :meth:`write_fitting` would leave."""
+        """Return whether a token, which leads to ``after``, is in the row that :meth:`write_fitting` would leave."""
         with suppress(LimitExceeded, EngineError), self.arena.one_budget(GRANT):
             if after != TERMINATED and after not in self.found.left:
                 self._look_for_ending(after)
-        if self.has_room(after, budget - 1):  # as the row would have it: no need to judge all tokens
+        if self.has_room(after, budget - 1):  # the row would have it, too: no need to judge all tokens
             return True
         try:
             profile = self._profile_for(cursor, budget, text)
@@ -270,9 +268,9 @@ class Budgets:
         return bool(row[token >> 5] >> (token & 31) & 1)
 
     def _profile_for(self, cursor: int, budget: int, text: list[int]) -> Profile:
-        """:meth:`profile`, with endings in fewer tokens where they matter for a budget.
+        """Return :meth:`profile`, with endings in fewer tokens where these matter for a budget.
 
-        Raises :class:`BudgetError`, too: where none was found, and none is so short.
+        Also raises :class:`BudgetError`, if no ending was found and none can be so short.
         """
         try:
             profile = self.profile(cursor, text)
@@ -288,8 +286,9 @@ class Budgets:
         return profile
 
     def _ends_sooner(self, cursor: int, profile: Profile, budget: int) -> bool:
-        """Where no token fits a budget: whether the completion has a shorter ending than what was noted here, which may
-        have come from a cursor that is alike.
+        """If no token fits a budget: return whether completion finds a shorter ending here than the noted one.
+
+        The noted one may have been taken over from a cursor that differs only in its text.
         """
         if profile.costs and profile.costs[0] < budget:
             return False
@@ -305,7 +304,7 @@ class Budgets:
             self._profiles.clear()
             self._profile_bytes = 0
         self._profiles[cursor] = profile
-        # rows are made later: count those of a few costs
+        # mask rows are made on demand: count a few of them
         self._profile_bytes += profile.nbytes + profile.row.nbytes * min(len(profile.costs), 4)
 
     def _drop(self, cursor: int) -> None:
@@ -314,7 +313,7 @@ class Budgets:
             self._profile_bytes -= profile.nbytes
 
     def _profile(self, cursor: int, text: list[int]) -> tuple[Profile, bool]:
-        """:meth:`profile`, and whether all endings were looked for."""
+        """Return :meth:`profile`, and whether all endings were looked for."""
         arena = self.arena
         if len(self.found.left) > _MOST_CURSORS:
             self.found = FoundEndings(self.found)
@@ -322,7 +321,7 @@ class Budgets:
         if len(self._bounds) > _MOST_CURSORS:
             self._bounds.clear()
         with arena.one_budget(2 * arena.limits.max_step_work):
-            if cursor not in self.found.left and not self._may_stop(cursor):  # raises what `left` swallows
+            if cursor not in self.found.left and not self._may_stop(cursor):  # here errors are raised, which `left` swallows
                 self._find_ending(cursor)
             places = self._places_after(cursor)
         row, numbers = places.row, places.numbers
@@ -344,7 +343,9 @@ class Budgets:
         return Profile(row, order, classes), is_whole
 
     def _known_after(self, cursor: int, text: list[int]) -> np.ndarray:
-        """What must come after each token at most, int64, the stop token included; :data:`FAR` where that is not known."""
+        """Return an upper bound of what must come after each token, int64, the stop token included; :data:`FAR` if none is
+        known.
+        """
         out = np.full(32 * self.arena.header[layout.WORDS], FAR, np.int64)
         for growth in self._growths():
             found = growth.after_tokens(cursor, text)
@@ -353,7 +354,7 @@ class Budgets:
         return out + self.last
 
     def _places_after(self, cursor: int) -> _Places:
-        """Where the tokens of a place lead that do not end the text. The last answer is kept."""
+        """Return where the tokens of a place lead that do not end the text. The last answer is kept."""
         known = self._last_places
         if known is None or known.cursor != cursor:
             row = self.arena.mask(cursor, self._stops)
@@ -363,9 +364,8 @@ class Budgets:
         return known
 
     def _successors(self, cursor: int, row: np.ndarray) -> tuple[list[int], np.ndarray, bool]:
-        """The distinct cursors after a row's tokens, and each token's number (:func:`successors`); or after some tokens only.
-
-        The last value: whether it is after all.
+        """Return the distinct cursors after a row's tokens, each token's index (:func:`successors`), and whether all tokens are
+        covered.
         """
         if not self._is_tracked:
             return *successors(self.arena, cursor, row), True
@@ -392,19 +392,19 @@ class Budgets:
         return list(after), numbers, False
 
     def _cost(self, cursor: int) -> int:
-        """What must come after a token that leads to a cursor, the stop token included."""
+        """Return how many tokens must come after a token that leads to a cursor, the stop token included."""
         return 0 if cursor == TERMINATED else self.left(cursor) + self.last
 
     # --- endings --------------------------------------------------------------------------------------------------------------
 
     def left(self, cursor: int) -> int:
-        """Tokens of an ending from a cursor that was found and followed; :data:`FAR` if none was."""
+        """Return the tokens of an ending from a cursor that was found and followed; :data:`FAR` if none was."""
         known = self.found.left.get(cursor)
         if known is not None:
             return known
         arena = self.arena
         if arena.header[layout.WORK_LEFT] < 0:
-            return FAR  # not for ever: the next place's tokens have a grant of their own
+            return FAR  # not stored: the next place's tokens get a grant of their own
         try:
             self._look_for_ending(cursor)
         except LimitExceeded:
@@ -415,7 +415,7 @@ class Budgets:
         return self.found.left.setdefault(cursor, FAR)
 
     def _look_for_ending(self, cursor: int) -> None:
-        """:meth:`_find_ending`, if none is needed an empty one."""
+        """Do :meth:`_find_ending`, unless the text may stop here: then note an empty ending."""
         if self._may_stop(cursor):
             self.found.left[cursor] = 0
         else:
@@ -424,7 +424,7 @@ class Budgets:
     def _find_ending(self, cursor: int) -> None:
         """Find an ending from a cursor, and note it. Raises :class:`EngineError` or :class:`LimitExceeded`.
 
-        Cursors that differ in their texts only mostly end alike: what was found from another one is tried first.
+        Cursors that differ only in their texts mostly end alike: the ending of another one is tried first.
         """
         promised = self.found.tokens_from(cursor)
         if promised is not None and self.promise(cursor, promised):
@@ -441,7 +441,7 @@ class Budgets:
         self._note(path, tokens)
 
     def _ending(self, cursor: int) -> tuple[list[int], list[int]]:
-        """The cursors of an ending, ``cursor`` first, and its tokens."""
+        """Return the cursors of an ending, ``cursor`` first, and its tokens."""
 
         def follow(tokens: list[int]) -> tuple[list[int], list[int]] | None:
             path = self._path(cursor, tokens)
@@ -453,9 +453,9 @@ class Budgets:
         return found
 
     def _path(self, cursor: int, tokens: list[int]) -> list[int] | None:
-        """The cursors of some tokens, ``cursor`` first; None if the text may not end after them.
+        """Return the cursors after some tokens, ``cursor`` first; None if the text may not end after them.
 
-        A stop token that the rules name may be the last one: then the path ends before it.
+        The last token may be a stop token that the rules name: then the path ends before it.
         """
         path = [cursor]
         for place, token in enumerate(tokens):
@@ -468,7 +468,7 @@ class Budgets:
         return path if self._accepts(cursor) else None
 
     def promise(self, cursor: int, tokens: list[int]) -> bool:
-        """Note an ending that was promised for a cursor, if it is legal there; whether it is."""
+        """Note an ending that was promised for a cursor if it is legal there; return whether it is."""
         path = self._path(cursor, tokens)
         if path is None:
             return False
@@ -476,7 +476,7 @@ class Budgets:
         return True
 
     def _note(self, path: list[int], tokens: Sequence[int], beyond: int = 0) -> None:
-        """Note an ending (:meth:`FoundEndings.note`). Profiles made before would not let shorter ones through."""
+        """Note an ending (:meth:`FoundEndings.note`), and drop the profiles that would not allow a shorter one."""
         for cursor in path[: self.found.note(path, tokens, beyond)]:
             self._drop(cursor)
 
@@ -484,14 +484,14 @@ class Budgets:
         return bool(self.arena.call(kernels.OP_ACCEPTS, cursor))
 
     def _may_stop(self, cursor: int) -> bool:
-        """Whether a stop token may come: after an ending, or because the rules name it."""
+        """Return whether a stop token may come: after an ending, or because the rules name it."""
         if self._accepts(cursor):
             return True
         named = self._stop_list if self.arena.header[layout.HAS_TERMINALS] else ()
         return any(self._follow(cursor, token) == TERMINATED for token in named)
 
     def _follow(self, cursor: int, token: int) -> int:
-        """The cursor after a token; :data:`TERMINATED` after one that ends the text."""
+        """Return the cursor after a token; :data:`TERMINATED` after one that ends the text."""
         if token in self._stop_list:
             return after_stop(self.arena, cursor, token)
         return self.arena.call(kernels.OP_ACCEPT, cursor, token, 1)
@@ -499,7 +499,7 @@ class Budgets:
     # --- fewer tokens ---------------------------------------------------------------------------------------------------------
 
     def _improve(self, cursor: int, profile: Profile, most: int) -> bool:
-        """Look for endings in fewer tokens where they would make tokens fit; whether any was found."""
+        """Look for endings in fewer tokens where they would make tokens fit; return whether any was found."""
         at = bisect_right(profile.costs, most)
         if at == len(profile.costs) or profile.costs[at] > most + SEARCH_GAP:
             return False
@@ -515,7 +515,7 @@ class Budgets:
         return found
 
     def _cursors_after(self, cursor: int) -> list[int]:
-        """The distinct cursors after one token that does not end the text."""
+        """Return the distinct cursors after one token that does not end the text."""
         known = self._after.get(cursor)
         if known is None:
             if self._after_bytes > _MOST_AFTER_BYTES:
@@ -527,13 +527,15 @@ class Budgets:
         return known
 
     def _token_between(self, cursor: int, after: int) -> int:
-        """A token that leads from a cursor to one of those after it."""
+        """Return a token that leads from a cursor to one of those after it."""
         places = self._places_after(cursor)
         return int((places.numbers == places.after.index(after)).argmax())
 
     def _search(self, start: int, length: int) -> bool:
-        """Whether an ending of at most ``length`` tokens is found from a cursor: A* over tokens (Hart, Nilsson and Raphael,
-        1968), the shortest text's bytes over a longest token's as what is left at least.
+        """Search for an ending of at most ``length`` tokens from a cursor; return whether one was found.
+
+        A* over tokens (Hart, Nilsson and Raphael, 1968). The heuristic: the bytes of a shortest text, divided by those of a
+        longest token.
         """
         head = self.arena.header
         order = count()
@@ -572,7 +574,7 @@ class Budgets:
         return False
 
     def _least(self, cursor: int) -> int:
-        """At least so many tokens to the end, as far as the rules known so far say."""
+        """Return a lower bound of the tokens to the end, by the rules that are known so far."""
         known = self._bounds.get(cursor)
         if known is None:
             text = self.endings.bytes_left(cursor)

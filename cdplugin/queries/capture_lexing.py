@@ -1,7 +1,7 @@
-"""The lexemes of a text, for :mod:`cdplugin.queries.captures`: where those that may begin at a place end.
+"""The lexemes of a complete text, for :mod:`cdplugin.queries.captures`: where those that may begin at a place end.
 
-A text is a list of *units*: the bytes of its text tokens, and one unit of its own for each token that has none. Lexemes end as
-:mod:`cdplugin.kernels.lexer.lexer` describes; this is the same on plain dicts, with the arena's derivatives.
+A text is a list of *units*: the bytes of its text tokens, and one unit for each token without bytes. Lexemes end as
+:mod:`cdplugin.kernels.lexer.states` describes; here this is done with plain dicts and the arena's derivatives.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_BYTE = 256
 
 
 class Edge(NamedTuple):
-    """A lexeme from unit ``start`` to ``end``; ``skips``: it is what a grammar ignores."""
+    """A lexeme from unit ``start`` to ``end``; ``skips``: it is ignored text."""
 
     lexeme: int
     start: int
@@ -29,7 +29,9 @@ class Edge(NamedTuple):
 
 
 class Units:
-    """A text. ``units``; ``token_at``: the token that begins at a unit, and where it ends; ``ends``: where tokens end."""
+    """A text. ``units``; ``token_at``: for a unit, the token that begins there and where it ends; ``ends``: where
+    tokens end.
+    """
 
     def __init__(self, token_ids: Iterable[int], texts: Sequence[bytes | None]) -> None:
         self.units: list[int] = []
@@ -46,8 +48,8 @@ class Units:
 
 
 class Lexing:
-    """Finds lexemes in ``units``. ``all_ends``: take LONGEST and LAZY lexemes for EXACT ones, and keep whatever parses.
-    ``steps``: how many were taken before.
+    """Finds lexemes in ``units``. ``all_ends``: treat LONGEST and LAZY lexemes as EXACT, and keep whatever parses. ``steps``:
+    taken before.
     """
 
     def __init__(self, arena: Arena, units: Units, most: int, all_ends: bool = False, steps: int = 0) -> None:
@@ -69,7 +71,9 @@ class Lexing:
             )
 
     def kinds(self, lexemes: Iterable[int]) -> tuple[list[int], list[int], list[int], list[int]]:
-        """Lexemes by how they end: EXACT ones, LONGEST and LAZY ones, token terminals; and the skips that may come before."""
+        """Return the lexemes by how they end: EXACT ones, LONGEST and LAZY ones, token terminals; and the skips that may come
+        before.
+        """
         exact, longest, terminals, skips = [], [], [], set()
         end = self._arena.header[layout.END_SYMBOL]
         for lexeme in lexemes:
@@ -89,7 +93,7 @@ class Lexing:
         return exact, longest, terminals, sorted(skips)
 
     def edges(self, start: int, kinds: tuple[list[int], list[int], list[int], list[int]]) -> list[Edge]:
-        """The lexemes that begin at ``start``, out of :meth:`kinds`."""
+        """Return the lexemes, out of :meth:`kinds`, that begin at ``start``."""
         exact, longest, terminals, skips = kinds
         out: list[Edge] = []
         if self._all_ends:
@@ -107,14 +111,14 @@ class Lexing:
         return out
 
     def _is_named(self, at: int) -> bool:
-        """Whether some token terminal stands for the token that begins at a unit."""
+        """Return whether some token terminal stands for the token that begins at a unit."""
         if not self._ranges or at not in self._units.token_at:
             return False
         token, _ = self._units.token_at[at]
         return any(low <= token <= high for low, high in self._ranges)
 
     def _step(self, expression: int, unit: int) -> tuple[int, bool]:
-        """What is left of an expression after a unit (0: nothing can match), and whether that matches here."""
+        """Return the derivative of an expression by a unit (0: nothing can match), and whether it is nullable."""
         if unit == NO_BYTE:
             return 0, False
         key = expression << 9 | unit
@@ -129,7 +133,7 @@ class Lexing:
         return known
 
     def _clock(self, lexeme: int) -> int:
-        """After how many tokens a lexeme ends; 0: it does not count them."""
+        """Return after how many tokens a lexeme ends; 0: it does not count them."""
         record = self._records[lexeme]
         begun = record[layout.X_BEGUN]
         if self._records[begun][layout.X_TICK] < 0:
@@ -140,7 +144,7 @@ class Lexing:
         return last - begun
 
     def _exact(self, lexeme: int, start: int) -> list[Edge]:
-        """All ends of one lexeme."""
+        """Return all ends of one EXACT lexeme."""
         record = self._records[lexeme]
         clock = self._clock(lexeme)
         skips = bool(record[layout.X_IS_SKIP])
@@ -164,7 +168,7 @@ class Lexing:
         return out
 
     def _longest(self, lexemes: list[int], start: int) -> list[Edge]:
-        """The ends of lexemes that are open together; they also end before a token that the grammar names."""
+        """Return the ends of lexemes that compete. They also end before a token that the grammar names."""
         units, ends = self._units.units, self._units.ends
         records = self._records
         clocks = {lexeme: clock for lexeme in lexemes if (clock := self._clock(lexeme))}
@@ -200,7 +204,7 @@ class Lexing:
                     out += self._scanned(matching, start, at)
 
     def _scanned(self, lexemes: list[int], start: int, end: int) -> list[Edge]:
-        """The edges of lexemes that end together: if one of them is a skip, that alone."""
+        """Return the edges of lexemes that end together; if one of them is a skip, only that."""
         for lexeme in lexemes:
             if self._records[lexeme][layout.X_IS_SKIP]:
                 return [Edge(lexeme, start, end, True)]
@@ -208,6 +212,6 @@ class Lexing:
 
 
 def _records(arena: Arena) -> list[list[int]]:
-    """The records of lexemes; their table may have grown to where the last one is not whole."""
+    """Return the records of all lexemes. (The table may have room for a part of a further one.)"""
     table = arena.tables[layout.LEXEMES]
     return table[: len(table) // layout.LEXEME_WORDS * layout.LEXEME_WORDS].reshape(-1, layout.LEXEME_WORDS).tolist()

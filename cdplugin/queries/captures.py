@@ -1,11 +1,11 @@
-"""What the named rules of a grammar derived in a text that was followed.
+"""Captures: the texts that the named rules of a grammar derived.
 
-The engine keeps no derivation, so the text is parsed again when it is asked for: Earley's chart (CACM 13(2), 1970) over
-lexemes, with a column for each place at which a lexeme ends. As in the engine, predicted items are a static closure and are not
-stored, and right recursion costs the same at each item (Leo, Theoretical Computer Science 82, 1991). So a text of a grammar
-that is not ambiguous takes time proportional to its length. Nothing recurses on its depth.
+The engine keeps no derivation, so the text is parsed again on demand: Earley's chart (CACM 13(2), 1970) over lexemes, with a
+column for each place at which a lexeme ends. As in the engine, predicted items are a static closure and are not stored, and
+right recursion costs the same at each item (Leo, Theoretical Computer Science 82, 1991). So for a grammar that is not
+ambiguous, the time is proportional to the text's length. Nothing recurses on its depth.
 
-Of several derivations the one is taken that gives the earlier parts of a rule the longer text, and of two rules with the same
+Of several derivations, the one is taken that gives the earlier parts of a rule the longer text, and of two rules with the same
 text the one that was written first, as far as that is decided where they end.
 """
 
@@ -29,17 +29,17 @@ from cdplugin.queries.capture_lexing import Edge, Lexing, Units
 from cdplugin.walks import reached
 
 Waiting = tuple[int, int]
-"""A dot and the place where its rule begins."""
+"""An item: a dot, and the place where its rule begins."""
 
-_ITEM_STEPS = 8  # of an item that is kept, measured: 3.4 microseconds and 250 bytes, where looking at one takes 0.4 of them
+_ITEM_STEPS = 8  # steps for storing an item, measured: 3.4 microseconds and 250 bytes; looking at one takes 0.4 microseconds
 
-_LEXEME, _NULL, _PART = range(3)  # what a dot was moved over: a lexeme, a nonterminal that is empty here, one that is not
+_LEXEME, _NULL, _PART = range(3)  # what a dot moved over: a lexeme, a nonterminal that is empty here, one that is not
 
 
 class Back(NamedTuple):
-    """How an item came about: from the dot before it, in the column at ``place``, over a part of some kind.
+    """A back pointer: the item came from the dot before it, in the column at ``place``, over a part of some kind.
 
-    ``first``: where the part begins; a lexeme begins after what is ignored before it.
+    ``first``: where the part begins; for a lexeme, after what is ignored before it.
     """
 
     dot: int
@@ -50,7 +50,7 @@ class Back(NamedTuple):
 
 
 class Span(NamedTuple):
-    """What a nonterminal derived: the units ``[start, end)``."""
+    """The units ``[start, end)`` that a nonterminal derived."""
 
     nonterminal: int
     start: int
@@ -58,14 +58,14 @@ class Span(NamedTuple):
 
 
 class Closure(NamedTuple):
-    """What is predicted where some nonterminals are waited for: dots by the symbol after them, and lexemes by how they end."""
+    """What is predicted where some nonterminals are waited for: dots by the symbol after them, and lexemes."""
 
     dots: dict[int, tuple[int, ...]]
     lexemes: tuple[int, ...]
 
 
 class Column:
-    """All that is known at one place."""
+    """The chart's column at one place."""
 
     def __init__(self) -> None:
         self.items: dict[Waiting, Back | None] = {}
@@ -77,7 +77,7 @@ class Column:
 
 
 class Rules:
-    """An arena's rules as lists; those of families are made when they are met."""
+    """An arena's rules as lists. Late rules are made when they are met."""
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
@@ -93,7 +93,7 @@ class Rules:
         self._lists: list[int] = tables[layout.RULE_LISTS].tolist()
 
     def first_dots(self, nonterminal: int) -> list[int]:
-        """The first dots of a nonterminal's rules."""
+        """Return the first dots of a nonterminal's rules."""
         if self._heads[nonterminal] == layout.NOT_EXPANDED:
             expand: Any = self._arena.expand
             expand(nonterminal)
@@ -106,7 +106,7 @@ class Rules:
         return sorted(out)
 
     def closure(self, needed: frozenset[int]) -> Closure:
-        """What waiting for these nonterminals predicts."""
+        """Return what waiting for these nonterminals predicts."""
         known = self._closures.get(needed)
         if known is not None:
             return known
@@ -129,7 +129,7 @@ class Rules:
         return known
 
     def reaching(self, wanted: set[int]) -> set[int]:
-        """The nonterminals of which some wanted one may be a part, and the wanted ones."""
+        """Return the wanted nonterminals and those that may contain one."""
         mentions: dict[int, set[int]] = {}
         for dot, symbol in enumerate(self.symbols):
             if symbol >= 0:
@@ -155,7 +155,7 @@ class Chart:
 
     @property
     def is_complete(self) -> bool:
-        """Whether the text is a word."""
+        """Whether the text is a word of the grammar."""
         return self._last is not None
 
     def _parse(self) -> None:
@@ -185,7 +185,7 @@ class Chart:
             again.pop(place, None)
 
     def _lexemes_from(self, place: int) -> Any:
-        """The lexemes that a column allows, by how they end; no skip comes before the first lexeme of a text."""
+        """Return the lexemes that a column allows, by how they end. No skip comes before the first lexeme of a text."""
         column = self.columns[place]
         own = tuple(sorted({-2 - symbol for symbol in column.waits if symbol < 0} | set(column.predicted.lexemes)))
         kinds = self._kinds.get(own)
@@ -212,14 +212,14 @@ class Chart:
         self._lexing.take(n_looked_at)
 
     def _waiting(self, place: int, symbol: int) -> Iterator[Waiting]:
-        """The items of a finished column that have ``symbol`` after the dot."""
+        """Yield the items of a finished column that have ``symbol`` after the dot."""
         column = self.columns[place]
         yield from column.waits.get(symbol, ())
         for dot in column.predicted.dots.get(symbol, ()):
             yield dot, place
 
     def _add(self, column: Column, place: int, item: Waiting, back: Back | None) -> None:
-        """Add an item, and those that follow where the next nonterminals may be empty; note what is complete then."""
+        """Add an item, and those after nullable nonterminals that follow; note what is complete then."""
         symbols, nullable = self.rules.symbols, self.rules.nullable
         while item not in column.items:
             self._lexing.take(_ITEM_STEPS)
@@ -258,7 +258,7 @@ class Chart:
         column.predicted = self.rules.closure(needed)
 
     def _only(self, nonterminal: int, place: int) -> Waiting | None:
-        """The item of a column that waits for a nonterminal as its last part, if no other waits for it."""
+        """Return the only item of a column that waits for a nonterminal, if it does so as its last part; else None."""
         waiting = self._waiting(place, nonterminal)
         one = next(waiting, None)
         if one is None or next(waiting, None) is not None or self.rules.symbols[one[0] + 1] != layout.END_OF_RULE:
@@ -266,8 +266,10 @@ class Chart:
         return one
 
     def _top(self, nonterminal: int, place: int) -> Waiting | None:
-        """What is complete as soon as a nonterminal that began at ``place`` is: the upper end of the chain of rules of which
-        it is the last part, and waited for by nothing else. None: there is no such chain.
+        """Return what is complete as soon as a nonterminal that began at ``place`` is: Leo's topmost item. None if there is no
+        chain.
+
+        The chain leads up through rules of which each is the last part of the next and waited for by nothing else.
         """
         chain: list[Waiting] = []
         here: Waiting = (nonterminal, place)
@@ -294,7 +296,9 @@ class Chart:
     # --- the derivation -------------------------------------------------------------------------------------------------------
 
     def spans(self, wanted: set[int]) -> list[Span]:
-        """What ``wanted`` nonterminals derived, less what is ignored before it, in the order of ends, inner ones first."""
+        """Return what the ``wanted`` nonterminals derived, without ignored text before it, in the order of ends, inner ones
+        first.
+        """
         reaching = self.rules.reaching(wanted)
         everything = self._skipped  # then all lexemes are looked at, for where they begin
         out: list[Span] = []
@@ -337,7 +341,7 @@ class Chart:
                 out.append(Span(back.symbol, end, end))
 
     def _backs(self, item: Waiting, place: int) -> Iterator[tuple[Back, int]]:
-        """How an item came about, part by part from the last to the first, and where each part ends."""
+        """Yield the back pointers of an item, part by part from the last to the first, and where each part ends."""
         while True:
             back = self.columns[place].items.get(item)
             if back is None:  # predicted: only empty parts can stand before the dot
@@ -352,7 +356,7 @@ class Chart:
 
 
 def all_captures(template: Arena, tables: StaticTables, tokens: Sequence[int]) -> list[tuple[str, bytes]]:
-    """The answer of :meth:`cdplugin.Matcher.all_captures` for ``tokens``, a complete text without what ended it.
+    """Compute :meth:`cdplugin.Matcher.all_captures` for ``tokens``, a complete text without what ended it.
 
     ``template``: the arena that the grammar's arenas are cloned from.
     """
@@ -366,7 +370,7 @@ def all_captures(template: Arena, tables: StaticTables, tokens: Sequence[int]) -
     units = Units(tokens, arena.vocab.tokens)
     lexing = Lexing(arena, units, arena.limits.max_capture_steps)
     chart = Chart(arena, units, lexing)
-    if not chart.is_complete:  # lexemes of several kinds that ended together: any way to cut the text that parses
+    if not chart.is_complete:  # lexemes of several kinds ended together: take any way to cut the text that parses
         del chart  # which may be large
         lexing = Lexing(arena, units, arena.limits.max_capture_steps, all_ends=True, steps=lexing.steps)
         chart = Chart(arena, units, lexing)
@@ -391,7 +395,7 @@ def all_captures(template: Arena, tables: StaticTables, tokens: Sequence[int]) -
 
 
 def _captured(arena: Arena, tables: StaticTables) -> dict[int, Captured]:
-    """What is captured of which nonterminals, by their numbers in this arena; of families, those members that were met."""
+    """Return what is captured of which nonterminals, by their numbers in this arena; of families, the members that were met."""
     rules = tables.rules
     expander = arena.expand
     numbers = rules.number if expander is None else expander.numbers
@@ -402,7 +406,7 @@ def _captured(arena: Arena, tables: StaticTables) -> dict[int, Captured]:
 
 
 class _Stops:
-    """Finds where the end of a text begins that only ends it."""
+    """Finds where the part of a text begins that only ends it."""
 
     def __init__(self, arena: Arena, lexing: Lexing) -> None:
         self._arena = arena
@@ -410,7 +414,7 @@ class _Stops:
         self._known: dict[int, tuple[Arena, int]] = {}
 
     def begin(self, stop: Expr, text: bytes) -> int:
-        """The first place from which ``stop`` matches the rest of ``text``; its length if there is none."""
+        """Return the first place from which ``stop`` matches the rest of ``text``; the text's length if there is none."""
         if stop.op == expr.LITERALS_OP:
             return min((len(text) - len(one) for one in stop.args if text.endswith(one)), default=len(text))
         arena, root = self._evaluated(stop)

@@ -1,10 +1,9 @@
-"""Short legal endings: from a cursor to a place where the text may end, then the bytes as few tokens.
+"""Short legal endings: a search from a cursor to a place where the text may end; then the bytes in as few tokens as possible.
 
-The search is best-first (weighted A*: Hart, Nilsson and Raphael, 1968; Pohl, 1970) over cursors; :mod:`cdplugin.queries.costs`
-estimates what is left from a cursor. Where the estimate is exact, which it mostly is, it goes straight to a shortest ending in
-bytes. Where lexemes are lexed exactly and have neither ``&`` nor ``~``, a shortest word of each is one edge; elsewhere edges
-are bytes, taken with the engine's own steps, so that what is found is legal whatever the lexing. Endings that were found are
-kept for every cursor that they pass.
+The search is best first (weighted A*: Hart, Nilsson and Raphael, 1968; Pohl, 1970) over cursors; :mod:`cdplugin.queries.costs`
+estimates the bytes to the end. Mostly the estimate is exact, and the search goes straight to a shortest ending in bytes. For
+EXACT lexemes without ``&`` and ``~``, an edge is a shortest word of the lexeme; elsewhere edges are single bytes. All edges are
+steps of the engine itself, so endings are legal whatever the lexing. Endings are remembered for every cursor that they pass.
 """
 
 from __future__ import annotations
@@ -28,19 +27,20 @@ from cdplugin.queries.measures import Measures
 from cdplugin.queries.successors import leave_out, successors
 from cdplugin.queries.words import SpeltBytes, Words, bytes_of
 
-_MOST_KEPT = 50_000  # cursors whose endings are kept
-_PLACE_BYTES = 460  # of such a cursor: two places in tables, and its length
-_GREED = (2, 8)  # weights of the estimate: a short ending, else any ending
-# One part in so many of the work is for a short one, where values have to differ; where much is to be matched at once.
+_MOST_KEPT = 50_000  # cursors whose endings are remembered
+_PLACE_BYTES = 460  # bytes for such a cursor: two table entries, and its length
+_GREED = (2, 8)  # weights of the estimate: first for a short ending, then for any ending
+# Where values have to differ, 1 / _SHORT_PART of the work is for a short ending; where much is to be matched at once, 1 /
+# _SOUGHT_PART.
 _SHORT_PART, _SOUGHT_PART = 4, 8
 
-_MANY_EDGES = 200  # of one place: what is left after each is not estimated before it is looked at
-_FIRST_EDGES, _MORE_EDGES = 50, 4  # so many edges of a place are open at first, so many times as many when they are used up
-_LONGEST = 1 << 21  # bytes of an ending: one that is longer is not looked for
-_MOST_TEXT_BYTES = 16 << 20  # of words on ways that are kept
+_MANY_EDGES = 200  # with more edges at one place, what is left after each is estimated only when it is its turn
+_FIRST_EDGES, _MORE_EDGES = 50, 4  # edges of a place that are opened at first, and the factor each time these are used up
+_LONGEST = 1 << 21  # bytes of the longest ending that is looked for
+_MOST_TEXT_BYTES = 16 << 20  # bytes of the words that are remembered
 
-_EDGE_WORK = 100  # units of work (Limits.max_step_work) of an edge that is looked at
-_TOKEN_WORK = 3  # units of work of sorting a token in
+_EDGE_WORK = 100  # units of work (Limits.max_step_work) for looking at an edge
+_TOKEN_WORK = 3  # units of work for sorting in a token
 
 _ALL_BYTES = 256
 
@@ -49,11 +49,11 @@ NOT_FOLLOWED = "the matcher does not follow the endings that were found"
 
 T = TypeVar("T")
 Edge = tuple[bytes | int, int]
-"""Some text, or ``~token`` for a token that is followed as a terminal, and the cursor after it."""
+"""A text, or ``~token`` for a token that is followed as a terminal; and the cursor after it."""
 
 
 class _Way(NamedTuple):
-    """A word after a cursor that was not followed yet."""
+    """A word after a cursor that has not been followed yet."""
 
     before: int
     text: bytes
@@ -62,8 +62,10 @@ class _Way(NamedTuple):
 
 
 class _Rest(NamedTuple):
-    """What follows a cursor, besides the first ``shown`` edges, which are open (partial expansion: Yoshizumi, Miura and Ishida,
-    AAAI 2000): a place of a thousand edges, of which one is taken, does not fill the memory.
+    """The edges of a cursor beyond the first ``shown``, which are open.
+
+    This is partial expansion (Yoshizumi, Miura and Ishida, AAAI 2000): a place with a thousand edges, of which one is taken,
+    does not fill the memory.
     """
 
     cursor: int
@@ -71,14 +73,13 @@ class _Rest(NamedTuple):
 
 
 _Looked = tuple[bytes | int, "int | _Way", int, int, bool]
-"""An edge as a search looks at it: text, where it leads, its bytes, what is left then, and whether that is not known yet."""
+"""An edge during a search: text, where it leads, its bytes, the bytes left then, and whether these are not known yet."""
 
 
 class _Frontier:
-    """Where a search has been, and where it may go on from: what the way costs in all comes first, what nothing is known to end
-    from comes last.
+    """The open list of a search: the cheapest path first, and places from which no ending is known last.
 
-    ``best``, ``came``: of a cursor, the bytes of the best way to it that was found, and the last edge of that way.
+    ``best``, ``came``: for a cursor, the bytes of the best path to it so far, and the last edge of that path.
     """
 
     def __init__(self, start: int, estimate: int, weight: int) -> None:
@@ -94,11 +95,11 @@ class _Frontier:
         return bool(self._open)
 
     def push(self, taken: int, left: int, unknown: bool, place: int | _Way) -> None:
-        """Open a place: the bytes of the way to it, what is left from it, and whether that is not known yet."""
+        """Open a place: the bytes of the path to it, the bytes left from it, and whether these are not known yet."""
         heappush(self._open, (taken + self._weight * left, unknown, left, next(self._order), taken, place))
 
     def pop(self) -> tuple[int, int, bool, int | _Way | _Rest]:
-        """The best place, as it was opened."""
+        """Return the best place, as it was opened."""
         _, unknown, left, _, taken, place = heappop(self._open)
         return taken, left, unknown, place
 
@@ -130,15 +131,15 @@ class _Frontier:
 class Endings:
     """Short endings in one arena. The caller holds the arena's lock.
 
-    ``stops``: besides the vocabulary's end tokens, those that are not text (:func:`cdplugin.queries.words.narrowing`).
+    ``stops``: tokens that are not text, besides the vocabulary's end tokens (:func:`cdplugin.queries.words.narrowing`).
     """
 
     def __init__(self, arena: Arena, stops: frozenset[int] = frozenset()) -> None:
         self.arena = arena
         self.costs = Costs(arena, Measures(arena))  # estimates in bytes
         self._generous: Costs | None = None
-        self._next: dict[int, Edge] = {}  # on a way that was found
-        self._length: dict[int, tuple[int, int]] = {}  # in bytes, to the end of that way; how often costs had fallen till then
+        self._next: dict[int, Edge] = {}  # for a cursor on an ending found: the next edge
+        self._length: dict[int, tuple[int, int]] = {}  # the bytes of that ending, and n_lowered of the costs at that time
         self._text_bytes = 0  # of the texts in ``_next``
         self._stops = stops.union(arena.vocab.eos_token_ids)
         self.is_shared = not stops
@@ -154,10 +155,11 @@ class Endings:
         return _PLACE_BYTES * len(self._next) + self.words.nbytes + self._text_bytes + of_costs
 
     def find(self, cursor: int, most: int | None = None) -> list[int]:
-        """A short way from ``cursor`` to a place where the text may end: bytes (0 to 255), and ``~token`` for terminals.
+        """Return a short path from ``cursor`` to a place where the text may end: bytes (0 to 255), and ``~token`` for
+        terminals.
 
-        Raises :class:`LimitExceeded` if none is found within ``most`` steps (default: ``Limits.max_completion_steps``), and
-        within the work that the caller grants (:meth:`Arena.one_budget`).
+        Raises :class:`LimitExceeded` if none is found within ``most`` steps (default: ``Limits.max_completion_steps``) and the
+        work that the caller grants (:meth:`Arena.one_budget`).
         """
         if cursor in self._next:
             return _flat(self._follow(cursor))
@@ -168,8 +170,10 @@ class Endings:
                 self.arena.account.note("endings", self.nbytes)
 
     def followed(self, cursor: int, stops: np.ndarray, follow: Callable[[list[int]], T | None]) -> T | None:
-        """What ``follow`` makes of an ending: of the fewest tokens that spell it; where that is None, of one token for each
-        byte, which matters where a grammar counts tokens. ``stops``: int64, a count and the tokens that are never text.
+        """Return the result of ``follow`` for an ending in the fewest tokens; if it is None, for one with a token for each
+        byte.
+
+        The second matters if the grammar counts tokens. ``stops``: int64, a count and the tokens that are never text.
         """
         edges = self.find(cursor)
         found = follow(_tokens(edges, lambda text: self._fewest(text, stops)))
@@ -179,19 +183,19 @@ class Endings:
         return found
 
     def spelled(self, text: bytes, stops: np.ndarray) -> int:
-        """How few tokens spell a text, which are left on the stack; or ``NOT_SPELT`` plus a place."""
+        """Return how few tokens spell a text, leaving them on the stack; or ``NOT_SPELT`` plus a position."""
         data = np.frombuffer(text, np.uint8)
         return self.arena.call(kernels.OP_SPELL, data.ctypes.data, len(data), stops.ctypes.data)
 
     def _fewest(self, text: bytes, stops: np.ndarray) -> list[int]:
-        """The fewest tokens that spell a text. Raises :class:`EngineError` where none do."""
+        """Return the fewest tokens that spell a text. Raises :class:`EngineError` if none do."""
         found = self.spelled(text, stops)
         if found >= mask_layout.NOT_SPELT:
             raise EngineError(f"no tokens spell {text[found - mask_layout.NOT_SPELT :][:40]!r}")
         return self.arena.tables[layout.STACK][:found].tolist()
 
     def _singly(self, text: bytes, banned: set[int]) -> list[int]:
-        """One token for each byte of a text. Raises :class:`EngineError` where some byte has none."""
+        """Return one token for each byte of a text. Raises :class:`EngineError` if some byte has none."""
         single = self.arena.vocab.token_of[0]
         found = [single.get(text[i : i + 1], -1) for i in range(len(text))]
         if -1 in found or not banned.isdisjoint(found):
@@ -200,25 +204,26 @@ class Endings:
 
     @property
     def spells_bytes(self) -> bool:
-        """Whether each byte that expressions have is a token of its own."""
+        """Whether each byte that expressions may contain is a token of its own."""
         return len(self._spelt.tokens) >= _ALL_BYTES - self.arena.vocab.absent_bytes.bit_count()
 
     def bytes_left(self, cursor: int) -> int:
-        """A lower bound of an ending's bytes, as far as the rules made so far say; :data:`FAR` where they say nothing."""
+        """Return a lower bound of an ending's bytes by the rules made so far; :data:`FAR` if they say nothing."""
         left = self.costs.of_cursor(cursor, demand=False)
         if left < FAR and self.arena.header[layout.HAS_TRACKED]:
-            return min(left, 1)  # of names the longest are counted
+            return min(left, 1)  # costs count the longest of tracked names, which is no lower bound
         return left
 
     def estimate(self, cursor: int) -> int:
-        """An ending's bytes as a search estimates them; :data:`FAR` where nothing ends. Rules are made for it."""
+        """Return the bytes of an ending as a search estimates them; :data:`FAR` if nothing ends. Makes late rules."""
         self.costs.budget.renew()
         return self.costs.of_cursor(cursor)
 
     def tokens_at_most(self, cursor: int) -> int | None:
-        """Tokens in which a text can surely end, one for each byte of a shortest ending; None where only a search can tell.
+        """Return a number of tokens in which a text can surely end, one for each byte of a shortest ending; None if only a
+        search can tell.
 
-        The bytes are read off the rules, which takes less than a search, above all where the ending is long.
+        The bytes are read off the rules, which takes less than a search, above all for long endings.
         """
         arena, head = self.arena, self.arena.header
         if arena.expand is not None or head[layout.HAS_CLOCKS] or head[layout.HAS_TRACKED] or not self.spells_bytes:
@@ -231,20 +236,20 @@ class Endings:
         return None if self.costs.is_bound or self.costs.matches.gave_up or left >= LONG else left
 
     def tokens_at_least(self, cursor: int) -> int:
-        """No ending from a cursor has fewer tokens, by the bytes of a shortest one; 0 where the rules do not tell."""
+        """Return a lower bound of an ending's tokens, by the bytes of a shortest one; 0 if the rules do not tell."""
         arena, head = self.arena, self.arena.header
         if arena.expand is not None or head[layout.HAS_TRACKED]:
-            return 0  # later rules may be shorter; of names the longest are counted
+            return 0  # late rules may be shorter; and costs count the longest of tracked names
         self.costs.budget.renew()
         left = self.costs.of_cursor(cursor)
         if left >= FAR:
             return 0
         if arena.lexemes[:, layout.X_FENCE].any():
-            left = left * 2 // 3  # one more is counted for a lexeme of two bytes or more
+            left = left * 2 // 3  # costs count one byte more for a fenced lexeme of two bytes or more
         return -(-left // max(1, arena.vocab.max_token_bytes))
 
     def _find(self, cursor: int, most: int) -> list[bytes | int]:
-        """:meth:`find`, as edges."""
+        """Do :meth:`find`, returning edges."""
         self.costs.trim(_MOST_KEPT)
         self.words.trim(_MOST_KEPT)
         head = self.arena.header
@@ -253,7 +258,7 @@ class Endings:
         for by_tokens in (False, True):
             for weight in _GREED:
                 costs = self.costs
-                kept = 0  # work for the searches after this one
+                kept = 0  # work withheld for the searches after this one
                 if not by_tokens and part > 1:
                     if weight != _GREED[-1]:
                         kept = int(head[layout.WORK_LEFT]) // part * (part - 1)
@@ -271,25 +276,28 @@ class Endings:
                     head[layout.WORK_LEFT] += kept
                 if end is not None:
                     return end
-                break  # there is none with the bytes that have tokens of their own: take whole tokens
+                break  # none exists with the bytes that have tokens of their own: search over whole tokens
         cause = "the grammar's longest match leads to a dead end" if self.spells_bytes else _NO_TOKENS
         raise EngineError(f"the text has no legal ending: {cause}")
 
     def _is_far_below(self, cursor: int) -> bool:
-        """Whether the estimate may be far below what it takes to end: no match of some ``&`` or ``~`` is soon found."""
+        """Return whether the estimate may be far too low, since no match of some ``&`` or ``~`` was found soon."""
         self.costs.look_for(cursor)
         self._estimate(self.costs, cursor)
         return self.costs.matches.gave_up
 
     def _generous_costs(self) -> Costs:
-        """Estimates with which texts that have to differ, or to match much at once, are soon found."""
+        """Return estimates that soon lead to an ending where texts have to differ, or to match much at once."""
         if self._generous is None:
             self._generous = Costs(self.arena, self.costs.measures, generous=True)
         self._generous.trim(_MOST_KEPT)
         return self._generous
 
     def _search(self, costs: Costs, start: int, weight: int, by_tokens: bool) -> list[bytes | int] | None:
-        """The edges of a way from ``start``; None if there is none. ``weight``: of the estimate, more is faster and longer."""
+        """Return the edges of a path from ``start`` to an end; None if there is none.
+
+        ``weight``: of the estimate; with more, the search is faster and its endings are longer.
+        """
         costs.look_for(start)
         estimate = self._estimate(costs, start)
         if _LONGEST < estimate < FAR:
@@ -332,11 +340,11 @@ class Endings:
     def _looked_at(
         self, costs: Costs, cursor: int, estimate: int, by_tokens: bool, in_full: bool
     ) -> tuple[list[_Looked], bool]:
-        """The edges of a cursor from which ``estimate`` bytes are left, and whether these are all.
+        """Return the edges of a cursor from which ``estimate`` bytes are left, and whether these are all.
 
-        Where one that is known is as near an end as that, what is not known comes after it: rules would be made to find an
-        ending that is no shorter. Nor, unless it is asked ``in_full``, are single bytes behind it looked at: each takes as long
-        as a step of the search.
+        If some edge is known to be as near an end as the estimate says, edges that are not known come after it: following them
+        would make late rules for an ending that is no shorter. Nor are the single bytes after it looked at, unless ``in_full``:
+        each takes as long as a step of the search.
         """
         words = None if by_tokens else self._words_at(cursor)
         if not self.arena.header[layout.HAS_TERMINALS] and words is not None and len(words) > _MANY_EDGES:
@@ -367,8 +375,9 @@ class Endings:
         return looked, len(found) == len(edges)
 
     def _estimate(self, costs: Costs, cursor: int, demand: bool = True) -> int:
-        """Bytes that are left from a cursor: of the way that is kept, unless rules came since that promise a shorter one. That
-        way is still taken when the search comes to it: to look for the shorter one may take all its work.
+        """Return the bytes left from a cursor: those of a remembered ending, unless newer rules promise a shorter one.
+
+        The search still takes the remembered ending when it gets there: looking for the shorter one might take all its work.
         """
         known, n_lowered = self._length.get(cursor, (FAR, 0))
         if known < FAR and n_lowered == costs.n_lowered:
@@ -377,15 +386,15 @@ class Endings:
         return min(known, costs.of_cursor(cursor, demand))
 
     def _text(self, edge: bytes | int) -> bytes:
-        """The bytes that an edge stands for."""
+        """Return the bytes that an edge stands for."""
         if isinstance(edge, bytes):
             return edge
         return self.arena.vocab.tokens[~edge] or b"?"
 
     def _remember(self, start: int, end: int, came: dict[int, tuple[int, bytes | int]], n_lowered: int) -> list[bytes | int]:
-        """Note the way to ``end`` for every cursor on it; returns its edges, with those that were known from ``end`` on.
+        """Remember the path to ``end`` for every cursor on it; return its edges, and those known from ``end`` on.
 
-        ``n_lowered``: how often the costs that led there have fallen.
+        ``n_lowered``: of the costs that led there.
         """
         tail = self._follow(end)
         if len(self._next) > _MOST_KEPT or self._text_bytes > _MOST_TEXT_BYTES:
@@ -405,7 +414,7 @@ class Endings:
         return edges + tail
 
     def _forget_but(self, cursor: int) -> None:
-        """Forget all ways but the one from a cursor on, to which another is about to lead."""
+        """Forget all endings except that from a cursor on, to which another one is about to lead."""
         kept: dict[int, Edge] = {}
         while cursor in self._next:
             kept[cursor] = self._next[cursor]
@@ -424,7 +433,9 @@ class Endings:
     # --- edges ----------------------------------------------------------------------------------------------------------------
 
     def _edges(self, cursor: int, words: list[tuple[bytes, int, int]] | None) -> list[Edge]:
-        """The cursors that ``words`` (:meth:`_words_at`), or single bytes, and token terminals lead to, each once."""
+        """Return the cursors that ``words`` (:meth:`_words_at`), or else single bytes, and token terminals lead to,
+        each once.
+        """
         arena = self.arena
         found = self._word_edges(words)
         if found is None:
@@ -439,7 +450,7 @@ class Endings:
         return found
 
     def _word_edges(self, words: list[tuple[bytes, int, int]] | None) -> list[Edge] | None:
-        """The cursors after words, with a shortest word that leads to each; None where edges have to be bytes."""
+        """Return the cursors after words, each with a shortest word that leads there; None if edges have to be bytes."""
         if words is None:
             return None
         out: dict[int, bytes] = {}
@@ -450,11 +461,13 @@ class Endings:
         return [(text, after) for after, text in out.items()]
 
     def _after_word(self, row: int, symbol: int) -> int:
-        """The cursor after a lexeme alone, where others may end with it: what it allows is legal."""
+        """Return the cursor after scanning one lexeme alone. Others may end with it; what this cursor allows is legal."""
         return self.arena.call(kernels.OP_START_OF, self.arena.call(kernels.OP_SCAN, row, symbol))
 
     def _words_at(self, cursor: int) -> list[tuple[bytes, int, int]] | None:
-        """A shortest word of each lexeme of a cursor, the row before it, and its symbol; None where edges have to be bytes."""
+        """Return a shortest word of each lexeme of a cursor, the row before it, and its symbol; None if edges have to
+        be bytes.
+        """
         arena = self.arena
         if arena.header[layout.HAS_CLOCKS] or arena.header[layout.HAS_TRACKED]:
             return None
@@ -465,7 +478,7 @@ class Endings:
                 record = (word >> 32) * layout.LEXEME_WORDS
                 if lexemes[record + layout.X_N_RANGES]:
                     continue
-                # one that has no word makes the others needless, which may be long
+                # check all before spelling any: words may be long
                 if lexemes[record + layout.X_KIND] != layout.EXACT or not self.words.may_be_spelt(word & layout.LOW_32):
                     return None
                 found.append((word & layout.LOW_32, row, int(lexemes[record + layout.X_SYMBOL])))
@@ -479,12 +492,12 @@ class Endings:
         return out
 
     def only_byte(self, cursor: int) -> int | None:
-        """The byte that every legal continuation begins with; None if there are several, or none."""
+        """Return the byte with which every legal continuation begins; None if there are several, or none."""
         found = self.arena.call(kernels.OP_ONLY_BYTE, cursor)
         return found - 1 if found else None
 
     def _token_edges(self, cursor: int) -> list[Edge]:
-        """The cursors that allowed tokens lead to, each once."""
+        """Return the cursors that allowed tokens lead to, each once."""
         row = self.arena.mask(cursor)
         leave_out(row, self._stops)
         cursors, numbers = successors(self.arena, cursor, row)
@@ -496,7 +509,7 @@ class Endings:
         return [(~token, after) for token, after in zip(tokens[first].tolist(), cursors, strict=True)]
 
     def terminals(self, cursor: int) -> dict[int, int]:
-        """Token terminals that may come at a cursor: a token of each, and the terminal's number."""
+        """Return the token terminals that may come at a cursor: a token of each, and the terminal's number."""
         arena = self.arena
         out: dict[int, int] = {}
         for row, state in self.arena.pairs(cursor):
@@ -512,7 +525,9 @@ class Endings:
         return out
 
     def _token_of(self, lexeme: int) -> int | None:
-        """A token that a terminal stands for, rather one that does not end texts; None if the lexeme is no terminal."""
+        """Return a token that a terminal stands for, preferring one that does not end texts; None if the lexeme is no
+        terminal.
+        """
         record = lexeme * layout.LEXEME_WORDS
         lexemes, ranges = self.arena.tables[layout.LEXEMES], self.arena.tables[layout.TOKEN_RANGES]
         first, n = int(lexemes[record + layout.X_RANGES]), int(lexemes[record + layout.X_N_RANGES])
@@ -525,7 +540,7 @@ class Endings:
 
 
 def _flat(edges: list[bytes | int]) -> list[int]:
-    """Edges as bytes and ``~token``."""
+    """Return edges as bytes and ``~token``."""
     out: list[int] = []
     for edge in edges:
         if isinstance(edge, bytes):
@@ -536,7 +551,7 @@ def _flat(edges: list[bytes | int]) -> list[int]:
 
 
 def _tokens(edges: list[int], spell: Callable[[bytes], list[int]]) -> list[int]:
-    """Edges as token ids: each run of bytes as it is spelled, terminals as they are."""
+    """Return edges as token ids: each run of bytes as ``spell`` spells it, terminals as they are."""
     out: list[int] = []
     run = bytearray()
     for edge in [*edges, None]:

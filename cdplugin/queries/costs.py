@@ -1,12 +1,12 @@
-"""How many bytes it takes to finish: nonterminals, rows, cursors.
+"""Costs: estimates of the bytes to the end, for nonterminals, rows and cursors.
 
-Estimates that guide the search of :mod:`cdplugin.queries.completion`, whose endings are legal whatever they say. They are exact
-for lexemes without ``&`` and ``~``, and for rules that are all known. Where a family's rules are made late, they are what the
-rules known so far allow, and rules are made until something ends.
+They guide the search of :mod:`cdplugin.queries.completion`, whose endings are legal whatever the estimates say. They are exact
+for lexemes without ``&`` and ``~`` and rules that are all known. If a family's rules are made late, they follow from the rules
+made so far, and rules are made until something ends.
 
-Two parts, neither recursive: nonterminals by Knuth's generalisation of Dijkstra's algorithm
-(Information Processing Letters 6(1), 1977), kept up to date as rules come; rows by the shortest path from each kernel item over
-what completing its rule gives, to the end of the text.
+Two parts, neither recursive. Nonterminals: Knuth's generalisation of Dijkstra's algorithm (Information Processing Letters 6(1),
+1977), updated as rules come. Rows: the shortest path from each kernel item, over what completing its rule gives, to the end of
+the text.
 """
 
 from __future__ import annotations
@@ -28,22 +28,21 @@ from cdplugin.queries.measures import Budget, Measures, ShortestMatches, total
 
 _PLACE_BYTES, _RULE_BYTES = 150, 450  # measured: an entry of a table; a rule or a nonterminal with its lists
 
-# Units of work (Limits.max_step_work), measured, of what is done in Python: looking at what follows a nonterminal, at an item
-# there, at a lexeme of a lexer state, taking in one rule, reading where one stands, and the rest of a rule that is not known to
-# end.
+# Units of work (Limits.max_step_work), measured, for things done in Python: looking at what follows a nonterminal; at an item
+# there; at a lexeme of a lexer state; adding a rule; reading an item's place; and the rest of a rule that is not known to end.
 _CLOSING_WORK, _ITEM_WORK, _LEXEME_WORK, _RULE_WORK, _PLACE_WORK, _OPEN_WORK = 1_500, 200, 80, 400, 40, 500
-_ENDLESS = 1 << 61  # of a rule with a lexeme that nothing matches: more than others sum up to
-_SLACK = 8  # bytes by which what has to differ is longer than the shortest that there is
-_FEW_RULES = 50  # up to so many are taken in one by one
-_MOST_SWEEPS = 64  # over all rules
+_ENDLESS = 1 << 61  # cost of a rule with a lexeme that nothing matches: more than any sum of others
+_SLACK = 8  # bytes by which texts that have to differ are taken to be longer than the shortest
+_FEW_RULES = 50  # up to so many rules are added one by one
+_MOST_SWEEPS = 64  # sweeps of OP_SETTLE over all rules
 
 
 class Costs:
-    """Estimates for one arena, in bytes; each is computed once. The caller holds the arena's lock.
+    """Estimates for one arena, in bytes, each computed once. The caller holds the arena's lock.
 
-    ``generous``: texts that have to differ from those before them are taken to be longer than the shortest, which is soon used
-    up; and what ``&`` joins to need its parts one after the other. So a search goes on where it has begun. ``n_lowered``: how
-    often rules came that made something cheaper.
+    ``generous``: assume that texts which have to differ are longer than the shortest (which is soon used up), and that the
+    parts of an ``&`` are matched one after the other; then a search continues where it has begun. ``n_lowered``: how often new
+    rules have made something cheaper.
     """
 
     def __init__(self, arena: Arena, measures: Measures, *, generous: bool = False) -> None:
@@ -56,36 +55,36 @@ class Costs:
         self._of_pair: dict[int, int] = {}
         self._of_state: dict[int, tuple[list[tuple[int, int]], bool]] = {}
         self._of_row: dict[int, int] = {}
-        self._of_end: dict[int, int] = {}  # completing a nonterminal at an origin: what is left after that
+        self._of_end: dict[int, int] = {}  # nonterminal << 32 | origin: what is left after completing the one at the other
         self._of_rest: dict[int, int] = {}
         self._cost: list[int] = []  # by nonterminal
         self._rules: list[tuple[int, list[int]]] = []  # (left, right)
-        self._missing: list[int] = []  # symbols of a rule that are not known to end
-        self._sums: list[int] = []  # bytes of a rule's lexemes, and of its symbols that are known to end
+        self._missing: list[int] = []  # by rule: how many of its symbols are not known to end
+        self._sums: list[int] = []  # by rule: bytes of its lexemes, and of its symbols that are known to end
         self._uses: list[list[int]] = []  # by nonterminal: the rules that mention it, once for each mention
         self._rules_of: list[list[int]] = []
         self._n_entries = 0
-        self._unlisted = np.zeros(0, np.int64)  # where rules begin that ``_cost`` knows, and the lists above do not
-        self._stale = False  # whether some cost has become lower since others were computed from it
+        self._unlisted = np.zeros(0, np.int64)  # first dots of rules that ``_cost`` includes, and the lists above do not
+        self._stale = False  # whether some cost has become lower after others were computed from it
         self._demand = True
         self.n_lowered = 0
         self.is_bound = False  # whether the last answer is only a lower bound, because of some & or ~
-        self._bounds: set[int] = set()  # the pairs of which that is so
-        self._unsure = False  # whether something was computed from what was not known to end
+        self._bounds: set[int] = set()  # the pairs (row, lexer state) with such answers
+        self._unsure = False  # whether something was computed from a nonterminal that is not known to end
 
     # --- cursors --------------------------------------------------------------------------------------------------------------
 
     def of_cursor(self, cursor: int, demand: bool = True) -> int:
-        """Bytes from a cursor to the end of the text; 0 where the text may end.
+        """Return the bytes from a cursor to the end of the text; 0 if the text may end.
 
-        ``demand``: whether rules are made where nothing that is known ends; else it is :data:`FAR` there.
+        ``demand``: make late rules if nothing known ends; otherwise the result is :data:`FAR`.
         """
         self._demand = demand
         found = self._of_cursor_once(cursor)
-        return self._of_cursor_once(cursor) if found >= FAR and demand else found  # rules may have come after they were needed
+        return self._of_cursor_once(cursor) if found >= FAR and demand else found  # with the rules that came meanwhile
 
     def _of_cursor_once(self, cursor: int) -> int:
-        """:meth:`of_cursor` by the rules that there are when it begins, and those that it makes where it needs them."""
+        """Do :meth:`of_cursor` with the rules there are at the beginning, and those that it makes where it needs them."""
         self.is_bound = False
         self._load()
         if self._stale:
@@ -103,8 +102,8 @@ class Costs:
         return best
 
     def at_least(self, cursor: int) -> int:
-        """A lower bound of :meth:`of_cursor` by what is known of the rows that the lexemes of a cursor lead to; no rules are
-        made.
+        """Return a lower bound of :meth:`of_cursor`, by what is known of the rows after the lexemes of a cursor. Makes no
+        rules.
         """
         return min((self._pair_at_least(row, state) for row, state in self._arena.pairs(cursor)), default=0)
 
@@ -123,7 +122,7 @@ class Costs:
         return least
 
     def _row_at_least(self, row: int) -> int:
-        """A lower bound of :meth:`of_row` for which no rules are made."""
+        """Return a lower bound of :meth:`of_row`. Makes no rules."""
         places = self._places(self._arena.of_row(row, parser_layout.R_ITEMS))
         return min((total((self._at_least(dot), self._of_end.get(node, 0))) for dot, node in places), default=0)
 
@@ -135,7 +134,7 @@ class Costs:
         return of_rules + self._unlisted.nbytes + self.matches.nbytes + self.measures.nbytes
 
     def trim(self, most: int) -> None:
-        """Forget what was computed, where that is more than ``most`` places."""
+        """Forget what was computed if it concerns more than ``most`` places."""
         if len(self._of_pair) + len(self._of_row) + len(self._of_end) > most:
             self._forget()
         if len(self._of_state) > most:
@@ -148,7 +147,7 @@ class Costs:
         self._bounds.clear()
 
     def look_for(self, cursor: int) -> None:
-        """Look for the shortest matches of the lexemes that a cursor is in."""
+        """Look for the shortest matches of the lexemes that are open at a cursor."""
         for _, state in self._arena.pairs(cursor):
             for word in self._arena.open_words(state):
                 self.matches.of(word & layout.LOW_32)
@@ -161,11 +160,11 @@ class Costs:
             ways, is_bound = self._ways(state)
             if is_bound:
                 self._bounds.add(key)
-            for bytes_left, record in ways:  # of many thousands, most are longer than the first text that ends
+            for bytes_left, record in ways:  # ascending: of many thousands, most are longer than the first one that ends
                 if bytes_left >= known:
                     break
                 after = row
-                lexemes = self._arena.tables[layout.LEXEMES]  # of rules made meanwhile, too
+                lexemes = self._arena.tables[layout.LEXEMES]  # read anew: rules made meanwhile may have grown the table
                 if not lexemes[record + layout.X_IS_SKIP]:
                     symbol = int(lexemes[record + layout.X_SYMBOL])
                     del lexemes
@@ -182,8 +181,8 @@ class Costs:
         return known
 
     def _ways(self, state: int) -> tuple[list[tuple[int, int]], bool]:
-        """The lexemes of a lexer state, the shortest first: what each still costs, and its record; and whether some cost is
-        only a lower bound.
+        """Return the lexemes of a lexer state, the shortest first, as (bytes left, record); and whether some bytes are only a
+        lower bound.
         """
         found = self._of_state.get(state)
         if found is None:
@@ -205,17 +204,19 @@ class Costs:
         return found
 
     def _match(self, word: int) -> tuple[int, bool]:
-        """What an open lexeme (``lexeme << 32 | expression``) still costs, and whether that is only a lower bound."""
+        """Return the bytes that an open lexeme (``lexeme << 32 | expression``) still needs, and whether they are only a lower
+        bound.
+        """
         expression = word & layout.LOW_32
         return self.matches.bound(expression), self.matches.is_only_bound(expression)
 
     # --- lexemes --------------------------------------------------------------------------------------------------------------
 
     def _lexeme(self, lexeme: int) -> int:
-        """Length of a lexeme's shortest match that is not empty; 0 at the end of the text, 1 for a token.
+        """Return the length of a lexeme's shortest match that is not empty; 0 for the end of the text, 1 for a token terminal.
 
-        A lexeme with a fence counts one more, as it mostly needs a space beside it; otherwise a search looks at many ways that
-        are too short. Of names that may come once each, the longest counts: the short ones are soon used up.
+        A lexeme with a fence counts one more, as it mostly needs a space beside it; otherwise a search would look at many paths
+        that are too short. Of names that may come once each, the longest counts: the short ones are soon used up.
         """
         if lexeme == self._arena.header[layout.END_SYMBOL]:
             return 0
@@ -228,7 +229,7 @@ class Costs:
         return least + 1 if least > 1 and lexemes[record + layout.X_FENCE] else least
 
     def _longest(self, expression: int) -> int:
-        """The length of the longest of some literals; of other expressions, of the shortest match, and the slack."""
+        """Return the length of the longest of some literals; for other expressions, of the shortest match, plus the slack."""
         if self._arena.kind(expression) != layout.K_LITERALS:
             return total((self.matches.of(expression), self._slack))
         _, starts, ends = self._arena.literals(expression)
@@ -238,7 +239,7 @@ class Costs:
     # --- nonterminals ---------------------------------------------------------------------------------------------------------
 
     def _load(self) -> None:
-        """Take in the rules that came since the last time, and lower what they make cheaper."""
+        """Add the rules that came since the last time, and lower the costs that they make cheaper."""
         tables = self._arena.tables
         n = len(tables[layout.RULE_LISTS]) // 2 if self._expander is None else self._expander.n_rules
         if n == self._n_entries:
@@ -262,11 +263,13 @@ class Costs:
             left, right = int(lefts[dot]), symbols[dot : _end_of(symbols, dot)].tolist()
             right = [self._representative(symbol, left) for symbol in right]
             rules.append((left, right, total(self._lexeme(-2 - symbol) for symbol in right if symbol < 0)))
-        self._n_entries = n  # nothing raises from here on: rules are taken in as a whole
+        self._n_entries = n  # nothing raises from here on: rules are added completely
         self._add(rules, fresh)
 
     def _add(self, rules: list[tuple[int, list[int], int]], fresh: list[tuple[int, int]]) -> None:
-        """Note rules ``(left, right, cost of its lexemes)``; lower what they and ``fresh`` (cost, left side) make cheaper."""
+        """Add rules ``(left, right, cost of its lexemes)``; lower the costs that they and ``fresh`` (cost, left side) make
+        cheaper.
+        """
         for left, right, fixed in rules:
             self._grow(max([left, *right]) + 1)
             self._grow_lists()
@@ -284,7 +287,9 @@ class Costs:
         self._lower(fresh)
 
     def _settle(self, dots: np.ndarray) -> bool:
-        """Find what all nonterminals cost by the first rules that come, which begin at ``dots``; whether that is the least."""
+        """Compute the costs of all nonterminals by the first rules, which begin at ``dots``; return whether these are the
+        least.
+        """
         symbols, lefts = self._arena.tables[layout.DOT_SYMBOL], self._arena.tables[layout.DOT_LEFT][dots]
         codes = symbols[: _end_of(symbols, int(dots.max()))]
         lexemes = np.unique(codes[codes < layout.END_OF_RULE])
@@ -300,14 +305,14 @@ class Costs:
         return is_least == 1
 
     def _list_rules(self) -> None:
-        """Note the rules that were settled: what comes now may make them cheaper, or stands for members without rules."""
+        """List the rules that were settled, since new rules may make them cheaper, or members without rules occur in them."""
         if len(self._unlisted):
             dots = self._unlisted
             self._take_in(dots)
             self._unlisted = dots[:0]
 
     def _take_in(self, dots: np.ndarray) -> list[tuple[int, int]]:
-        """Note the rules that begin at ``dots``; what those cost that are known to end, and their left sides."""
+        """List the rules that begin at ``dots``; return the costs and left sides of those that are known to end."""
         tables = self._arena.tables
         symbols = tables[layout.DOT_SYMBOL]
         ends = np.flatnonzero(symbols[: _end_of(symbols, int(dots.max())) + 1] == layout.END_OF_RULE)
@@ -321,7 +326,7 @@ class Costs:
         is_lexeme = flat < 0
         lexemes, which = np.unique(flat[is_lexeme], return_inverse=True)
         lexeme_costs = np.array([self._lexeme(-2 - symbol) for symbol in lexemes.tolist()], np.int64)
-        first = len(self._rules)  # nothing raises from here on: rules are taken in as a whole
+        first = len(self._rules)  # nothing raises from here on: rules are added completely
         self._grow(int(max(lefts.max(initial=-1), flat.max(initial=-1))) + 1)
         self._grow_lists()
         right, cuts = flat.tolist(), offsets.tolist()
@@ -343,8 +348,10 @@ class Costs:
         return list(zip(np.minimum(sums, LONG)[fresh].tolist(), lefts[fresh].tolist(), strict=True))
 
     def _representative(self, symbol: int, left: int) -> int:
-        """The symbol whose cost counts where one stands in a rule of ``left``: for a member that stands for any number of them,
-        one whose texts are about as long (:meth:`cdplugin.ir.Family.representative`).
+        """Return the symbol whose cost counts for ``symbol`` in a rule of ``left``.
+
+        For a family member that stands for any number of members, it is one whose texts are about as long
+        (:meth:`cdplugin.ir.Family.representative`).
         """
         if self._expander is None or symbol < self._expander.n_static_nonterminals:
             return symbol
@@ -352,18 +359,18 @@ class Costs:
         return int(self._expander.representative(symbol, left))
 
     def _grow(self, n: int) -> None:
-        """Know nonterminals up to ``n``; those that derive the empty string cost nothing."""
+        """Include nonterminals up to ``n``; nullable ones cost nothing."""
         first = len(self._cost)
         if n > first:
             self._cost += np.where(self._arena.tables[layout.NULLABLE][first:n], 0, FAR).tolist()
 
     def _grow_lists(self) -> None:
-        """Have lists of rules for all nonterminals that are known."""
+        """Have lists of rules for all nonterminals that are included."""
         for lists in (self._uses, self._rules_of):
             lists += [[] for _ in range(len(self._cost) - len(lists))]
 
     def _lower(self, pending: list[tuple[int, int]]) -> None:
-        """Lower nonterminals' costs, the cheapest first, and what follows from that."""
+        """Lower nonterminals' costs, the cheapest first, and propagate."""
         cost, missing, sums, rules = self._cost, self._missing, self._sums, self._rules
         stale = False
         while pending:
@@ -384,8 +391,10 @@ class Costs:
         self._stale = self._stale or stale
 
     def _nonterminal(self, nonterminal: int, left: int) -> int:
-        """The cost of a nonterminal in a rule of ``left``. Makes late rules, those near an end first, until some derivation
-        ends (:class:`~cdplugin.queries.late_members.LateMembers`).
+        """Return the cost of a nonterminal in a rule of ``left``.
+
+        Makes late rules, those near an end first, until some derivation ends
+        (:class:`~cdplugin.queries.late_members.LateMembers`).
         """
         nonterminal = self._representative(nonterminal, left)
         self._grow(nonterminal + 1)
@@ -403,7 +412,7 @@ class Costs:
         return self._cost[nonterminal]
 
     def _look_at(self, symbol: int, members: LateMembers) -> None:
-        """Have what stands in a nonterminal's rules and does not end yet looked at as well; without rules it waits for some."""
+        """Queue the parts of a nonterminal's rules that do not end yet; if it has no rules, let it wait for them."""
         self._grow(symbol + 1)
         self._grow_lists()
         if self._arena.tables[layout.RULE_HEADS][symbol] == layout.NOT_EXPANDED:
@@ -413,8 +422,8 @@ class Costs:
             members.want([part for part in self._rules[rule][1] if part >= 0 and self._cost[part] >= FAR], symbol)
 
     def _make_rules_of_next(self, members: LateMembers, nonterminal: int) -> None:
-        """Give the first of the members that wait its rules, unless it has to wait on, or nothing wants it any more; then have
-        it looked at.
+        """Make the rules of the first waiting member and queue it, unless it has to wait longer or nothing wants it
+        any more.
         """
         late, known, age, member = heappop(members.waiting)
         if self._arena.tables[layout.RULE_HEADS][member] == layout.NOT_EXPANDED:
@@ -423,7 +432,7 @@ class Costs:
                 heappush(members.waiting, (late, members.distance(member), age, member))
                 return
             if member != nonterminal and all(self._cost[symbol] < FAR for symbol in members.wanted_by[member]):
-                members.forget(member)  # until another wants it
+                members.forget(member)  # until something wants it again
                 return
             self.budget.take()
             members.make(member)
@@ -432,7 +441,7 @@ class Costs:
         members.pending.append(member)
 
     def _rest(self, dot: int) -> int:
-        """What the symbols from a dot to the end of its rule cost."""
+        """Return the cost of the symbols from a dot to the end of its rule."""
         rest = self._of_rest
         known = rest.get(dot)
         if known is None:
@@ -442,21 +451,21 @@ class Costs:
                 at += 1
             known = rest.get(at, 0)
             codes = symbols[dot:at].tolist()
-            del symbols  # rules may be made: the table is another one then
-            while at > dot:  # backwards, so that each dot on the way is known from then on
+            del symbols  # making rules may replace the table
+            while at > dot:  # backwards, so that each dot on the way is memoised
                 at -= 1
                 symbol = codes[at - dot]
                 known = total((known, self._nonterminal(symbol, left) if symbol >= 0 else self._lexeme(-2 - symbol)))
                 if known < FAR:
                     rest[at] = known
-            if known >= FAR:  # it is not kept: something may end soon
+            if known >= FAR:  # not memoised: something may end soon
                 self._arena.spend(_OPEN_WORK)
         return known
 
     # --- rows -----------------------------------------------------------------------------------------------------------------
 
     def of_row(self, row: int) -> int:
-        """Bytes from the boundary before a row to the end of the text."""
+        """Return the bytes from the boundary before a row to the end of the text."""
         known = self._of_row.get(row)
         if known is None:
             items = self._arena.of_row(row, parser_layout.R_ITEMS)
@@ -466,13 +475,13 @@ class Costs:
         return known
 
     def _of_all(self, items: int) -> int:
-        """What kernel items (a ``K_ITEMS`` value) cost at least, to the end of the text."""
+        """Return the least cost of kernel items (a ``K_ITEMS`` value) to the end of the text."""
         edges = self._edges(items)
         self._close([node for _, node in edges])
         return min((total((rest, self._of_end.get(node, FAR))) for rest, node in edges), default=FAR)
 
     def _least_of(self, items: int) -> int:
-        """:meth:`_of_all`, where that makes rules: only of items that may cost the least."""
+        """Do :meth:`_of_all` where it makes rules: only for items that may cost the least."""
         found = FAR
         for least, dot, node in sorted((self._at_least(dot), dot, node) for dot, node in self._places(items)):
             if least >= found:
@@ -486,18 +495,20 @@ class Costs:
         return found
 
     def _edges(self, items: int) -> list[tuple[int, int]]:
-        """For kernel items (a ``K_ITEMS`` value): the cost of the rest of the rule, and what is completed then."""
+        """Return, for each kernel item (of a ``K_ITEMS`` value), the cost of the rest of its rule, and what is
+        completed then.
+        """
         return [(self._rest(dot), node) for dot, node in self._places(items)]
 
     def _places(self, items: int) -> list[tuple[int, int]]:
-        """For kernel items (a ``K_ITEMS`` value): the dot, and what is completed at the end of its rule."""
+        """Return, for each kernel item (of a ``K_ITEMS`` value), its dot, and what is completed at the end of its rule."""
         lefts = self._arena.tables[layout.DOT_LEFT]
         places = [(item >> 32, item & layout.LOW_32) for item in self._arena.sequence(items)]
         self._arena.spend(_PLACE_WORK * len(places))
         return [(dot, int(lefts[dot]) << 32 | origin) for dot, origin in places if dot != parser_layout.SKIP_ITEM_DOT]
 
     def _at_least(self, dot: int) -> int:
-        """A lower bound of :meth:`_rest` for which no rules are made: of what is not known, what its family says."""
+        """Return a lower bound of :meth:`_rest`. Makes no rules: for unknown symbols, it takes what their families say."""
         known = self._of_rest.get(dot)
         if known is not None:
             return known
@@ -513,8 +524,10 @@ class Costs:
         return min(least, FAR)
 
     def _close(self, roots: list[int]) -> None:
-        """Know the cost after completing each of ``roots`` (nonterminal, origin): everything that they lead to is looked at
-        once, then the shortest paths are found from the end of the text backwards (Dijkstra, 1959).
+        """Compute the cost after completing each of ``roots`` (nonterminal, origin).
+
+        Everything that they lead to is visited once; then the shortest paths are found from the end of the text backwards
+        (Dijkstra, 1959).
         """
         ends = self._of_end
         fresh: dict[int, list[tuple[int, int]]] = {}
@@ -534,7 +547,7 @@ class Costs:
         heap: list[tuple[int, int]] = []
         for node, edges in fresh.items():
             if not node >> 32:
-                heap.append((0, node))  # S' is complete
+                heap.append((0, node))  # S' is complete: the end of the text
             known = [total((rest, ends[child])) for rest, child in edges if child in ends]
             if known:
                 heap.append((min(known), node))
@@ -555,7 +568,7 @@ class Costs:
 
 
 def _end_of(symbols: np.ndarray, dot: int) -> int:
-    """The dot at the end of a rule."""
+    """Return the dot at the end of a rule."""
     while symbols[dot] != layout.END_OF_RULE:
         dot += 1
     return dot

@@ -1,4 +1,4 @@
-"""Readable answers: what a state expects next, and why a token is refused."""
+"""Explanations for people: what a place expects next, and why a token is refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_RULES = 3
 
 
 def explain_token(arena: Arena, tables: StaticTables, cursor: int, token_id: int, stop_token_ids: Collection[int]) -> str:
-    """The answer of :meth:`cdplugin.Matcher.explain`; the caller holds the arena's lock."""
+    """Compute :meth:`cdplugin.Matcher.explain`. The caller holds the arena's lock."""
     vocab = arena.vocab
     if cursor == TERMINATED:
         return f"token {token_id} comes after the end of the text"
@@ -52,13 +52,15 @@ def explain_token(arena: Arena, tables: StaticTables, cursor: int, token_id: int
 
 
 def refused_byte(reason: str) -> int:
-    """The byte of the token that :func:`explain_token` says is not allowed; 0 where it names none."""
+    """Return the byte of the token that :func:`explain_token` says is not allowed; 0 if it names none."""
     found = re.search(r"byte (\d+) of token", reason)
     return int(found[1]) if found else 0
 
 
 def expected(arena: Arena, tables: StaticTables, cursor: int) -> str:
-    """What may come at a cursor: bytes, their lexemes and rules; named tokens; the end. The caller holds the arena's lock."""
+    """Return what may come at a cursor: bytes, with their lexemes and rules; named tokens; the end. The caller holds the
+    arena's lock.
+    """
     if cursor == TERMINATED:
         return "nothing: the text has ended"
     allowed = [byte for byte in range(256) if arena.call(kernels.OP_STEP, cursor, byte)]
@@ -82,7 +84,7 @@ def _named(vocab: Vocabulary, token_id: int) -> str:
 
 
 def _several(names: list[str]) -> str:
-    """Some names, and how many more there are."""
+    """Return some of the names, and how many more there are."""
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return ", ".join(names[:_MOST_NAMES]) + more
 
@@ -91,7 +93,7 @@ def _several(names: list[str]) -> str:
 
 
 def after_longest(arena: Arena, cursor: int) -> list[tuple[int, int]]:
-    """The places right after the LONGEST lexemes that match at a cursor."""
+    """Return the pairs (row, lexer state) right after the LONGEST lexemes that match at a cursor."""
     out = []
     for row, state in arena.pairs(cursor):
         for lexeme in arena.longest(state):
@@ -102,12 +104,12 @@ def after_longest(arena: Arena, cursor: int) -> list[tuple[int, int]]:
 
 
 def _words(arena: Arena, state: int) -> list[int]:
-    """The numbers of the lexemes that are open in a state."""
+    """Return the numbers of the lexemes that are open in a state."""
     return [word >> 32 for word in arena.open_words(state)]
 
 
 def rule_name(arena: Arena, tables: StaticTables, nonterminal: int) -> str:
-    """The name of a nonterminal, of one that was made late, too."""
+    """Return the name of a nonterminal, also of a late one."""
     names = tables.rules.names
     return names[nonterminal] if arena.expand is None or nonterminal < len(names) else arena.expand.name(nonterminal)
 
@@ -120,7 +122,7 @@ def lexeme_name(arena: Arena, tables: StaticTables, lexeme: int) -> str:
 
 
 def _ended(arena: Arena, tables: StaticTables, cursor: int) -> list[str]:
-    """Names of the LONGEST lexemes that match at a cursor, skips apart."""
+    """Return the names of the LONGEST lexemes that match at a cursor, without skips."""
     names: dict[str, None] = {}
     for _, state in arena.pairs(cursor):
         for lexeme in arena.longest(state):
@@ -130,7 +132,9 @@ def _ended(arena: Arena, tables: StaticTables, cursor: int) -> list[str]:
 
 
 def lexeme_names(arena: Arena, tables: StaticTables, cursor: int) -> list[str]:
-    """Names of the lexemes that are open at a cursor, and of those that may begin there once LONGEST ones have ended."""
+    """Return the names of the lexemes that are open at a cursor, and of those that may begin there once LONGEST ones have
+    ended.
+    """
     names: dict[str, None] = {}
     for _, state in [*arena.pairs(cursor), *after_longest(arena, cursor)]:
         for lexeme in _words(arena, state):
@@ -140,7 +144,7 @@ def lexeme_names(arena: Arena, tables: StaticTables, cursor: int) -> list[str]:
 
 
 def _terminals(arena: Arena, places: list[tuple[int, int]]) -> str:
-    """The tokens that the grammar names at some place: their names, or ids; empty if there are none."""
+    """Return the tokens that the grammar names at some place, by name or id; empty if there are none."""
     if not arena.header[layout.HAS_TERMINALS]:
         return ""
     ranges = arena.tables[layout.TOKEN_RANGES]
@@ -156,8 +160,10 @@ def _terminals(arena: Arena, places: list[tuple[int, int]]) -> str:
 
 
 def open_lexemes(arena: Arena, rules: Rules, row: int, state: int) -> tuple[list[int], list[tuple[int, list[int]]]]:
-    """The dots of a row's items, with those that follow because what comes next may be empty; and the lexemes that are open in
-    a state, each with the dots before it, there and in what those predict.
+    """Return the dots of a row's items, also those past nullable symbols; and the open lexemes of a state, each with the dots
+    before it.
+
+    These dots are among the first ones and those that they predict.
     """
     dots: list[int] = []
     for item in arena.items(row):
@@ -175,7 +181,9 @@ def open_lexemes(arena: Arena, rules: Rules, row: int, state: int) -> tuple[list
 
 
 def rule_names(arena: Arena, tables: StaticTables, places: list[tuple[int, int]]) -> str:
-    """Names of the rules that the lexemes at some places are in; those around them where they have none."""
+    """Return the names of the rules that the lexemes at some places are in; if these have no names, of the rules
+    around them.
+    """
     rules = Rules(arena)
     static = tables.rules
     names: dict[str, None] = {}
@@ -192,12 +200,12 @@ def rule_names(arena: Arena, tables: StaticTables, places: list[tuple[int, int]]
 
 
 def show(text: bytes) -> str:
-    """Bytes for a person: quoted text, bytes that are no text as ``\\xNN``."""
+    """Return bytes for a person: quoted text, with bytes that are no text as ``\\xNN``."""
     return repr(text.decode("utf-8", "backslashreplace"))
 
 
 def show_bytes(members: list[int]) -> str:
-    """A set of bytes as ranges, such as ``'0'-'9', ','``."""
+    """Return a set of bytes as ranges, such as ``'0'-'9', ','``."""
     parts = []
     for low, high in merge_ranges((byte, byte) for byte in members):
         first, last = show(bytes([low])), show(bytes([high]))

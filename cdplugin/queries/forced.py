@@ -1,4 +1,4 @@
-"""Tokens that must come: singleton masks, and forced text in the tokenizer's own tokens."""
+"""Forced tokens: singleton masks, and forced text in the tokenizer's own tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from cdplugin.queries.completion import Endings
 
 
 class Followed(Protocol):
-    """What a query may ask of a matcher (:class:`cdplugin.Matcher`) that it follows: queries stand below them."""
+    """What a query may ask of a matcher (:class:`cdplugin.Matcher`): queries are below matchers in the layers, so they see this
+    protocol.
+    """
 
     @property
     def tokens(self) -> tuple[int, ...]: ...
@@ -36,14 +38,14 @@ class Followed(Protocol):
     def _here(self) -> tuple[Arena, StaticTables, int]: ...
 
 
-CONTEXT = 8  # tokens before the place that the tokenizer is shown
-_MOST_LOOKED_AT = 2_000  # allowed tokens among which continuations are chosen
-_PROBES = 48  # continuations that the tokenizer is shown
+CONTEXT = 8  # tokens before the place that the tokenizer gets as context
+_MOST_LOOKED_AT = 2_000  # allowed tokens from which continuations are chosen
+_PROBES = 48  # continuations that the tokenizer is asked about
 _MOST_BYTES = 4_096
 
 
 def single_tokens(probe: Followed, size: int, stop_token_ids: Collection[int], limit: int) -> list[int]:
-    """The answer of ``forced_tokens()``: ``probe``, a fork, follows the tokens whose masks are singletons."""
+    """Compute ``forced_tokens()``: ``probe``, a fork, follows the tokens whose masks are singletons."""
     row = np.zeros((1, (size + 31) // 32), np.int32)
     out: list[int] = []
     while len(out) < limit and not probe.is_accepting():
@@ -61,7 +63,7 @@ def single_tokens(probe: Followed, size: int, stop_token_ids: Collection[int], l
 
 @dataclass(frozen=True)
 class Position:
-    """Where a matcher stands. ``tokens``: the last :data:`CONTEXT` before it; ``stops``: int64, a count and the stop tokens;
+    """A matcher's place. ``tokens``: the last :data:`CONTEXT` before it; ``stops``: int64, a count and the stop tokens;
     ``step``: the cursor after a token, 0 if it is not allowed; ``endings``: those of the arena.
     """
 
@@ -73,7 +75,7 @@ class Position:
     endings: Endings
 
     def canonical_tokens(self, limit: int) -> list[int]:
-        """The answer of ``forced_tokens(canonical=True)``."""
+        """Compute ``forced_tokens(canonical=True)``."""
         text, cursor = self._forced_text(self.cursor, min(_MOST_BYTES, limit * self.arena.vocab.max_token_bytes))
         if not text:
             return []
@@ -81,7 +83,7 @@ class Position:
         return tokens[: self._still_forced(tokens)]
 
     def _forced_text(self, cursor: int, most: int) -> tuple[bytes, int]:
-        """The bytes that must come at a cursor, and the cursor after them."""
+        """Return the bytes that must come at a cursor, and the cursor after them."""
         arena = self.arena
         out = bytearray()
         with arena.lock, arena.one_budget(arena.limits.max_step_work):
@@ -99,10 +101,10 @@ class Position:
         return bytes(out), cursor
 
     def _stable(self, text: bytes, cursor: int) -> list[int]:
-        """The first tokens of ``text`` that are the same whatever follows.
+        """Return the first tokens of ``text`` that are the same whatever follows.
 
-        Drops tokens from the first place on where a token of the vocabulary could begin and reach beyond the text, and those
-        that change when one of the legal continuations is tokenized with it.
+        Drops tokens from the first place on where some token of the vocabulary could begin and reach beyond the text, and
+        tokens that change when one of the legal continuations is tokenized with the text.
         """
         vocab = self.arena.vocab
         text = text[: _whole_characters(text)]
@@ -125,7 +127,7 @@ class Position:
         return tokens[:kept]
 
     def _context(self) -> bytes:
-        """The text of the last tokens: the tokenizer may join what follows to it, and then the tokens there are another's."""
+        """Return the text of the last tokens: with it, the tokenizer may split what follows differently."""
         vocab = self.arena.vocab
         text = b""
         for token in reversed(self.tokens):
@@ -138,7 +140,9 @@ class Position:
         return text
 
     def _encode(self, before: bytes, text: bytes) -> list[int] | None:
-        """``text`` as the tokenizer writes it after ``before``; None if there is no tokenizer or it has no boundary there."""
+        """Return ``text`` as the tokenizer splits it after ``before``; None if there is no tokenizer, or no token boundary
+        there.
+        """
         vocab = self.arena.vocab
         if vocab.encode is None:
             return None
@@ -157,7 +161,7 @@ class Position:
         return None
 
     def _first_open(self, text: bytes) -> int:
-        """The first place in ``text`` from which a longer token of the vocabulary could reach beyond its end."""
+        """Return the first place in ``text`` from which a longer token of the vocabulary could reach beyond its end."""
         vocab = self.arena.vocab
         for at in range(max(0, len(text) - vocab.max_token_bytes + 1), len(text)):
             if vocab.is_inner_prefix(text[at:]):
@@ -165,7 +169,7 @@ class Position:
         return len(text)
 
     def _continuations(self, cursor: int) -> list[bytes]:
-        """Some texts that may follow at a cursor: allowed tokens, of each first byte the longest."""
+        """Return some texts that may follow at a cursor: allowed tokens, the longest for each first byte."""
         vocab, arena = self.arena.vocab, self.arena
         with arena.lock:
             row = arena.mask(cursor)
@@ -179,7 +183,7 @@ class Position:
         return [text for text in out if text][:_PROBES]
 
     def _longest(self, text: bytes) -> list[int]:
-        """``text`` in the longest tokens, up to where a longer token could reach beyond it."""
+        """Return ``text`` in the longest tokens, up to where a longer token could reach beyond it."""
         ids, lengths = self.arena.vocab.token_of
         stops = set(self.stops[1:].tolist())
         end = self._first_open(text)
@@ -195,7 +199,7 @@ class Position:
         return out
 
     def _still_forced(self, tokens: list[int]) -> int:
-        """How many leading tokens the matcher follows; where tokens are counted, only while the text stays forced."""
+        """Return how many leading tokens the matcher follows; if tokens are counted, only while the text stays forced."""
         cursor = self.cursor
         for i, token in enumerate(tokens):
             if self.arena.header[layout.HAS_CLOCKS]:
@@ -209,5 +213,5 @@ class Position:
 
 
 def _whole_characters(text: bytes) -> int:
-    """Where the last complete character ends."""
+    """Return where the last complete character ends."""
     return codecs.utf_8_decode(text, "ignore", False)[1]

@@ -1,7 +1,8 @@
-"""Endings in tokens that were found and followed from cursors of one arena.
+"""The endings, in tokens, that were found and followed from cursors of one arena.
 
-A token passes a budget because of an ending in hand. So the ending outlives what it was found with: where the table is begun
-anew, the one before is still asked; and where the arena is replaced, a matcher takes the tokens of its ending along.
+A token is allowed under a budget because an ending is in hand. So endings must outlive the tables in which they were found:
+when a table is replaced by an empty one, the old one is still consulted; and when the arena is replaced, a matcher takes the
+tokens of its ending along.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from collections.abc import Sequence
 
 from cdplugin.kernels.regex.measures import FAR
 
-_LEFT_BYTES, _NEXT_BYTES = 110, 250  # of a cursor in a table
+_LEFT_BYTES, _NEXT_BYTES = 110, 250  # bytes of an entry in a table
 
 
 class FoundEndings:
-    """By cursor, how many tokens are left of an ending (``left``; :data:`FAR`: none was found), and the next of them.
+    """For each cursor, the length of an ending in tokens (``left``; :data:`FAR`: none was found), and its next token.
 
-    ``before``: the table before this one.
+    ``before``: the table that this one replaces.
     """
 
     __slots__ = ("__weakref__", "_before", "_next", "left")
@@ -35,8 +36,10 @@ class FoundEndings:
         return before + _LEFT_BYTES * len(self.left) + _NEXT_BYTES * len(self._next)
 
     def note(self, path: Sequence[int], tokens: Sequence[int], beyond: int = 0) -> int:
-        """Note what is left from each cursor of a path, and the tokens between them; from its last one an ending of ``beyond``
-        tokens is known. Returns how many cursors of the path, from the first on, lead to one whose ending is shorter now.
+        """Note an ending: for each cursor of a path, the tokens left, and the token to the next cursor.
+
+        From the last cursor, an ending of ``beyond`` tokens is known. Returns how many cursors of the path, from the first on,
+        lead to one whose ending is shorter now.
         """
         left = self.left
         shorter = 0
@@ -45,18 +48,18 @@ class FoundEndings:
             known = left.get(cursor)
             if known is None or length < known:
                 if place + 1 < len(path):
-                    self._next[cursor] = tokens[place], path[place + 1]  # first: whoever finds the length relies on it
+                    self._next[cursor] = tokens[place], path[place + 1]  # before the length: readers of that rely on it
                 left[cursor] = length
                 if known is not None:
                     shorter = place + 1
         return shorter
 
     def next_token(self, cursor: int) -> int:
-        """The next token of an ending from a cursor; -1 where none is known."""
+        """Return the next token of an ending from a cursor; -1 if none is known."""
         return self._next.get(cursor, (-1, 0))[0]
 
     def tokens_from(self, cursor: int) -> list[int] | None:
-        """The tokens of an ending from a cursor; None where none is known."""
+        """Return the tokens of an ending from a cursor; None if none is known."""
         tokens: list[int] = []
         here = cursor
         while (length := self.left.get(here, FAR)) > 0:

@@ -1,32 +1,29 @@
-"""An upper bound on what is left of a text, wherever its next tokens lead: with a budget above it, no ending has to be found.
+"""Upper bounds on what is left of a text wherever its next tokens lead: with a budget above the bound, no ending has to be
+found.
 
-What is left from a place is bounded by the rules that are open there (:meth:`Growth.worst`). A text that goes on stands further
-on in one of them, or in rules that it has opened inside. Follow the graph of nonterminals down, where a rule ``A → γ B δ``
-costs the ending of ``δ``, to the rule in whose lexeme the text stands. Who leaves a strongly connected component does not come
-back, so a longest path bounds the costs between components: what a nonterminal *reaches*. Inside a component a path may go
-round. Then it passes an edge whose ``γ`` has at least one byte in the text, a *level*, so it costs so much more for every such
-byte that was written. Where ``γ`` is empty a path never goes round: a nonterminal that holds itself at one place need not be
-opened twice. A kernel computes this from the rules (:mod:`cdplugin.kernels.parser.growth`).
+The rules that are open at a place bound what is left from there (:meth:`Growth.worst`). Later the text stands in one of these
+rules, or in rules opened inside. Follow the graph of nonterminals down to the rule in whose lexeme the text stands; an edge ``A
+→ γ B δ`` costs the ending of ``δ``. A path that leaves a strongly connected component does not come back, so a longest path
+bounds the costs between components: what a nonterminal *reaches*. Inside a component a path may have cycles. Each cycle passes
+an edge whose ``γ`` has at least one byte in the text, a *level*, so the bound grows by a fixed cost for every such byte
+written. If ``γ`` is empty there need be no cycle: a nonterminal that contains itself at one position need not be opened twice.
+A kernel computes all this (:mod:`cdplugin.kernels.parser.growth`). A token opens rules only after the lexeme in which the text
+stands has ended: in a string, bytes before a quote are no levels.
 
-A token opens rules only after the lexeme that the text stands in has ended: in a string, bytes before a quote are no levels.
+Costs are first counted in bytes, each a token: this is fast, and enough if the budget is very far away. If not, they are
+counted in tokens: those of an ending of the fewest bytes, since such endings are found, with each lexeme spelled by itself.
+Both are exact for lexemes without ``&`` and ``~``. For others, and for the rest of a lexeme that has begun, the bound is read
+off the expression (:class:`cdplugin.queries.measures.Meetings`).
 
-Costs are counted in bytes at first, each a token of its own: this is quickly known, and enough where the budget is really far
-away. Where it is not, costs are counted in tokens: those of an ending of the fewest bytes, since such endings are found, with
-each lexeme spelled by itself. Both are exact for lexemes without ``&`` and ``~``. For other lexemes, and for what a lexeme that
-has begun may need, the bound is read off the expression (:class:`cdplugin.queries.measures.Meetings`).
+The members of a family, whose rules are made late, count as one nonterminal, if the family says what suffices to end any of
+them (:meth:`cdplugin.ir.Family.whole`). A lexeme that must not have some values (``uniqueItems``) may take one more round in
+its expression for each value (:meth:`Growth._exclude_values`); there are no more values than commas in the text.
 
-The members of a family, whose rules are made late, are one nonterminal, if the family tells what is enough to end any of them
-(:meth:`cdplugin.ir.Family.whole`): after whatever a member's rules open, no more than that is left of it.
-
-A lexeme that must not have some values (``uniqueItems``) takes one round more in its expression for each of them
-(:meth:`Growth._exclude_values`); there are no more of them than commas in the text.
-
-Where lexemes end by longest match, each is followed by a separator (:mod:`cdplugin.queries.separators`), and a text may stand
-in what is skipped. The search finds endings of at most twice the fewest bytes (:mod:`cdplugin.queries.completion`), so a bound
-counts twice, and only bytes are counted. Where a budget is not far enough for whatever comes next, the places after the tokens
-that may open much are looked at (:meth:`Growth.left`): they are few, and no ending is searched for.
-
-There is no bound for other families, where tokens are counted, and where longest match may forbid an ending.
+Under longest match, each lexeme is followed by a separator (:mod:`cdplugin.queries.separators`), and a text may stand in a
+skip. The search finds endings of at most twice the fewest bytes (:mod:`cdplugin.queries.completion`), so a bound counts twice,
+and only bytes are counted. If a budget is not enough for whatever comes next, the places after the tokens that may open much
+are looked at (:meth:`Growth.left`): they are few, and no ending is searched for. There is no bound for other families, if
+tokens are counted, or if longest match may forbid an ending.
 """
 
 from __future__ import annotations
@@ -55,25 +52,27 @@ from cdplugin.queries.costs import Costs
 from cdplugin.queries.measures import Measures, Meetings
 from cdplugin.vocab.vocabulary import Vocabulary
 
-_MOST_RULES = 100_000  # beyond which no bound is looked for
-_MAY_BE_EMPTY = 2  # of a nonterminal that costs something all the same
-_MOST_CURSORS = 200_000  # of which it is known what is left
+_MOST_RULES = 100_000  # with more rules, no bound is computed
+_MAY_BE_EMPTY = 2  # marks a nonterminal that may be empty but costs something all the same
+_MOST_CURSORS = 200_000  # cursors whose bound is remembered
 GRANT = 10_000_000
-"""Work (``Limits.max_step_work``) that what is found out at one place may take."""
-_MOST_SETS = 64  # of bytes of which it is known how many each token has
-_AT_ONCE = 64  # tokens of which is asked whether they may come
+"""Work (``Limits.max_step_work``) for what is computed at one place."""
+_MOST_SETS = 64  # byte sets for which the counts of all tokens are remembered
+_AT_ONCE = 64  # tokens looked up in a mask row at once
 _ANY = bytes(range(256))
 _COMMA = b","
-_OUT_OF_THE_WAY = 24  # digits after which a number is told apart from others, and what begins them
-_DELIMITERS = b"\"'`<>()[]{},;:|/#\n"  # sets for other bytes would be many
-_PLACE_BYTES, _NODE_BYTES = 200, 150  # of an entry of a table; of what is known of a nonterminal or a lexeme
-_CODE_WORK = 20  # units of work (Limits.max_step_work) of a symbol of what is enough for a family
+_OUT_OF_THE_WAY = 24  # bytes after which a number differs from other values: digits, and what begins them
+_DELIMITERS = b"\"'`<>()[]{},;:|/#\n"  # other bytes would need too many sets (_MOST_SETS)
+_PLACE_BYTES, _NODE_BYTES = 200, 150  # bytes of a table entry; of what is known of a nonterminal or a lexeme
+_CODE_WORK = 20  # units of work (Limits.max_step_work) for a symbol of a family's rules (Whole)
 
 
 class Unit(NamedTuple):
-    """What is counted. ``cost_of``: what a shortest match of each of some expressions costs, int64, as many; ``bits``: 0 where
-    that is bytes, ``UNIT_BITS`` where it is of tokens (:mod:`cdplugin.kernels.parser.growth`); ``meetings``: what matches may
-    still need where conditions meet; ``separators``: bytes that end each lexeme where the longest match counts, else None.
+    """What is counted, bytes or tokens.
+
+    ``cost_of``: the costs of shortest matches of some expressions, int64; ``bits``: 0 for bytes, ``UNIT_BITS`` for tokens
+    (:mod:`cdplugin.kernels.parser.growth`); ``meetings``: what matches may still need where conditions meet; ``separators``:
+    under longest match, the bytes that end each lexeme, else None.
     """
 
     bits: int
@@ -83,9 +82,10 @@ class Unit(NamedTuple):
 
 
 class Worst(NamedTuple):
-    """The most that is left from a place: ``now``, ``later`` wherever a text goes on to stand, ``level`` more for each level.
+    """The most that is left from a place: ``now``, ``later`` wherever a text goes on to stand, and ``level`` more for each
+    level.
 
-    ``first``: bytes of which a token has one if it leaves the lexeme in which the text stands.
+    ``first``: bytes one of which a token contains if it leaves the lexeme in which the text stands.
     """
 
     now: int
@@ -95,8 +95,8 @@ class Worst(NamedTuple):
 
 
 Seen = tuple[int, int, Worst]
-"""What was known at an earlier place of a text: by which bound (:attr:`Growth.number`: a matcher is not to keep an arena), how
-many tokens are before it, what is left there.
+"""What was known at an earlier place of a text: the bound's number (:attr:`Growth.number`; a matcher must not keep an arena
+alive), the tokens before that place, and what is left there.
 """
 _numbers = count()
 
@@ -110,22 +110,22 @@ class Growth(Costs):
         self.separators = unit.separators
         self.number = next(_numbers)
         self.is_known = False
-        self._opened = b""  # bytes of which each level has one
-        self._most = 0  # levels of a token
+        self._opened = b""  # bytes one of which each level has
+        self._most = 0  # the most levels of any token
         self._has_terminals = False
-        self._tracked: dict[int, int] = {}  # a lexeme that keeps its text, by the number under which it ends
-        self._meeting: set[int] = set()  # lexemes in which conditions meet: what one that has begun may need is not measured
-        self._skip = 0  # what is left at most of what is skipped, where a text stands in it
-        self._round = 0  # what one more value that such a lexeme must not have adds at most to what is left
+        self._tracked: dict[int, int] = {}  # tracking lexemes, by the number under which they end
+        self._meeting: set[int] = set()  # lexemes in which conditions meet: their residuals are not measured
+        self._skip = 0  # the most that is left of a skip in which a text stands
+        self._round = 0  # the most that one more excluded value of a tracking lexeme adds to what is left
         self._row_type: Any = ctypes.c_int32 * ((arena.vocab.size + 31) // 32)
         self._of_lexeme: list[tuple[int, int]] = []  # what a match costs, and what one that has begun may need
-        self._of_node: list[tuple[int, int]] = []  # what is left of a nonterminal at most, and for each level
-        self._of_family: dict[Family, int] = {}  # a member that stands for all
-        self._of_reach: dict[int, tuple[int, int]] = {}  # the same of a rule from a dot on
+        self._of_node: list[tuple[int, int]] = []  # the most that is left of a nonterminal, and for each level
+        self._of_family: dict[Family, int] = {}  # the member that represents all
+        self._of_reach: dict[int, tuple[int, int]] = {}  # as _of_node, for a rule from a dot on
         self._of_cursor: dict[int, Worst] = {}
         self._of_items: dict[int, tuple[int, int, int]] = {}  # :meth:`_worst_row`
         self._of_residual: dict[int, tuple[int, bytes]] = {}  # :meth:`_residual`
-        self._worst: dict[int, tuple[int, int]] = {}  # the same of all on any way on after something was completed
+        self._worst: dict[int, tuple[int, int]] = {}  # :meth:`_worst_end`
         n_rules = len(arena.tables[layout.RULE_LISTS]) // 2 if self._expander is None else self._expander.n_static_rules
         if arena.header[layout.HAS_CLOCKS] or n_rules > _MOST_RULES:
             return
@@ -134,7 +134,7 @@ class Growth(Costs):
             self._bound(n_rules, wholes)
 
     def _bound(self, n_rules: int, wholes: dict[Family, FamilyRules]) -> None:
-        """Have the kernel find the bound."""
+        """Have the kernel compute the bound."""
         arena = self._arena
         lexemes = arena.lexemes
         tables: Any = arena.tables
@@ -177,7 +177,9 @@ class Growth(Costs):
         self._most = self._levels_of(_ANY).most if out[bounds.B_LEVEL] else 0
 
     def _measured(self, lexemes: np.ndarray, symbols: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Of lexemes and the end: a match's cost, what one that has begun may need, and 4 words of bytes: each has one."""
+        """Return, for lexemes and the end, a match's cost, what one that has begun may need, and 4 words of bytes (each match
+        has one).
+        """
         n = len(lexemes)
         is_used = np.zeros(n + 1, bool)
         is_used[-2 - symbols[symbols < layout.END_OF_RULE]] = True
@@ -206,11 +208,11 @@ class Growth(Costs):
     def _exclude_values(
         self, lexemes: np.ndarray, least: np.ndarray, rest: np.ndarray, wholes: dict[Family, FamilyRules]
     ) -> None:
-        """Let lexemes that keep their text cost what it takes to get out of the way of the values that they must not have.
+        """Let tracking lexemes cost what it takes to differ from the values that they must not have.
 
-        A match goes round in the expression once for each of these, and each round takes no more than what a match may still
-        need. Where one is needed to end a member, the family tells how many there are; where a text stands in one, there are
-        no more than commas in the text (:meth:`steps`).
+        A match goes round in the expression once for each such value, and each round takes no more than what a match may still
+        need. If a tracking lexeme is needed to end a member, the family says how many values there are; if a text stands in
+        one, there are no more than commas in the text (:meth:`steps`).
         """
         tracked = np.flatnonzero(lexemes[:, layout.X_ROLE] != layout.PLAIN)
         if not len(tracked):
@@ -227,7 +229,7 @@ class Growth(Costs):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what was computed, the measures aside."""
+        """Bytes of what was computed, without the measures."""
         memos: tuple[Sized, ...] = (self._of_cursor, self._of_items, self._worst, self._of_end, self._of_rest, self._of_reach)
         places = sum(map(len, memos)) + len(self._of_residual)
         return _PLACE_BYTES * places + _NODE_BYTES * (len(self._of_node) + len(self._of_lexeme))
@@ -235,11 +237,11 @@ class Growth(Costs):
     # --- a place in a text ----------------------------------------------------------------------------------------------------
 
     def steps(self, cursor: int, budget: int, tokens: list[int], seen: Seen | None, row: int) -> tuple[int, Seen] | None:
-        """For how many tokens a budget is far away, each of which takes one from it, and what was known for that; None if it is
-        not, or that is not known.
+        """Return for how many tokens a budget is far away, each of which takes one from it, and what was known; None if it is
+        not, or unknown.
 
         ``budget``: tokens without the stop token, the next one included; ``tokens``: the text, at whose end ``cursor`` is;
-        ``row``: the address of the mask there, 0 where none is at hand.
+        ``row``: the address of the mask there, 0 if none is at hand.
         """
         room = self._room(budget)
         each = 0
@@ -265,8 +267,10 @@ class Growth(Costs):
         return slack // (1 + seen[2].level * self._most + each), seen
 
     def after_tokens(self, cursor: int, tokens: list[int]) -> np.ndarray | None:
-        """How many tokens are left at most after each token of the vocabulary, int64, the stop token aside, if it may come at
-        ``cursor``, at the end of the text ``tokens``; None where that is not known.
+        """Return an upper bound of the tokens left after each token of the vocabulary, int64, without the stop token; None if
+        unknown.
+
+        It holds for tokens that may come at ``cursor``, at the end of the text ``tokens``.
         """
         worst = self._worst_at(cursor)
         if worst.later >= FAR:
@@ -279,18 +283,18 @@ class Growth(Costs):
         return out if self.separators is None else 2 * out
 
     def _excluding(self, tokens: list[int]) -> int:
-        """What it takes at most to get out of the way of the values in a text that a lexeme must not have."""
+        """Return the most that it takes to differ from the values in a text that a lexeme must not have."""
         if not self._round:
             return 0
-        known = self._arena.vocab.tokens  # one value comes after another with a comma
+        known = self._arena.vocab.tokens  # a comma stands between two values
         return self._round * (1 + b"".join([known[token] or b"" for token in tokens]).count(_COMMA))
 
     def _levels_of(self, first: bytes, wanted: bytes | None = None) -> _Levels:
-        """How many levels tokens have, after the first byte of ``first``, or how many of other bytes that are ``wanted``."""
+        """Return how many levels tokens have after a first byte out of ``first``; or how many of the bytes ``wanted``."""
         return _levels_of(self._arena.vocab, first, self._opened if wanted is None else wanted, self._has_terminals)
 
     def _written(self, tokens: list[int]) -> int:
-        """How many levels some tokens have at most."""
+        """Return the most levels that some tokens have."""
         if not self._most or not tokens:
             return 0
         known = self._arena.vocab.tokens
@@ -300,13 +304,15 @@ class Growth(Costs):
         return count + texts.count(b"") if self._has_terminals else count
 
     def left(self, cursor: int) -> int:
-        """The most bytes that a shortest ending has; :data:`FAR` where that is not known. The caller grants the work."""
+        """Return the most bytes that a shortest ending has; :data:`FAR` if that is unknown. The caller grants the work."""
         self.budget.renew()
         self.trim(_MOST_CURSORS)
         return self.of_cursor(cursor, demand=False)
 
     def few_levels(self, cursor: int, budget: int) -> int:
-        """How many levels a token may have so that a budget is enough after it: 0 or a power of two; -1 if it never is."""
+        """Return how many levels a token may have for a budget to be enough after it: 0 or a power of two; -1 if it
+        never is.
+        """
         worst = self._worst_at(cursor)
         slack = self._room(budget) - worst.later
         if slack < 0 or not worst.level:
@@ -315,7 +321,7 @@ class Growth(Costs):
         return 1 << levels.bit_length() - 1 if levels else 0
 
     def leave_deep(self, cursor: int, row: np.ndarray, levels: int) -> None:
-        """Leave the tokens in a mask row (int32) that have more than so many levels."""
+        """Narrow a mask row (int32) to the tokens that have more than ``levels`` levels."""
         if levels >= 0:
             deep = self._levels_of(self._worst_at(cursor).first)
             left = np.zeros(32 * len(row), bool)
@@ -323,7 +329,7 @@ class Growth(Costs):
             row &= packed_bits(left)
 
     def _room(self, budget: int) -> int:
-        """What may be left after the next one of so many tokens."""
+        """Return what may be left after the next one of so many tokens."""
         return budget - 1 if self.separators is None else (budget - 1) >> 1
 
     def _match(self, word: int) -> tuple[int, bool]:
@@ -336,14 +342,14 @@ class Growth(Costs):
         return left + self._apart(word >> 32), False
 
     def _apart(self, lexeme: int) -> int:
-        """Bytes of what ends a lexeme."""
+        """Return the bytes of the separator that ends a lexeme."""
         if self.separators is None:
             return 0
         symbol = self._arena.of_lexeme(lexeme, layout.X_SYMBOL)
         return int(self.separators[symbol]) if symbol < len(self.separators) else 0
 
     def _worst_at(self, cursor: int) -> Worst:
-        """:meth:`worst`, or all that is where finding it takes too much work."""
+        """Return :meth:`worst`, or :data:`FAR` if computing it takes too much work."""
         known = self._of_cursor.get(cursor)
         if known is not None:
             return known
@@ -359,7 +365,7 @@ class Growth(Costs):
         return known
 
     def worst(self, cursor: int) -> Worst:
-        """The most that is left from a cursor."""
+        """Return the most that is left from a cursor."""
         arena = self._arena
         now = later = level = 0
         first: set[int] | None = set()
@@ -383,7 +389,7 @@ class Growth(Costs):
         return Worst(min(now, FAR), min(later, FAR), level, bytes(sorted(first)) if first else _ANY)
 
     def _residual(self, expression: int) -> tuple[int, bytes]:
-        """What a match that has begun may still need, and a delimiter that it then has, if one is known."""
+        """Return what a match that has begun may still need, and a delimiter that it must then contain, if one is known."""
         known = self._of_residual.get(expression)
         if known is None:
             needed = self.measures.needed(expression)
@@ -393,7 +399,9 @@ class Growth(Costs):
         return known
 
     def _worst_row(self, row: int) -> tuple[int, int, int]:
-        """What is left of the rules in which a row's items stand, of all that is open wherever a text goes, and per level."""
+        """Return the most that is left: of the rules of a row's items; of all that is open wherever a text goes; and for each
+        level.
+        """
         items = self._arena.of_row(row, parser_layout.R_ITEMS)
         known = self._of_items.get(items)
         if known is not None:
@@ -408,14 +416,16 @@ class Growth(Costs):
         return known
 
     def _open(self, items: int) -> list[tuple[int, int, int, int]]:
-        """For kernel items: what the rest of the rule costs, what is left of it at most, for each level, what is completed."""
+        """Return for each kernel item: the cost of the rest of its rule, the most that is left of it, that for each level, what
+        is completed.
+        """
         edges = self._edges(items)
         self._close([node for _, node in edges])
         dots = [item >> 32 for item in self._arena.sequence(items) if item >> 32 != parser_layout.SKIP_ITEM_DOT]
         return [(self._count(rest), *self._reach(dot), node) for (rest, node), dot in zip(edges, dots, strict=True)]
 
     def _reach(self, dot: int) -> tuple[int, int]:
-        """What is left at most of a rule from a dot on, wherever in it a text stands, and for each level."""
+        """Return the most that is left of a rule from a dot on, wherever in it a text stands, and for each level."""
         known = self._of_reach.get(dot)
         if known is None:
             symbols = self._arena.tables[layout.DOT_SYMBOL]
@@ -433,7 +443,7 @@ class Growth(Costs):
         return known
 
     def _worst_end(self, root: int) -> tuple[int, int]:
-        """The most that is left after something was completed, on any way on from there, and for each level."""
+        """Return the most that is left after something was completed, on any path from there, and for each level."""
         known = self._worst.get(root)
         if known is not None:
             return known
@@ -455,23 +465,23 @@ class Growth(Costs):
         return out, level
 
     def _count(self, cost: int) -> int:
-        """How many bytes or tokens a cost is."""
+        """Return the bytes or tokens of a cost."""
         return int(bounds.in_units(cost, self._unit.bits))
 
     def _cost_of(self, count: int) -> int:
-        """The cost of so many bytes, each a token."""
+        """Return the cost of so many bytes, each a token."""
         return (count << self._unit.bits) - count if self._unit.bits else count
 
     # --- costs that are known -------------------------------------------------------------------------------------------------
 
     def _load(self) -> None:
-        """The rules are known, and those that are made late say nothing new."""
+        """Do nothing: all rules are known, and late ones say nothing new."""
 
     def _lexeme(self, lexeme: int) -> int:
         return self._of_lexeme[self._static(lexeme)][0]
 
     def _static(self, lexeme: int) -> int:
-        """The lexeme that the rules name, of one that keeps its text."""
+        """Return the lexeme that the rules name; a tracking lexeme has further numbers."""
         if lexeme < len(self._of_lexeme):
             return lexeme
         tracked = self._arena.of_lexeme(lexeme, layout.X_TRACKED)
@@ -483,7 +493,7 @@ class Growth(Costs):
         return self._cost[self._node(nonterminal)]
 
     def _node(self, nonterminal: int) -> int:
-        """What stands for a nonterminal among those of which something is known."""
+        """Return the nonterminal with known bounds that represents a nonterminal."""
         if nonterminal < len(self._of_node):
             return nonterminal
         family = None if self._expander is None else self._expander.family(nonterminal)
@@ -511,7 +521,7 @@ class _Levels:
         costs[self.tokens] += each * self.counts
 
     def most_in(self, row: np.ndarray) -> int:
-        """Of the tokens of a mask row (int32)."""
+        """Return the most levels of a token in a mask row (int32)."""
         for first in range(0, len(self.tokens), _AT_ONCE):
             tokens = self.tokens[first : first + _AT_ONCE]
             found = np.flatnonzero(row[tokens >> 5] >> (tokens & 31) & 1)
@@ -524,9 +534,10 @@ _levels: weakref.WeakKeyDictionary[Vocabulary, dict[tuple[bytes, bytes, bool], _
 
 
 def _levels_of(vocab: Vocabulary, first: bytes, wanted: bytes, has_terminals: bool) -> _Levels:
-    """How many of the bytes ``wanted`` tokens have after the first one of ``first``. All grammars of a vocabulary share this.
+    """Return how many of the bytes ``wanted`` tokens have after the first one out of ``first``. Shared by all grammars of a
+    vocabulary.
 
-    ``has_terminals``: tokens may stand for themselves, and then count as one at least: they may have no bytes.
+    ``has_terminals``: tokens may be terminals; those count as at least one, since they may have no bytes.
     """
     known = _levels.setdefault(vocab, {})
     key = first, wanted, has_terminals
@@ -544,12 +555,14 @@ def _levels_of(vocab: Vocabulary, first: bytes, wanted: bytes, has_terminals: bo
 
 
 def _unknown(what: str) -> LimitExceeded:
-    """What is raised, and met as if the search had taken too long, where nothing is known of a part."""
+    """Return the exception for a part of which nothing is known; callers treat it like a search that took too long."""
     return LimitExceeded(f"nothing is known of a {what}", expected=f"a {what} that the rules name")
 
 
 def byte_costs(arena: Arena, costs: Costs, apart: np.ndarray | None) -> Unit:
-    """Costs in bytes. ``apart``: the bytes that end each lexeme (:mod:`cdplugin.queries.separators`), None: none are needed."""
+    """Return the unit of costs in bytes. ``apart``: the bytes that end each lexeme (:mod:`cdplugin.queries.separators`), None:
+    not needed.
+    """
 
     def cost_of(found: np.ndarray) -> np.ndarray:
         out = np.maximum(costs.measures.of(found)[:, M_LEAST], 1)
@@ -563,7 +576,9 @@ def byte_costs(arena: Arena, costs: Costs, apart: np.ndarray | None) -> Unit:
 
 
 def token_costs(arena: Arena, endings: Endings, stops: np.ndarray) -> Unit:
-    """Costs in tokens: of a shortest match, or one per byte. ``stops``: int64, a count and the tokens that are never text."""
+    """Return the unit of costs in tokens: of a shortest match, or one per byte. ``stops``: int64, a count and the tokens never
+    text.
+    """
 
     def spelled(expression: int) -> int:
         word = endings.words.of(expression)

@@ -1,9 +1,9 @@
-"""The few tokens of a mask that are likely to come, for work ahead (:mod:`cdplugin.ahead`).
+"""Likely tokens: the few tokens of a mask that work ahead follows (:mod:`cdplugin.ahead`).
 
-No model is asked. What cold work depends on is where tokens *lead*, and that is told by few of them: brackets, quotation marks
-and separators lead from one lexeme to the next; digits and plain words stay inside a number or a text; and where the grammar
-spells words (property names, enums, keywords) each word's first token goes its own way. Tokens of one kind are taken in the
-order of their ids, which in vocabularies that are made by merging is the order of how frequent they are.
+No model is asked. The cost of cold work depends on where tokens *lead*, and few tokens tell that. Brackets, quotation marks and
+separators lead from one lexeme to the next; digits and plain words stay inside a number or a text; and where the grammar spells
+words (property names, enums, keywords), the first token of each word goes its own way. Tokens of one kind are taken in the
+order of their ids, which in vocabularies made by merging is the order of frequency.
 
 >>> from cdplugin.vocab.vocabulary import Vocabulary
 >>> vocab = Vocabulary.from_bytes([b"a", b'"', b"word", b"}", b"7", b"#", b'",', b"</s>"], eos_token_ids=7)
@@ -24,15 +24,15 @@ from cdplugin.vocab.vocabulary import Vocabulary, once_for_a_vocabulary
 
 _SYNTAX, _SPACE, _DIGIT, _LETTER, _SIGN, _OTHER = (1 << i for i in range(6))
 _TAKEN = {"syntax": 40, "space": 4, "digits": 8, "signs": 16, "words": 12}  # tokens of each kind at one place
-_LOOKED_AT = 1_000  # tokens of a kind that a mask is looked at for
-_WORD_LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8)  # plain words: where characters are counted, each length leads elsewhere
-_WORDS, _NODES = 16, 64  # words that the grammar spells at one place; expressions that are looked into for them
+_LOOKED_AT = 1_000  # tokens of a kind that are looked up in a mask
+_WORD_LENGTHS = (1, 2, 3, 4, 5, 6, 7, 8)  # of plain words: if characters are counted, each length leads elsewhere
+_WORDS, _NODES = 16, 64  # words that the grammar spells at one place; expression nodes visited to find them
 _NO_STOPS = np.zeros(1, np.int64)
 _STOPS_ADDRESS = address_of(_NO_STOPS)
 
 
 def _kinds() -> np.ndarray:
-    """What each byte is, uint8."""
+    """Return the kind of each byte, uint8."""
     kinds = np.full(256, _OTHER, np.uint8)
     kinds[33:127] = _SIGN
     for chars, kind in ((b'{}[]",:', _SYNTAX), (b" \t\n", _SPACE), (b"0123456789", _DIGIT)):
@@ -68,25 +68,26 @@ class Likely:
         self._groups = list(zip([0, *ends[:-1]], ends, _TAKEN.values(), strict=True))
 
     def among(self, row: np.ndarray) -> np.ndarray:
-        """The likely tokens of a mask row (int32 words), int64, the likeliest kind first."""
+        """Return the likely tokens of a mask row (int32 words), int64, the likeliest kind first."""
         allowed = (row[self._words] & self._bits).astype(bool)
         return np.concatenate([self._tokens[start:end][allowed[start:end]][:most] for start, end, most in self._groups])
 
 
 def _of_each_length(tokens: np.ndarray, lengths: np.ndarray, wanted: tuple[int, ...], most: int) -> np.ndarray:
-    """The first ``most`` tokens of each length."""
+    """Return the first ``most`` tokens of each length."""
     return np.concatenate([tokens[lengths[tokens] == length][:most] for length in wanted])
 
 
 @once_for_a_vocabulary
 def likely_of(vocab: Vocabulary) -> Likely:
-    """The likely tokens of a vocabulary: made once, in some milliseconds."""
+    """Return the likely tokens of a vocabulary; made once, in some milliseconds."""
     return Likely(vocab)
 
 
 def first_tokens(arena: Arena, cursor: int) -> list[int]:
-    """The first token of each word that the grammar spells at a place, the first ones of them. The caller holds the lock, and
-    grants the work.
+    """Return the first token of each of the first words that the grammar spells at a place.
+
+    The caller holds the lock, and grants the work.
     """
     out: dict[int, None] = {}
     for _, state in arena.pairs(cursor) if cursor > 0 else ():
@@ -102,7 +103,7 @@ def first_tokens(arena: Arena, cursor: int) -> list[int]:
 
 
 def _texts(arena: Arena, expression: int) -> list[bytes]:
-    """The literals that an expression may begin with, what was read of them left out."""
+    """Return the literals that an expression may begin with, without what has been read of them."""
     out: list[bytes] = []
     pending, looked = [expression], 0
     while pending and len(out) < _WORDS and looked < _NODES:

@@ -1,7 +1,7 @@
-"""How short a match of an expression may be, and what one that has begun may still need.
+"""Measures of an arena's expressions: how short a match may be, and what a match that has begun may still need.
 
-:mod:`cdplugin.kernels.regex.measures` says it where there is no ``&`` or ``~``. With them it gives a lower bound, and
-:class:`ShortestMatches` searches over derivatives for the shortest match, or gives up where that is far.
+:mod:`cdplugin.kernels.regex.measures` computes them for expressions without ``&`` and ``~``. With these it gives a lower bound,
+and :class:`ShortestMatches` searches over derivatives for the shortest match, or gives up if that is far.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cdplugin.walks import fold
 
 
 def total(costs: Iterable[int]) -> int:
-    """The cost of all of some: :data:`FAR` if one of them is, else at most :data:`LONG`."""
+    """Return the sum of costs: :data:`FAR` if one of them is, else at most :data:`LONG`."""
     out = 0
     for cost in costs:
         if cost >= FAR:
@@ -32,7 +32,9 @@ def total(costs: Iterable[int]) -> int:
 
 
 class Measures:
-    """The measures of an arena's expressions, each computed once, shared with its clones. The caller holds the arena's lock."""
+    """The measures of an arena's expressions, each computed once and shared with its clones. The caller holds the
+    arena's lock.
+    """
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
@@ -45,22 +47,22 @@ class Measures:
         return self._records.nbytes
 
     def least(self, e: int) -> int:
-        """Bytes of a shortest match; a lower bound where there is ``&`` or ``~``; ``FAR`` where nothing matches."""
+        """Return the bytes of a shortest match; with ``&`` or ``~`` a lower bound; ``FAR`` if nothing matches."""
         return self._word(e, M_LEAST)
 
     def rest(self, e: int) -> int:
-        """Bytes that a match may still need, wherever in it a text stands."""
+        """Return the bytes that a match may still need, from wherever in it a text stands."""
         return self._word(e, M_REST)
 
     def needed(self, e: int) -> int:
-        """A set of bytes, as a number, of which every match has one; 0 where it may be empty, or nothing is known."""
+        """Return a set of bytes, as a number, one of which every match has; 0 if a match may be empty, or nothing is known."""
         if e >= self._end:
             self._reach(e)
         words = self._records[e * MEASURE_WORDS + M_BYTES : (e + 1) * MEASURE_WORDS]
         return int.from_bytes(words.astype("<i8").tobytes(), "little")
 
     def of(self, expressions: np.ndarray) -> np.ndarray:
-        """The records of expressions (int64): a row for each, of ``MEASURE_WORDS``."""
+        """Return the records of expressions (int64): a row of ``MEASURE_WORDS`` for each."""
         self._reach(int(expressions.max(initial=0)))
         return self._records[: self._end * MEASURE_WORDS].reshape(-1, MEASURE_WORDS)[expressions]
 
@@ -70,7 +72,7 @@ class Measures:
         return int(self._records[e * MEASURE_WORDS + word])
 
     def _reach(self, e: int) -> None:
-        """Measure all expressions that there are, where ``e`` is not measured."""
+        """Measure all expressions that there are, unless ``e`` is measured already."""
         if e < self._end:
             return
         arena, notes = self._arena, self._arena.notes
@@ -83,12 +85,12 @@ class Measures:
         self._end = end
 
     def _measured(self, known: np.ndarray, first: int, end: int) -> np.ndarray:
-        """The records up to ``end``: in place, or in an array that is larger by a half, since each call adds a few."""
+        """Return the records up to ``end``: in place, or in an array that is larger by a half, since each call adds a few."""
         out = known
         if len(known) < end * MEASURE_WORDS:
             out = np.zeros(max(end, first + (first >> 1)) * MEASURE_WORDS, np.int64)
             out[: first * MEASURE_WORDS] = known[: first * MEASURE_WORDS]
-        out[first * MEASURE_WORDS : end * MEASURE_WORDS] = 0  # a measuring may have been given up
+        out[first * MEASURE_WORDS : end * MEASURE_WORDS] = 0  # an earlier attempt may have been interrupted
         tables = self._arena.tables
         offsets, literals = tables[layout.LITERAL_OFFSETS], tables[layout.LITERAL_BYTES]
         self._arena.spend(int(measure_values(tables[layout.VALUES], tables[layout.DATA], offsets, literals, first, end, out)))
@@ -96,15 +98,15 @@ class Measures:
 
 
 _MADE_OF_PARTS = (layout.K_CAT, layout.K_ALT, layout.K_AND, layout.K_NOT, layout.K_REPEAT)
-_BESIDE = 4  # bytes by which a text gets out of the way of what is forbidden, once that is over
+_BESIDE = 4  # bytes that a text needs, roughly, to differ from what is forbidden, beyond the length of that
 
 
 class Meetings:
-    """What a match of an expression may still need where several conditions meet in it: where ``&`` joins expressions, or ``~``
-    forbids what has repetitions.
+    """What a match may still need where several conditions meet: where ``&`` joins expressions, or ``~`` forbids repetitions.
 
-    The measures add up the parts of ``&``; but patterns of periods 7 and 11 meet after 77 bytes, and who must not end
-    within 30 bytes of a ``b`` needs 31 more. Here what parts may need is multiplied, and what is forbidden counts in full.
+    The measures add up the parts of an ``&``. But patterns of periods 7 and 11 meet after 77 bytes, and a text that must not
+    end within 30 bytes of a ``b`` needs 31 more. So here the needs of parts are multiplied, and what is forbidden counts in
+    full.
     """
 
     def __init__(self, arena: Arena, measures: Measures, least: Callable[[int], int]) -> None:
@@ -116,17 +118,19 @@ class Meetings:
         self._of: dict[int, tuple[int, list[int]]] = {}
 
     def rest(self, root: int) -> int | None:
-        """Bytes that a match may still need, wherever in it a text stands; None where nothing meets: the measures say it."""
+        """Return the bytes that a match may still need, from wherever in it a text stands; None if nothing meets: the measures
+        tell it.
+        """
         rest, meets = fold(root, self._allowing, self._joined, self._rests)
         return rest if meets else None
 
     def _allowing(self, e: int) -> list[int]:
-        """The parts of an expression that forbid nothing; none where the measures say all."""
+        """Return the parts of an expression that forbid nothing; none if the measures tell all."""
         kind, parts = self._parts(e)
         return [] if kind == layout.K_NOT or self._arena.is_pure(e) else [part for part in parts if not self._is_not(part)]
 
     def _joined(self, e: int, inner: list[tuple[int, bool]]) -> tuple[int, bool]:
-        """What an expression may need, of what those of its parts may need that forbid nothing."""
+        """Return what an expression may need, given what its parts that forbid nothing may need."""
         if self._arena.is_pure(e):
             return self._measures.rest(e), False
         kind, parts = self._parts(e)
@@ -156,11 +160,13 @@ class Meetings:
         return [self._span(self._arena.sequence(p)[0])[0] + _BESIDE if self._is_not(p) else self._rests[p][0] for p in parts]
 
     def _forbids(self, part: int) -> bool:
-        """Whether a part is ``~`` of what has repetitions."""
+        """Return whether a part is ``~`` of something with repetitions."""
         return self._is_not(part) and self._span(self._arena.sequence(part)[0])[1]
 
     def _span(self, root: int) -> tuple[int, bool]:
-        """Bytes of an expression with each bounded repetition in full, others once; and whether there is a repetition."""
+        """Return the bytes of an expression, each bounded repetition in full and others once; and whether there is a
+        repetition.
+        """
 
         def span_of(e: int, parts: list[tuple[int, bool]]) -> tuple[int, bool]:
             kind = self._parts(e)[0]
@@ -178,7 +184,7 @@ class Meetings:
         return self._parts(e)[0] == layout.K_NOT
 
     def _parts(self, e: int) -> tuple[int, list[int]]:
-        """The kind of an expression, and those that it is made of."""
+        """Return the kind of an expression, and its parts."""
         known = self._of.get(e)
         if known is None:
             self._arena.spend(_NODE_WORK)
@@ -188,20 +194,20 @@ class Meetings:
         return known
 
 
-_PLACE_BYTES = 150  # measured: an entry of a table
+_PLACE_BYTES = 150  # bytes of a table entry, measured
 _PRINTABLE: tuple[tuple[int, int], ...] = ((0x20, 0x7F),)
 _OTHERS = (0, 0x20), (0x7F, 256)
-_LIKELY = b'"0a1-'  # bytes of which a short match is looked for first
-_MOST_DERIVED = 100  # expressions looked at to find the shortest match of one with & or ~
-_MOST_SOUGHT = 2_000  # of them for one question: more than that of its work is for the search that they guide
+_LIKELY = b'"0a1-'  # bytes of which a short match is tried first
+_MOST_DERIVED = 100  # expressions visited to find the shortest match of one with & or ~
+_MOST_SOUGHT = 2_000  # of them in one question: the rest of its work is for the search that they guide
 
-# Units of work (Limits.max_step_work), measured, of what is done in Python: one step of a search, looking at an expression's
-# derivatives, at the derivative by a likely byte, at a node of an expression.
+# Units of work (Limits.max_step_work), measured, for things done in Python: a step of a search; an expression's derivatives;
+# the derivative by a likely byte; a node of an expression.
 _STEP_WORK, _DERIVED_WORK, _LIKELY_WORK, _NODE_WORK = 5_000, 10_000, 100, 300
 
 
 class Budget:
-    """Steps that one question may take, besides the work that its arena has been granted."""
+    """The steps that one question may take, besides the work that its arena has been granted."""
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
@@ -214,7 +220,7 @@ class Budget:
         self.sought = 0  # expressions looked at for shortest matches
 
     def take(self, steps: int = 1, work: int = _STEP_WORK) -> None:
-        """Count steps of so much work each. Raises :class:`LimitExceeded`."""
+        """Count steps of ``work`` units each. Raises :class:`LimitExceeded`."""
         self.taken += steps
         if self.taken > self.most:
             raise LimitExceeded(
@@ -224,11 +230,11 @@ class Budget:
 
 
 class ShortestMatches:
-    """The shortest matches of an arena's expressions, in bytes; each is looked for once. The caller holds the arena's lock.
+    """The shortest matches of an arena's expressions, in bytes; each is searched for once. The caller holds the arena's lock.
 
-    ``budget``: what searches take steps from. ``gave_up``: whether some match was not found, so that a lower bound took its
-    place. ``summed``: the parts of ``&`` are taken to be matched one after the other, which is no bound, and the matches that
-    are found may not be the shortest. But a search that goes where less is missing of all parts together finds some.
+    ``budget``: the steps of the searches. ``gave_up``: whether some search failed, and a lower bound replaces its match.
+    ``summed``: assume that the parts of an ``&`` are matched one after the other. That is no bound, and the matches found may
+    not be the shortest; but a search in the direction in which all parts together miss less does find some.
     """
 
     def __init__(self, arena: Arena, measures: Measures, budget: Budget, *, summed: bool = False) -> None:
@@ -246,24 +252,25 @@ class ShortestMatches:
         return _PLACE_BYTES * len(self._known)
 
     def trim(self, most: int) -> None:
-        """Forget what was computed, where that is more than ``most`` expressions."""
+        """Forget what was computed if it concerns more than ``most`` expressions."""
         if len(self._known) > most:
             self._known.clear()
             self._looked_for.clear()
 
     def is_only_bound(self, e: int) -> bool:
-        """Whether :meth:`bound` may be less than the shortest match, since that has not been looked for."""
+        """Return whether :meth:`bound` may be below the shortest match, since that has not been searched for."""
         return not self._arena.is_pure(e) and e not in self._looked_for
 
     def of(self, expression: int) -> int:
-        """Length of the shortest match, looked for with ``&`` and ``~`` too."""
+        """Return the length of the shortest match, searching for it if there is ``&`` or ``~``."""
         if self.is_only_bound(expression):
             self._look_into(expression)
         return self.bound(expression)
 
     def _look_into(self, root: int) -> None:
-        """Look for the shortest matches of the parts with ``&`` and ``~``, from which those of all other operations follow.
-        Those that are left when a question has looked at enough keep their bounds.
+        """Search for the shortest matches of the parts with ``&`` and ``~``, from which those of all other operations follow.
+
+        Parts that are left when the question has visited enough expressions keep their bounds.
         """
         around: list[int] = []
         pending = [root]
@@ -287,7 +294,7 @@ class ShortestMatches:
             self._known.pop(e, None)
 
     def bound(self, root: int) -> int:
-        """A lower bound, exact without ``&`` and ``~``: from the inside out, on a stack of its own."""
+        """Return a lower bound, exact without ``&`` and ``~``; bottom up, without recursion."""
         arena, known = self._arena, self._known
         if root in known:
             return known[root]
@@ -307,7 +314,7 @@ class ShortestMatches:
         return bounds[root]
 
     def _parts(self, e: int) -> list[int]:
-        """The parts that a bound is made of."""
+        """Return the parts from which a bound is computed."""
         kind = self._arena.kind(e)
         if kind not in (layout.K_CAT, layout.K_ALT, layout.K_AND, layout.K_REPEAT):
             return []
@@ -315,7 +322,7 @@ class ShortestMatches:
         return words[:1] if kind == layout.K_REPEAT else words
 
     def _joined(self, e: int, costs: list[int]) -> int:
-        """The bound of an expression from those of its parts."""
+        """Return the bound of an expression from those of its parts."""
         kind = self._arena.kind(e)
         if kind == layout.K_CAT:
             return total(costs)
@@ -331,9 +338,10 @@ class ShortestMatches:
         return 0 if kind == layout.K_EPSILON else FAR
 
     def _derived(self, root: int, bound: int) -> int:
-        """The shortest match of an expression with ``&`` or ``~``: best-first over derivatives; a lower bound if it is far.
+        """Return the shortest match of an expression with ``&`` or ``~``, best first over derivatives; a lower bound if it is
+        far.
 
-        Bytes that are not printable come after those that are, where none of these is as near an end as the bound says.
+        Bytes that are not printable are tried only if no printable one is as near an end as the bound says.
         """
         if bound < _MOST_DERIVED and self._is_matched_by(root, bound):
             return bound
@@ -369,7 +377,7 @@ class ShortestMatches:
         return bound
 
     def _is_matched_by(self, e: int, length: int) -> bool:
-        """Whether some likely bytes, so many, match an expression that has no shorter match: most names are any string."""
+        """Return whether ``length`` likely bytes match an expression without shorter matches: most names are any string."""
         for left in range(length - 1, -1, -1):
             for byte in _LIKELY:
                 self._arena.spend(_LIKELY_WORK)

@@ -1,19 +1,19 @@
-"""What ends a lexeme of longest match, whatever competes with it.
+"""Separators: texts that surely end a lexeme of longest match, whatever competes with it.
 
-Longest match may forbid an ending: after ``/[a-z]+/`` no ``"x"`` can come, since the ``x`` belongs to the word. A lexeme ends
-for sure where nothing that competes can go on
+Longest match may forbid an ending: after ``/[a-z]+/`` no ``"x"`` can come, since the ``x`` belongs to the word. A lexeme surely
+ends where nothing that competes with it can go on. Either
 
-- by the first byte of any lexeme that the rules let come next: a string, closed by its quote; or
-- by the first byte of a *separator*, a text that is skipped (``%ignore``) before what comes next, and that nothing can go on
-  with by the first byte of a lexeme.
+- the first byte of any lexeme that may come next ends it, as a string that its quote has closed; or
+- the first byte of a *separator* does: a text that is skipped (``%ignore``) before what comes next, and that nothing continues
+  with the first byte of a lexeme.
 
-If one of these holds for every lexeme, the shortest texts of lexemes, with separators between them, are legal in any order that
-the rules allow: a text has no dead ends, and its ending is no longer than they are. Lexemes are taken to compete where they may
-follow the same lexeme, or two that may end together, whatever came before: what is found is right, but may be more than is
-needed, or nothing. In C++, where ``1 `` is a lexeme besides ``1``, a blank ends no number, but ``/**/`` does.
+If this holds for every lexeme, the shortest texts of lexemes, with separators between them, are legal in any order that the
+rules allow. Then a text has no dead ends, and an ending is no longer than these texts. Lexemes are assumed to compete if they
+may follow the same lexeme, or two lexemes that may end together, whatever came before: so the result is right, but may be
+longer than needed, or nothing. In C++, where ``1 `` is a lexeme besides ``1``, a blank ends no number, but ``/**/`` does.
 
-Whether a match of ``X`` can go on with a byte ``f`` is asked of expressions: do ``X f`` and anything after it have a text in
-common with a competing lexeme?
+Whether something continues a match of ``X`` with a byte ``f`` is asked of expressions: do ``X f`` plus anything, and a
+competing lexeme, have a text in common?
 """
 
 from __future__ import annotations
@@ -34,19 +34,18 @@ from cdplugin.kernels.store import layout
 from cdplugin.queries.completion import Endings
 
 _COMMON = (b" ", b"\n", b"\t", b"\r\n", b"/**/", b"#\n", b"//\n", b"--\n", b";\n", b"%\n")
-"""What languages skip: white space and comments. Shortest texts of what is skipped are tried before."""
-_MOST_PARTS = 256  # alternatives of a lexeme, each of which may have a separator of its own
-_MOST_LITERALS = 4096  # of which the first bytes are looked at: any byte beyond that
+"""Texts that languages skip: white space and comments. Shortest texts of the skips themselves are tried first."""
+_MOST_PARTS = 256  # alternatives of a lexeme that may have separators of their own
+_MOST_LITERALS = 4096  # literals whose first bytes are read; of more, any byte may come first
 _ANY_BYTE = (1 << 256) - 1
 _SYMBOL_WORK, _NODE_WORK, _MEMBER_WORK = 200, 200, 50
-"""Units of work (Limits.max_step_work) of a symbol of a rule, a node of an expression, a member of a set."""
+"""Units of work (Limits.max_step_work) for a symbol of a rule, a node of an expression, a member of a set."""
 
 
 def separators(arena: Arena, endings: Endings) -> np.ndarray | None:
-    """Bytes of the longest separator that each lexeme may need (int64); None where one may not end, or that is not known, as
-    where rules are made late.
+    """Return the bytes of the longest separator that each lexeme may need (int64); None if one may not end, or that is unknown.
 
-    The caller holds the arena's lock, and grants the work. Raises :class:`LimitExceeded`.
+    Unknown are late rules. The caller holds the arena's lock, and grants the work. Raises :class:`LimitExceeded`.
     """
     if arena.expand is not None:
         return None
@@ -61,9 +60,9 @@ def separators(arena: Arena, endings: Endings) -> np.ndarray | None:
 
 
 class _Separators:
-    """Finds separators. Sets of lexemes and of bytes are integers, bit ``n`` for lexeme or byte ``n``.
+    """Finds separators. Sets of lexemes and of bytes are integers: bit ``n`` for lexeme or byte ``n``.
 
-    ``lexemes``: their records; ``competing``: those that end by longest match or at the first match, with what is skipped.
+    ``lexemes``: their records; ``competing``: the LONGEST and LAZY ones, and the skips.
     """
 
     def __init__(self, arena: Arena, endings: Endings) -> None:
@@ -86,7 +85,7 @@ class _Separators:
         self._ends: dict[tuple[int, int, int], bool] = {}
         self._firsts: dict[int, int] = {}
         self._first: dict[int, dict[int, int]] = {}
-        self._matching: dict[bytes, dict[int, int]] = {}  # of the lexemes in ``_fences``, those that match a word
+        self._matching: dict[bytes, dict[int, int]] = {}  # by word: of the lexemes in ``_fences``, those that match it
         self._unions: dict[int, int] = {}
         self._meetings: dict[tuple[int, int], bool] = {}
         self._fences: dict[int, int] = {}  # bytes before which lexemes never end -> these lexemes
@@ -95,15 +94,16 @@ class _Separators:
                 fence = self._first_bytes(self.lexemes[x][layout.X_FENCE])
                 self._fences[fence] = self._fences.get(fence, 0) | 1 << x
         self._rows = self._find_rows(count)
-        # what may have begun with each lexeme, and what may be skipped there, but not before a text begins
+        # the lexemes that compete with each one: those of its rows, with the skips there (none before a text begins)
         self._rivals = self._together({*(row | self._skipped_before(row) for row in self._rows[:-1]), self._beginning}, count)
         self._words = {skip: self._words_of(skip) for skip in self._skips}
 
     # --- lexemes that compete -------------------------------------------------------------------------------------------------
 
     def _find_rows(self, count: int) -> list[int]:
-        """For each lexeme, those that may begin in a row after it: what follows it, and what follows lexemes that may have
-        ended with it, at the same place. The last: what a text may begin with.
+        """Return, for each lexeme, the lexemes that may begin in a row after it; and last, those with which a text may begin.
+
+        A row after a lexeme also allows what follows lexemes that may have ended together with it.
         """
         rows = [*self._following, self._beginning]
         alike: dict[int, int] = {}  # what follows -> the lexemes that it follows
@@ -122,7 +122,7 @@ class _Separators:
                 return rows
 
     def _together(self, rows: set[int], count: int) -> list[int]:
-        """For each of ``count`` lexemes, all that are in a row with it."""
+        """Return, for each of ``count`` lexemes, all that are in a row with it."""
         out = [0] * count
         for row in rows:
             self._arena.spend(_MEMBER_WORK * row.bit_count())
@@ -131,7 +131,7 @@ class _Separators:
         return out
 
     def _skipped_before(self, row: int) -> int:
-        """What may be skipped before lexemes."""
+        """Return the skips that may come before some lexemes."""
         return sum(1 << skip for skip, before in self._before.items() if row & before)
 
     def _may_end_together(self, x: int, y: int) -> bool:
@@ -144,7 +144,7 @@ class _Separators:
         return self._meetings[one, other]
 
     def _union(self, row: int) -> int:
-        """What any lexeme of longest match among some matches."""
+        """Return an expression for all that the competing lexemes of a set match."""
         if row not in self._unions:
             self._unions[row] = self._either([self._expression(x) for x in self.competing if row >> x & 1])
         return self._unions[row]
@@ -152,7 +152,7 @@ class _Separators:
     # --- separators -----------------------------------------------------------------------------------------------------------
 
     def after(self, x: int) -> int | None:
-        """Bytes of the longest separator that ends a match of a lexeme; None where nothing is found that does."""
+        """Return the bytes of the longest separator that ends a match of a lexeme; None if none is found."""
         record = self.lexemes[x]
         if not record[layout.X_IS_SKIP] and not self._stands_for_itself(x):
             return None
@@ -160,14 +160,14 @@ class _Separators:
             return 0
         if not record[layout.X_IS_SKIP]:
             return self._after(x, self._rows[x] | self._skipped_before(self._rows[x]), self._needed[x])
-        row, needed = 1 << x, 0  # the row stays what it is
+        row, needed = 1 << x, 0  # a skip leaves the row as it is
         for after, next_ in zip(self._rows, self._needed, strict=False):
             if self._skipped_before(after) >> x & 1:
                 row, needed = row | after, needed | next_
         return self._after(x, row, needed)
 
     def _after(self, x: int, row: int, needed: int) -> int | None:
-        """Bytes of the longest separator before what an ending may need in a row."""
+        """Return the bytes of the longest separator between a lexeme and what an ending may need in a row."""
         most = 0
         for skip, first in self._first_after(needed).items():
             for part in self._parts(self._expression(x)):
@@ -180,14 +180,14 @@ class _Separators:
         return most
 
     def _first_after(self, needed: int) -> dict[int, int]:
-        """The bytes that begin shortest texts of some lexemes, by what may be skipped before them (-1: nothing)."""
+        """Return the first bytes of shortest texts of some lexemes, by the skip that may come before these (-1: none)."""
         known = self._first.get(needed)
         if known is None:
             known = self._first[needed] = {}
             self._arena.spend(_MEMBER_WORK * needed.bit_count())
             for x in members(needed):
                 record, expression = self.lexemes[x], self._expression(x)
-                first = 0  # tokens that stand for themselves end anything
+                first = 0  # a token terminal ends anything
                 if not record[layout.X_N_RANGES]:
                     word = self._endings.words.of(expression)
                     first = 1 << word[0] if word else self._first_bytes(expression)
@@ -195,7 +195,9 @@ class _Separators:
         return known
 
     def _shortest(self, x: int, part: int, words: list[bytes], first: int, row: int) -> int | None:
-        """Bytes of a separator or two after ``part``, an alternative of a lexeme, over before a byte of ``first``; or None."""
+        """Return the bytes of one or two separators after ``part``, an alternative of a lexeme, that end before a byte of
+        ``first``; or None.
+        """
         last = [word for word in words if self._is_over(word, first, row)]
         for word in last:
             if self._does_end(x, part, 1 << word[0]):
@@ -208,7 +210,7 @@ class _Separators:
         return None
 
     def _words_of(self, skip: int) -> list[bytes]:
-        """Texts of what is skipped, the shortest first."""
+        """Return texts of a skip, the shortest first."""
         expression = self._expression(skip)
         words = [word for part in self._parts(expression) if (word := self._endings.words.of(part))]
         words += [word for word in _COMMON if word not in words and self._matches(expression, word)]
@@ -218,11 +220,11 @@ class _Separators:
         return int(self.lexemes[x][layout.X_EXPRESSION])
 
     def _stands_for_itself(self, x: int) -> bool:
-        """Whether a shortest text of a lexeme is nothing that is skipped, and no other lexeme has ended in the midst of it."""
+        """Return whether a shortest text of a lexeme is no skip, and no LAZY lexeme ends inside it."""
         expression = self._expression(x)
         word = self._endings.words.of(expression)
         is_lazy = self.lexemes[x][layout.X_KIND] == layout.LAZY
-        # what only comes first has nothing before it that could be skipped
+        # before a lexeme that only begins a text, nothing is skipped
         skip = (
             self._expression(self.lexemes[x][layout.X_SKIP])
             if self._may_follow >> x & 1 and self.lexemes[x][layout.X_SKIP] >= 0
@@ -235,7 +237,9 @@ class _Separators:
     # --- bytes that something may go on with ----------------------------------------------------------------------------------
 
     def _does_end(self, x: int, part: int, first: int) -> bool:
-        """Whether no competitor of a lexeme goes on with one of some bytes after a match of ``part``, an alternative of it."""
+        """Return whether no competitor of a lexeme continues a match of ``part``, an alternative of it, with one of the bytes
+        ``first``.
+        """
         if self._fenced(x) & first:
             return False
         key = part, first, self._rivals[x]
@@ -245,7 +249,9 @@ class _Separators:
         return not first or self._ends[key]
 
     def _fenced(self, x: int) -> int:
-        """The bytes before which a lexeme never ends, for itself or for one that may have ended with it."""
+        """Return the bytes before which a lexeme never ends, because of its own fence or that of one that may have ended with
+        it.
+        """
         out = 0
         for fence, those in self._fences.items():
             if those >> x & 1 or any(self._may_end_together(x, y) for y in members(those & self._rivals[x])):
@@ -253,7 +259,7 @@ class _Separators:
         return out
 
     def _fenced_after(self, word: bytes, row: int) -> int:
-        """The bytes before which lexemes of a row that match a word never end."""
+        """Return the bytes before which those lexemes of a row that match a word never end."""
         if word not in self._matching:
             self._matching[word] = {
                 fence: sum(1 << x for x in members(those) if self._matches(self._expression(x), word))
@@ -265,7 +271,7 @@ class _Separators:
         return out
 
     def _is_over(self, word: bytes, first: int, row: int) -> bool:
-        """Whether nothing that may begin in a row goes on with a word by one of some bytes."""
+        """Return whether nothing that may begin in a row continues a word with one of the bytes ``first``."""
         if self._fenced_after(word, row) & first:
             return False
         rest = reduce(self._derive, word, self._union(row))
@@ -275,13 +281,13 @@ class _Separators:
         return self._arena.has_flag(reduce(self._derive, word, expression), expressions.NULLABLE)
 
     def _has_lazy(self, word: bytes) -> bool:
-        """Whether a lexeme that ends at its first match has ended in a word, or at its end."""
+        """Return whether a LAZY lexeme has ended in a word, or at its end."""
         ended = accumulate(word, self._derive, initial=self._lazy)
         next(ended)  # before the word
         return any(self._arena.has_flag(rest, expressions.NULLABLE) for rest in ended)
 
     def _first_bytes(self, expression: int) -> int:
-        """Bytes that a match may begin with, and maybe others."""
+        """Return a superset of the bytes with which a match may begin."""
         known = self._firsts.get(expression)
         if known is not None:
             return known
@@ -318,25 +324,25 @@ class _Separators:
     # --- expressions ----------------------------------------------------------------------------------------------------------
 
     def _parts(self, expression: int) -> list[int]:
-        """The alternatives of an expression."""
+        """Return the alternatives of an expression."""
         if self._arena.kind(expression) != layout.K_ALT:
             return [expression]
         parts = self._arena.sequence(expression)
         return parts if len(parts) <= _MOST_PARTS else [expression]
 
     def _either(self, parts: list[int]) -> int:
-        """What any of some expressions matches."""
+        """Return the union of some expressions."""
         if not parts:
             return expressions.EMPTY
         words = [word for part in parts for word in (CONSTANT, part)]
         return self._arena.evaluate([*words, layout.K_ALT, len(parts)], 0)[0]
 
     def _meet(self, one: int, other: int) -> bool:
-        """Whether two expressions have a text in common."""
+        """Return whether two expressions have a text in common."""
         return self._arena.is_nonempty(self._arena.evaluate([CONSTANT, one, CONSTANT, other, layout.K_AND, 2], 0)[0])
 
     def _derive(self, expression: int, byte: int) -> int:
-        """A derivative, ``EMPTY`` where nothing goes on."""
+        """Return a derivative, ``EMPTY`` if it matches nothing."""
         if expression == expressions.EMPTY:
             return expressions.EMPTY
         child = self._arena.call(kernels.OP_DERIVE, expression, byte)
@@ -344,7 +350,9 @@ class _Separators:
 
 
 class _Followers(NamedTuple):
-    """For each lexeme, those that may come next, and which of them an ending may need; and those that begin a text."""
+    """For each lexeme, the lexemes that may come next, and those of them that an ending may need; and those that
+    begin a text.
+    """
 
     all: list[int]
     needed: list[int]
@@ -352,11 +360,11 @@ class _Followers(NamedTuple):
 
 
 def _followers(arena: Arena, count: int) -> _Followers:
-    """What may come after each of ``count`` lexemes: by first and last lexemes of nonterminals, as for an LL(1) parser (Aho,
-    Lam, Sethi and Ullman, *Compilers*, 4.4).
+    """Return what may come after each of ``count`` lexemes: the follow sets of an LL(1) parser (Aho, Lam, Sethi and Ullman,
+    *Compilers*, 4.4).
 
-    An ending leaves out what may be empty; and after the first ``A`` of a rule ``A: A β`` it goes on without ``β``, since that
-    ``A`` is one of another rule as well.
+    They are computed from the first and last lexemes of nonterminals. An ending leaves out what may be empty; and after the
+    first ``A`` of a rule ``A: A β`` it goes on without ``β``, since that ``A`` belongs to another rule as well.
     """
     symbols, lefts = arena.tables[layout.DOT_SYMBOL].tolist(), arena.tables[layout.DOT_LEFT].tolist()
     nullable = arena.tables[layout.NULLABLE].tolist()
@@ -394,7 +402,7 @@ def _followers(arena: Arena, count: int) -> _Followers:
 
 
 def _outermost(arena: Arena, rules: list[tuple[int, list[int]]], nullable: list[int], way: int) -> list[int]:
-    """The lexemes that each nonterminal may begin with (``way`` 1), or end with (-1)."""
+    """Return the lexemes with which each nonterminal may begin (``way`` 1), or end (-1)."""
     found = [0] * len(nullable)
     changed = True
     while changed:

@@ -1,4 +1,4 @@
-"""Where the tokens of a mask lead (:mod:`cdplugin.kernels.masks.successors`), and stop tokens; masks without some of them."""
+"""Where the tokens of a mask lead (:mod:`cdplugin.kernels.masks.successors`), and where stop tokens do."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FIRST_SLOTS = 1 << 13
 
 
 class Successors(NamedTuple):
-    """The distinct cursors after some tokens, how many of these lead to each, and the first of them; int64."""
+    """The distinct cursors after some tokens, how many tokens lead to each, and the least of these; int64."""
 
     cursors: np.ndarray
     sizes: np.ndarray
@@ -34,7 +34,7 @@ class Successors(NamedTuple):
 
 
 def successors(arena: Arena, cursor: int, row: np.ndarray) -> tuple[list[int], np.ndarray]:
-    """The distinct cursors after a mask row's tokens, and each token's number among them, int32, -1 for no token.
+    """Return the distinct cursors after a mask row's tokens, and each token's index among them (int32, -1 for none).
 
     The caller holds the arena's lock.
     """
@@ -44,16 +44,16 @@ def successors(arena: Arena, cursor: int, row: np.ndarray) -> tuple[list[int], n
 
 
 def few_successors(arena: Arena, cursor: int, row: np.ndarray, most: int) -> tuple[list[int], np.ndarray] | None:
-    """:func:`successors`, if there are ``most`` cursors or not many more; else None."""
+    """Return :func:`successors` if there are ``most`` cursors or not many more; else None."""
     numbers = np.empty(32 * len(row), np.int32)
     found = _found(arena, cursor, row, numbers, most, False)
     return None if found is None else (found.cursors.tolist(), numbers)
 
 
 def text_successors(arena: Arena, cursor: int, row: np.ndarray, numbers: np.ndarray | None = None) -> Successors:
-    """Where those tokens of a row lead that may come, all of them text; ``numbers`` (int32): as of :func:`successors`.
+    """Return where those tokens of a row lead that may come, all of them text; ``numbers`` (int32): as of :func:`successors`.
 
-    The grammar counts no tokens and names none. The caller holds the arena's lock.
+    Only for grammars that count no tokens and name none. The caller holds the arena's lock.
     """
     found = _found(arena, cursor, row, numbers, 32 * len(row), True)
     assert found is not None
@@ -78,9 +78,10 @@ def _found(
 
 
 def after_stop(arena: Arena, cursor: int, token: int) -> int:
-    """The cursor after a stop token: the end of the text if that may come, else what a terminal that names it leads to.
+    """Return the cursor after a stop token: the end of the text if it may come, else the cursor after a terminal that names the
+    token.
 
-    If the text may end after the terminal, it has ended. The caller holds the arena's lock.
+    If the text may end after that terminal, it has ended. The caller holds the arena's lock.
     """
     if arena.call(kernels.OP_ACCEPTS, cursor):
         return TERMINATED
@@ -89,7 +90,7 @@ def after_stop(arena: Arena, cursor: int, token: int) -> int:
 
 
 def leave_out(row: np.ndarray, tokens: Iterable[int]) -> None:
-    """Take tokens out of a mask row (int32 words)."""
+    """Remove tokens from a mask row (int32 words)."""
     bits = row.view(np.uint32)
     for token in tokens:
         bits[token >> 5] &= ~np.uint32(1 << (token & 31))

@@ -1,4 +1,4 @@
-"""A text, token by token: what was allowed, where in the spec it stands, what was refused and why.
+"""Traces: a text, token by token, with what was allowed, where in the spec it stands, and what was refused and why.
 
 :meth:`cdplugin.Matcher.trace` makes a :class:`Trace`; so does :meth:`cdplugin.GrammarLogitsProcessor.trace`, with what the
 model wanted. ``Trace.text()`` is for a terminal, ``Trace.html()`` a page without scripts that loads nothing.
@@ -24,7 +24,7 @@ from cdplugin.queries.forced import Followed
 from cdplugin.vocab.vocabulary import Vocabulary
 
 MOST_PLACES = 8
-"""Places that are told of one position of a text."""
+"""The most places that are named for one position of a text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Place:
 
 
 class PlaceFinder:
-    """Finds the places of a matcher's cursors. The rules that it has read are kept from one question to the next."""
+    """Finds the places of a matcher's cursors. It keeps the rules that it has read."""
 
     def __init__(self, tables: StaticTables) -> None:
         self._tables = tables
@@ -58,7 +58,7 @@ class PlaceFinder:
         self._known = (0, -1)
 
     def find(self, arena: Arena, cursor: int) -> tuple[Place, ...]:
-        """The places at a cursor, at most :data:`MOST_PLACES`. The caller holds the arena's lock."""
+        """Return the places at a cursor, at most :data:`MOST_PLACES`. The caller holds the arena's lock."""
         rules = self._current(arena)
         found: dict[Place, None] = {}
         for row, state in [*arena.pairs(cursor), *explain.after_longest(arena, cursor)]:
@@ -71,7 +71,7 @@ class PlaceFinder:
         return tuple(found)
 
     def _current(self, arena: Arena) -> Rules:
-        """The arena's rules, read again if there are more."""
+        """Return the arena's rules, read again if there are more."""
         expander = arena.expand
         known = (id(arena), getattr(expander, "n_dots", 0))
         if self._rules is None or known != self._known:
@@ -79,7 +79,7 @@ class PlaceFinder:
         return self._rules
 
     def _of_lexeme(self, arena: Arena, rules: Rules, lexeme: int, at: list[int], around: list[int]) -> list[Place]:
-        """The places of an open lexeme that stands at some dots; where none is known, those of the rules ``around`` it."""
+        """Return the places of an open lexeme that stands at some dots; if none is known, those of the rules ``around`` it."""
         name = explain.lexeme_name(arena, self._tables, lexeme)
         table = self._tables
         own = table.lexemes.places[lexeme] if lexeme < len(table.lexemes.places) else ()
@@ -93,7 +93,9 @@ class PlaceFinder:
         return out or [Place(name, "", own or self._around(rules, around))]
 
     def _key_before(self, rules: Rules, dot: int) -> tuple[str, ...]:
-        """The places of the nearest lexeme before a dot in its rule that has any: a property's name, before its value."""
+        """Return the places of the nearest lexeme before a dot in its rule that has any: a property's name, before
+        its value.
+        """
         places = self._tables.lexemes.places
         at = dot - 1
         while at >= 0 and rules.symbols[at] != layout.END_OF_RULE and dot - at <= 4:
@@ -112,7 +114,7 @@ class PlaceFinder:
 
 
 def _narrowed(places: tuple[str, ...], key: tuple[str, ...], rule: tuple[str, ...]) -> tuple[str, ...]:
-    """A lexeme's places, narrowed to those inside the rule's that agree with the property's name before it."""
+    """Return a lexeme's places, narrowed to those inside the rule's that agree with the property's name before it."""
     if len(places) > 1 and key:
         agreed = tuple(place for place in places if place in key)
         places = agreed or (key if len(places) == PLACES_PER_LEXEME else places)
@@ -122,7 +124,7 @@ def _narrowed(places: tuple[str, ...], key: tuple[str, ...], rule: tuple[str, ..
 
 
 MOST_STEPS = 1_000
-"""Steps of a trace, unless the caller says otherwise."""
+"""The default limit of a trace's steps."""
 _MOST_TEXT = 600
 """Characters of one explanation."""
 _MOST_FORCED = 64
@@ -237,7 +239,7 @@ class Trace:
 
 
 def token_label(vocab: Vocabulary, token_id: int) -> str:
-    """A token for a person: its text quoted, its name, or its number."""
+    """Return a token for a person: its text quoted, its name, or its number."""
     if not 0 <= token_id < vocab.size:
         return f"token {token_id}"
     text = vocab.tokens[token_id]
@@ -250,10 +252,10 @@ def trace_tokens(
     limit: int = MOST_STEPS,
     preference: Callable[[tuple[int, ...]], Preference | None] | None = None,
 ) -> Trace:
-    """Follow tokens from a matcher's place, which is left where it is (:meth:`cdplugin.Matcher.trace`).
+    """Follow tokens from a matcher's place, leaving the matcher there (:meth:`cdplugin.Matcher.trace`).
 
-    ``preference(tokens)``: what the model wanted after these tokens. A token that is refused ends the trace, and so does a
-    budget that is crossed.
+    ``preference(tokens)``: what the model wanted after these tokens. A refused token ends the trace, and so does a budget that
+    is crossed.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise ValueError(f"trace: limit: expected a positive integer, found {limit!r}")
@@ -296,7 +298,7 @@ class _Writer:
         self._start = sum(len(self._vocab.tokens[token] or b"") for token in matcher.tokens)
 
     def step(self, token: int | None) -> bool:
-        """Note the present place, and follow ``token``. Raises :class:`LimitExceeded`."""
+        """Note the present place and follow ``token``; return whether it was accepted. Raises :class:`LimitExceeded`."""
         matcher, vocab = self._matcher, self._vocab
         known = token is not None and 0 <= token < vocab.size
         text = (vocab.tokens[token] or b"") if token is not None and known else b""
@@ -379,7 +381,7 @@ _WIDTHS = (5, 16, 8, 34)
 
 
 def trace_text(trace: Trace, width: int) -> str:
-    """The answer of :meth:`cdplugin.queries.trace.Trace.text`."""
+    """Compute :meth:`cdplugin.queries.trace.Trace.text`."""
     lines = [_line(_HEAD, width)]
     for number, step in enumerate(trace.steps):
         lines += [_line(row, width) for row in step_rows(trace, number, step)]
@@ -389,7 +391,7 @@ def trace_text(trace: Trace, width: int) -> str:
 
 
 def step_rows(trace: Trace, number: int, step: Step) -> list[tuple[str, str, str, str, str]]:
-    """A step as rows of number, token, tokens allowed, place, remark; the first row has all, further ones only a remark."""
+    """Return a step as rows of number, token, tokens allowed, place, remark; rows after the first have only a remark."""
     token = "(end)" if step.token_id is None else step.label
     where = "; ".join(dict.fromkeys(_place(p.address, p.rule, p.lexeme) for p in step.places))
     remarks = _remarks(trace, step)
@@ -421,7 +423,7 @@ def _remarks(trace: Trace, step: Step) -> list[str]:
 
 
 def preference_text(trace: Trace, preference: Preference) -> str:
-    """What the model wanted, as a sentence."""
+    """Return what the model wanted, as a sentence."""
     wanted = preference.wanted
     verdict = "allowed" if wanted.allowed else f"refused: {preference.reason}"
     removed = f"the mask removed {preference.removed:.1%} of the probability"

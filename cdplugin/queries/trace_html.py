@@ -1,8 +1,8 @@
 """A trace as one HTML page: no scripts, nothing loaded, every text escaped, its length bounded.
 
-The page states its own rules as a Content-Security-Policy (``default-src 'none'``), so that not even a mistake here could have
-a browser run or load anything. Details of a step open without a script (``<details>``); a click on a token leads to its step
-by a fragment.
+The page states its own rules as a Content-Security-Policy (``default-src 'none'``): even a mistake here could not make a
+browser run or load anything. A step's details open without a script (``<details>``); a click on a token leads to its step by a
+fragment.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _HEAD = """<!doctype html>
 _FOOT = "</body></html>\n"
 _MOST_LABEL = 200
 _ROOM = 600
-"""Bytes that are left for the end of the page."""
+"""Bytes reserved for the end of the page."""
 
 
 def trace_html(trace: Trace, title: str, max_bytes: int) -> str:
-    """The answer of :meth:`cdplugin.queries.trace.Trace.html`. Raises ``ValueError`` for less than 16 KiB."""
+    """Compute :meth:`cdplugin.queries.trace.Trace.html`. Raises ``ValueError`` for less than 16 KiB."""
     if max_bytes < 16 << 10:
         raise ValueError(f"max_bytes: expected at least {16 << 10}, found {max_bytes}")
     page = _Page(max_bytes)
@@ -75,7 +75,7 @@ def trace_html(trace: Trace, title: str, max_bytes: int) -> str:
 
 
 class _Page:
-    """Parts of a page, as long as there is room."""
+    """The parts of a page, as long as there is room."""
 
     def __init__(self, max_bytes: int) -> None:
         self.parts: list[str] = []
@@ -83,7 +83,9 @@ class _Page:
         self._size = 0
 
     def add(self, part: str, *, share: float = 1.0, last: bool = False) -> bool:
-        """Add a part if it fits into a share of the page; ``last``: also into what is left for the end."""
+        """Add a part if it fits into a share of the page, and return whether it did; ``last``: also into the room for
+        the end.
+        """
         size = len(part.encode())
         if self._size + size > self._most * share - (0 if last else _ROOM):
             return False
@@ -93,7 +95,7 @@ class _Page:
 
 
 def _text(text: str) -> str:
-    """Text for a page: escaped; control characters, which HTML has no place for, as escapes."""
+    """Return text for a page: escaped, with control characters, which HTML does not allow, as escapes."""
     shown = "".join(c if c.isprintable() or c in "\n\t " else c.encode("unicode_escape").decode() for c in text)
     return escape(shown, quote=True)
 

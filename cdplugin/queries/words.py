@@ -1,4 +1,4 @@
-"""Shortest words of expressions, in bytes that tokens spell."""
+"""Shortest words of expressions, in bytes that tokens can spell."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from cdplugin.queries.measures import ShortestMatches
 from cdplugin.vocab.vocabulary import Vocabulary, once_for_a_vocabulary
 
 _LONGEST_WORD = 1 << 20
-_MOST_WORD_BYTES = 8 << 20  # of words that are kept
-_SPELT_WORK, _SPELT_AT_ONCE = 300, 1_000  # units of work (Limits.max_step_work) of a part of a word; parts between two counts
+_MOST_WORD_BYTES = 8 << 20  # bytes of the words that are remembered
+_SPELT_WORK, _SPELT_AT_ONCE = 300, 1_000  # units of work (Limits.max_step_work) for a part of a word, counted every so many
 _PLAIN = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \"'_-.,:;()[]{}<>/*+=!?\n"
 
 
 class SpeltBytes:
-    """The bytes that a token of a vocabulary spells, end tokens and ``stops`` aside. All its grammars share that without stops.
+    """The bytes that are tokens by themselves, without end tokens and ``stops``. Without ``stops``, all grammars of a
+    vocabulary share it.
 
-    ``tokens``: byte -> its first token; ``order``: the bytes, the readable ones first; ``table``: both in that order, int64.
+    ``tokens``: byte -> its first token; ``order``: the bytes, readable ones first; ``table``: both in that order, int64.
     """
 
     def __init__(self, vocab: Vocabulary, stops: frozenset[int] = frozenset()) -> None:
@@ -35,12 +36,12 @@ class SpeltBytes:
 
 @once_for_a_vocabulary
 def bytes_of(vocab: Vocabulary) -> SpeltBytes:
-    """What is known of a vocabulary's bytes."""
+    """Return the bytes of a vocabulary that are tokens by themselves."""
     return SpeltBytes(vocab)
 
 
 def narrowing(vocab: Vocabulary, stops: frozenset[int]) -> frozenset[int]:
-    """``stops``, where some byte has no token of its own but these; else an empty set: endings are the same without them."""
+    """Return ``stops`` if some byte has no token except these; else an empty set: then endings are the same without them."""
     single = stops & frozenset(bytes_of(vocab).tokens.values())
     return stops if single and len(SpeltBytes(vocab, single).tokens) < len(bytes_of(vocab).tokens) else frozenset()
 
@@ -56,7 +57,7 @@ class Words:
         self.nbytes = 0
 
     def trim(self, most: int) -> None:
-        """Forget the words, where that is more than ``most``."""
+        """Forget the words if they are more than ``most``."""
         if len(self._known) > most:
             self._forget()
 
@@ -65,13 +66,15 @@ class Words:
         self.nbytes = 0
 
     def may_be_spelt(self, root: int) -> bool:
-        """Whether an expression has no ``&`` and ``~``, and a shortest word that is not very long."""
+        """Return whether an expression has no ``&`` and ``~``, and a shortest word that is not very long."""
         if root in self._known:
             return self._known[root] is not None
         return self._arena.is_pure(root) and self._matches.of(root) <= _LONGEST_WORD
 
     def of(self, root: int) -> bytes | None:
-        """A shortest word of an expression without ``&`` and ``~``; None of others, long ones, and bytes without tokens."""
+        """Return a shortest word of an expression without ``&`` and ``~``; None for others, for long words, and for bytes
+        without tokens.
+        """
         if root not in self._known:
             text = self._spell(root) if self.may_be_spelt(root) else None
             if self.nbytes > _MOST_WORD_BYTES:
@@ -81,7 +84,7 @@ class Words:
         return self._known[root]
 
     def _spell(self, root: int) -> bytes | None:
-        """:meth:`of`, written from left to right. What is pending: expressions, and ``(text so far, times)`` to repeat."""
+        """Do :meth:`of`, from left to right. Pending are expressions, and ``(text so far, times)`` for a repetition."""
         arena = self._arena
         out = bytearray()
         pending: list[int | tuple[int, int]] = [root]
