@@ -1,8 +1,8 @@
-"""Compiled grammars and the matchers that follow sequences through them.
+"""Compiled grammars, and the matchers that follow sequences through them.
 
-A :class:`Grammar` is shared by all sequences that use it; a :class:`Matcher` is one sequence's place in it: a stack of
-cursors, one per accepted token. A cursor is one integer (:mod:`cdplugin.kernels.parser.cursors`), so rollback pops, fork
-copies a list of integers, and nothing else is copied.
+All sequences that use a grammar share one :class:`Grammar`. A :class:`Matcher` is one sequence's place in it: a stack of
+cursors, one per accepted token. A cursor is one integer (:mod:`cdplugin.kernels.parser.cursors`), so rollback pops, and fork
+copies a list of integers and nothing else.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from cdplugin.queries.partial_json import PartialJson
 from cdplugin.queries.successors import after_stop
 from cdplugin.vocab.vocabulary import Vocabulary
 
-_ENDING_STEPS = 2  # times Limits.max_step_work that looking for one ending may take
-_NEAR_STEPS = 16  # masks after one whose budget was near, for which it is not asked again whether it is far away
-# tokens for which a text that is followed once more is granted what one step is, and how many times that at most
+_ENDING_STEPS = 2  # looking for one ending may take so many times Limits.max_step_work
+_NEAR_STEPS = 16  # after a mask whose budget was near, so many masks are filled without asking whether it is far away again
+# a replay is granted the work of one step for each _REPLAYED_IN_A_STEP tokens, and of at most _REPLAY_STEPS steps
 _REPLAYED_IN_A_STEP, _REPLAY_STEPS = 50, 8
 
 
@@ -53,8 +53,8 @@ class Grammar:
         self._arena = arena
         tables.install(arena)
         self._endings: KnownEndings | None = None
-        self._found: list[FoundEndings] = []  # in the arena before this one
-        self.visit: Any = None  # what cdplugin.ahead has met
+        self._found: list[FoundEndings] = []  # the endings found in the arena before this one
+        self.visit: Any = None  # what cdplugin.ahead has visited
         self.account = Account()
         self.account.note("rules", tables.nbytes)
         arena.account = self.account
@@ -62,7 +62,9 @@ class Grammar:
         forking.watch(self)
 
     def after_fork(self) -> None:
-        """In a forked child: an arena that another thread was stepping is in the middle of something, and is replaced."""
+        """In a forked child: if another thread was just stepping the arena, it is in the middle of a change, and is
+        replaced.
+        """
         arena = self._arena
         if not forking.is_free(arena.lock):
             arena.lock = threading.Lock()
@@ -78,7 +80,7 @@ class Grammar:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the grammar takes now: rules, states, masks, and what is known of endings."""
+        """Bytes that the grammar takes now: rules, states, masks, known endings."""
         return self.account.nbytes
 
     def counters(self) -> dict[str, int]:
@@ -94,7 +96,9 @@ class Grammar:
         return Matcher(self, stop_tokens(self.vocab, stop_token_ids))
 
     def _current(self) -> Arena:
-        """The arena, replaced by a fresh one when its states have outgrown their budget. Called with its lock not held."""
+        """Return the arena, replaced by a fresh one if its states have outgrown their budget. The caller does not hold its
+        lock.
+        """
         arena = self._arena
         if arena.over_budget:
             with arena.lock:
@@ -114,7 +118,7 @@ class Grammar:
         return self._arena
 
     def _endings_in(self, arena: Arena) -> KnownEndings:
-        """What is known of endings in the present arena, whose lock the caller holds."""
+        """Return the endings known in the present arena, whose lock the caller holds."""
         if self._endings is None or self._endings.arena is not arena:
             self._endings = KnownEndings(arena)
         return self._endings
@@ -149,22 +153,22 @@ class Matcher:
     def __init__(self, grammar: Grammar, stops: StopTokens) -> None:
         self._grammar = grammar
         self._stops = stops
-        self._stops_address, self._stop_set = stops.address, stops.members  # at hand: each step takes them
+        self._stops_address, self._stop_set = stops.address, stops.members  # copies, since each step reads them
         self._size = grammar.vocab.size
         self._text = grammar.vocab.tokens
         arena = grammar._current()
-        # weak: an arena that outgrew its budget goes when its grammar has another, not when the last matcher has moved on
+        # weak: an arena over budget is freed when its grammar has a fresh one, not when the last matcher has moved on
         self._arena_ref = weakref.ref(arena)
         self._cursors: list[int] = [arena.start]
         self._tokens: list[int] = []
         self._ending: tuple[int, list[int]] = (-1, [])  # a completion, and how many tokens stood before it
         self._partial: tuple[str, int, PartialJson] | None = None  # how strings are shown, tokens that were read, the reader
-        # a budget in which every token fits, up to so many tokens; and what that was found from
+        # a budget that fits every token, valid up to so many tokens of text; and what it was computed from
         self._enough, self._until = budgets.ALWAYS
         self._seen: budgets.Seen | None = None
         self._narrowed = False
-        self._found_ref: weakref.ref[FoundEndings] | None = None  # what is known of endings where a budget was near last
-        self._near = 0  # masks for which it is not asked whether a budget is far away
+        self._found_ref: weakref.ref[FoundEndings] | None = None  # the endings known when a budget was last near
+        self._near = 0  # masks still to fill without asking whether a budget is far away
 
     # --- following tokens ---------------------------------------------------------------------------------------------------
 
@@ -184,7 +188,7 @@ class Matcher:
             cursor = self._cursors[-1]
             if cursor == TERMINATED or token_id in self._stop_set:
                 after = self._follow(arena, cursor, token_id)
-            else:  # what `_follow` does, without its call: every step of every sequence comes here
+            else:  # `_follow` inlined: every step of every sequence comes here
                 after = kernels.run(arena.address, OP_ACCEPT, cursor, token_id, 1)
                 if after < 0:
                     after = arena.finish(after, OP_ACCEPT, cursor, token_id, 1)
@@ -215,7 +219,7 @@ class Matcher:
         return len(places) if budget is None else self._fitting_tokens(arena, places, integer("budget", budget))
 
     def _fitting_tokens(self, arena: Arena, places: list[tuple[int, int, int]], budget: int) -> int:
-        """How many leading tokens, which are allowed at their places, fit a budget."""
+        """Return how many leading tokens, which are allowed at their places, fit a budget."""
         if self._is_far(budget, len(places) - 1):
             return len(places)
         with arena.lock:
@@ -230,7 +234,7 @@ class Matcher:
         return len(places)
 
     def _is_far(self, budget: int, ahead: int) -> bool:
-        """Whether it is known that every token fits a budget, here and after ``ahead`` tokens."""
+        """Return whether it is known that every token fits a budget, here and after ``ahead`` tokens."""
         return budget - ahead >= self._enough and len(self._tokens) + ahead <= self._until
 
     def rollback(self, n: int) -> None:
@@ -241,7 +245,7 @@ class Matcher:
         if n:
             del self._cursors[-n:]
             del self._tokens[-n:]
-            if len(self._tokens) < self._ending[0]:  # other tokens may come now before its place
+            if len(self._tokens) < self._ending[0]:  # the tokens before the ending may become other ones now
                 self._ending = (-1, [])
             if self._partial is not None and len(self._tokens) < self._partial[1]:
                 self._partial = None
@@ -320,7 +324,7 @@ class Matcher:
         place = len(self._tokens)
         arena = self._grammar._arena
         if arena is not self._arena_ref() or arena.over_budget or len(self._cursors) != place + 1:
-            arena = self._present()  # not always: with the place at hand, a budget that is far away costs next to nothing
+            arena = self._present()  # only if needed: otherwise a mask with a far budget costs next to nothing more
         with arena.lock:
             cursor = self._cursors[-1]
             status = kernels.run(arena.address, OP_FILL, cursor, row, self._stops_address)
@@ -330,7 +334,7 @@ class Matcher:
                 self._fit(arena, row, budget)
 
     def _fit(self, arena: Arena, row: int, budget: int) -> None:
-        """Leave the tokens in a mask row that fit a budget. The caller holds the lock."""
+        """Narrow a mask row to the tokens that fit a budget. The caller holds the lock."""
         budget = integer("budget", budget)
         cursor = self._cursors[-1]
         if cursor == TERMINATED:
@@ -446,7 +450,7 @@ class Matcher:
         return judge
 
     def _can_end(self, arena: Arena, cursor: int, budget: int, work: int | None = None) -> bool:
-        """Whether an ending of at most ``budget`` tokens is found from a cursor, with so much work."""
+        """Return whether an ending of at most ``budget`` tokens is found from a cursor with ``work`` units of work."""
         if cursor == TERMINATED:
             return True
         with arena.lock, arena.one_budget(work or _ENDING_STEPS * arena.limits.max_step_work):
@@ -458,7 +462,7 @@ class Matcher:
         return ending is not None and len(ending) <= budget
 
     def _find_ending(self, arena: Arena, cursor: int) -> list[int] | None:
-        """A short ending from a cursor that was followed; None if what was found leads elsewhere. The caller holds the lock."""
+        """Return a short ending from a cursor; None if following what was found leads elsewhere. The caller holds the lock."""
 
         def follow(token_ids: list[int]) -> list[int] | None:
             after = cursor
@@ -538,7 +542,7 @@ class Matcher:
     # --- inside -------------------------------------------------------------------------------------------------------------
 
     def _here(self) -> tuple[Arena, StaticTables, int]:
-        """The grammar's present arena, its tables, and the cursor."""
+        """Return the grammar's present arena, its tables, and the cursor."""
         return self._present(), self._grammar._tables, self._cursors[-1]
 
     def _check(self, token_id: int) -> None:
@@ -546,12 +550,13 @@ class Matcher:
             raise ValueError(f"token id: expected 0 to {self._size - 1}, found {token_id}")
 
     def _place(self) -> tuple[Arena, int]:
-        """The grammar's present arena, and the cursor in it."""
+        """Return the grammar's present arena, and the cursor in it."""
         return self._present(), self._cursors[-1]
 
     def _present(self, token_id: int = -1) -> Arena:
-        """The grammar's present arena, in which the last cursor is the place, before a token is followed there. Hold it:
-        another thread may replace it.
+        """Return the grammar's present arena, in which the last cursor is valid, before ``token_id`` is followed there.
+
+        Hold on to it: another thread may replace it.
         """
         arena = self._grammar._arena
         if arena is not self._arena_ref() or arena.over_budget or len(self._cursors) != len(self._tokens) + 1:
@@ -561,7 +566,9 @@ class Matcher:
         return arena
 
     def _promised(self, token_id: int) -> list[int] | None:
-        """The tokens of an ending for which a budget was enough; with a token, that behind it, if its arena is still there."""
+        """Return the tokens of an ending that made a budget enough; given a token, of the ending behind it, if its arena is
+        still there.
+        """
         found, arena = None if self._found_ref is None else self._found_ref(), self._arena_ref()
         if found is None or len(self._cursors) != len(self._tokens) + 1:
             return None
@@ -572,10 +579,10 @@ class Matcher:
         return found.tokens_from(self._cursors[-1])
 
     def _replay(self, arena: Arena, promised: list[int] | None) -> None:
-        """Find the cursors from the tokens: the grammar's arena was replaced, or an exception interrupted a change.
+        """Compute the cursors from the tokens, since the grammar's arena was replaced or an exception interrupted a change.
 
-        The tokens share one budget. If it is crossed, the cursors that were found stay, and the rest is left to the next call.
-        A text that outgrows the arena alone has the room of a step too. ``promised``: an ending that is known behind them.
+        The tokens share one budget. If it is crossed, the cursors computed so far stay, and the next call continues. A text
+        that outgrows an arena by itself may use the overdraft of a step. ``promised``: a known ending behind the tokens.
         """
         if arena is not self._arena_ref():
             self._arena_ref, self._cursors, self._found_ref = weakref.ref(arena), [arena.start], None
@@ -586,7 +593,7 @@ class Matcher:
             is_alone, arena.is_fresh = arena.is_fresh, False
             for token in self._tokens[len(self._cursors) - 1 :]:
                 self._cursors.append(self._follow(arena, self._cursors[-1], token))
-            if is_alone and arena.over_budget:  # any other arena would be, and each step would find its place anew
+            if is_alone and arena.over_budget:  # any other arena would be, too, and each step would replay the text
                 arena.stretch()
             if promised is not None:
                 known = self._grammar._endings_in(arena).budgets(self._stops)
@@ -594,13 +601,13 @@ class Matcher:
                 self._found_ref = weakref.ref(known.found)
 
     def _step(self, arena: Arena, cursor: int, token_id: int) -> int:
-        """The cursor after a token; 0 if it is not allowed."""
+        """Return the cursor after a token; 0 if it is not allowed."""
         self._check(token_id)
         with arena.lock:
             return self._follow(arena, cursor, token_id)
 
     def _follow(self, arena: Arena, cursor: int, token_id: int) -> int:
-        """:meth:`_step` for a token of the vocabulary. The caller holds the arena's lock."""
+        """Do :meth:`_step` for a token of the vocabulary. The caller holds the arena's lock."""
         if cursor == TERMINATED:
             return 0
         if token_id in self._stop_set:
