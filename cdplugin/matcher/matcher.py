@@ -62,9 +62,7 @@ class Grammar:
         forking.watch(self)
 
     def after_fork(self) -> None:
-        """In a forked child: if another thread was just stepping the arena, it is in the middle of a change, and is
-        replaced.
-        """
+        """In a forked child: replace an arena that another thread was stepping, since it is in the middle of a change."""
         arena = self._arena
         if not forking.is_free(arena.lock):
             arena.lock = threading.Lock()
@@ -96,7 +94,7 @@ class Grammar:
         return Matcher(self, stop_tokens(self.vocab, stop_token_ids))
 
     def _current(self) -> Arena:
-        """Return the arena, replaced by a fresh one if its states have outgrown their budget. The caller does not hold its
+        """Return the arena, replaced by a fresh one if its states have outgrown their budget. The caller must not hold its
         lock.
         """
         arena = self._arena
@@ -462,7 +460,7 @@ class Matcher:
         return ending is not None and len(ending) <= budget
 
     def _find_ending(self, arena: Arena, cursor: int) -> list[int] | None:
-        """Return a short ending from a cursor; None if following what was found leads elsewhere. The caller holds the lock."""
+        """Return a short ending from a cursor; None if following it leads elsewhere. The caller holds the arena's lock."""
 
         def follow(token_ids: list[int]) -> list[int] | None:
             after = cursor
@@ -554,10 +552,7 @@ class Matcher:
         return self._present(), self._cursors[-1]
 
     def _present(self, token_id: int = -1) -> Arena:
-        """Return the grammar's present arena, in which the last cursor is valid, before ``token_id`` is followed there.
-
-        Hold on to it: another thread may replace it.
-        """
+        """Return the present arena, in which the last cursor is valid. Hold on to it: another thread may replace it."""
         arena = self._grammar._arena
         if arena is not self._arena_ref() or arena.over_budget or len(self._cursors) != len(self._tokens) + 1:
             promised = self._promised(token_id)
@@ -566,9 +561,7 @@ class Matcher:
         return arena
 
     def _promised(self, token_id: int) -> list[int] | None:
-        """Return the tokens of an ending that made a budget enough; given a token, of the ending behind it, if its arena is
-        still there.
-        """
+        """Return the tokens of an ending that made a budget enough; given a token, of the ending behind it, if known."""
         found, arena = None if self._found_ref is None else self._found_ref(), self._arena_ref()
         if found is None or len(self._cursors) != len(self._tokens) + 1:
             return None
@@ -579,10 +572,10 @@ class Matcher:
         return found.tokens_from(self._cursors[-1])
 
     def _replay(self, arena: Arena, promised: list[int] | None) -> None:
-        """Compute the cursors from the tokens, since the grammar's arena was replaced or an exception interrupted a change.
+        """Compute the cursors from the tokens: the arena was replaced, or an exception interrupted a change.
 
-        The tokens share one budget. If it is crossed, the cursors computed so far stay, and the next call continues. A text
-        that outgrows an arena by itself may use the overdraft of a step. ``promised``: a known ending behind the tokens.
+        The tokens share one budget. If it is crossed, the next call continues. A text that outgrows an arena by itself may use
+        the overdraft of a step. ``promised``: a known ending behind the tokens.
         """
         if arena is not self._arena_ref():
             self._arena_ref, self._cursors, self._found_ref = weakref.ref(arena), [arena.start], None
