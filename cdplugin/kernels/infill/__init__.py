@@ -19,8 +19,8 @@ files                  what they compute
 ``workspace``          tables and rows of bits; ``layout`` says what they hold; ``entry`` is what Python calls
 =====================  ==========================================================================================
 
-The module docstrings share one example: the text ``[a □ ]`` with the grammar ``S: "[" L "]"   L: E | E "," L   E: w``, ``w:
-/[a-z]+/``::
+The module docstrings share one example, the text ``[a □ ]`` with the grammar ``S: "[" L "]"   L: E | E "," L   E: w``, where
+``w`` is ``/[a-z]+/``::
 
     elements     [     a     □     ]
     nodes     0     1     2  (3)      4 END       node 3 is inside the gap

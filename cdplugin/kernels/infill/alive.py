@@ -2,8 +2,8 @@
 
 A dot is *alive* at a node if a lexeme that may come right before it ends there, or if the text begins there. The parser's stack
 is ignored: where a rule ends, all dots behind its nonterminal are alive (a FOLLOW set of dots). A dot that is not alive is
-never needed; one that is alive need not be legal. In a program, after ``=`` expressions are left, after ``int`` names. (Taking
-the lexeme before *that* one into account would rule out another 3 % of C++'s facts, and cost as much as they do.)
+never needed; one that is alive need not be legal. In a program, after ``=`` only expressions are alive, after ``int`` names.
+(Taking the lexeme before *that* one into account would rule out another 3 % of C++'s facts, and cost as much as they do.)
 
 ``AFTER`` memoises the alive dots of a lexeme when it first ends in some text: of the 500 lexemes of Python's grammar a text has
 some dozens, and a set has a bit for each of 37,000 dots. Each set is closed under prediction and completion, and a union of

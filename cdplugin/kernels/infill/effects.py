@@ -1,5 +1,4 @@
-"""Closures, effects and token classes: what a gap or a single token does to a lexer state, whatever the parser allows.
-Memoised.
+"""Closures, effects and token classes: what a gap or one token does to a lexer state, whatever the parser allows. Memoised.
 
 The *closure* of a state is what a gap does to it: the states that some string leads to, and the lexemes that end on the way.
 

@@ -1,7 +1,6 @@
-"""How facts grow at the current node: from the ends of a symbol to where the rest of its rule leads, and to what the rule
-derives.
+"""Inference steps of the fixpoint at a node (:mod:`cdplugin.kernels.infill.intersect` decides their order).
 
-These are the inference steps of the fixpoint in :mod:`cdplugin.kernels.infill.intersect`, which decides their order.
+From the ends of a symbol follows where the rest of its rule leads, and from that where the rule's nonterminal ends.
 """
 
 import numpy as np

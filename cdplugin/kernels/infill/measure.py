@@ -1,8 +1,8 @@
-"""Costs of edges: how many bytes in gaps the lexemes that begin at a node take. Dijkstra's algorithm over (element, lexer
-state).
+"""Costs of edges: how many bytes in gaps the lexemes that begin at a node take.
 
-For completions, between ``OP_COLLECT`` and ``OP_CHOOSE``. A byte of the text costs nothing, a byte in a gap 1, and a gap may be
-left at any time. All lexemes that begin at the node are followed together; they end at nodes of the lattice.
+For completions, between ``OP_COLLECT`` and ``OP_CHOOSE``. Dijkstra's algorithm over (element, lexer state): a byte of the text
+costs nothing, a byte in a gap 1, and a gap may be left at any time. All lexemes that begin at the node are followed together;
+they end at nodes of the lattice.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Where lexemes may end, right of the hole, that a token in the hole left unfinished.
+"""Ends, right of the hole, of lexemes that a token in the hole leaves unfinished.
 
 The lattice knows where lexemes end that began at its nodes. A token in the hole may leave the lexer in a state that no node
 leads to, so the elements right of the hole are read once more from this state. That makes no nodes: the lattice let any token

@@ -1,4 +1,4 @@
-"""Which facts of the last text still hold, namely those right of the last change; the others are forgotten.
+"""Stale facts: facts of the last text hold right of the last change; the others are forgotten.
 
 A node's facts depend only on what lies right of it, and rows of facts are made from right to left, so forgetting is truncation.
 """

@@ -1,5 +1,4 @@
-"""Facts taken over from a node further right: if all ends that a symbol has there are ends here, what it leads to there holds
-here.
+"""Facts taken over from a node further right, where a symbol has ends that are all ends here: they hold here, too.
 
 ``DONE`` records for each symbol the last nodes at which it was followed to many ends. ``REST`` is complete there; for a symbol
 with few ends it is not (:func:`cdplugin.kernels.infill.gathering.derive`). Without this, the facts inside a long string would
