@@ -99,7 +99,9 @@ TERMINATED = -1  # the cursor after a stop token
 
 @kernel
 def _constants(h):
-    """Intern ``EMPTY``, ``EPSILON`` and ``ALL`` as ids 1, 2 and 3, the first values of an arena; the last id or ``GROW``."""
+    """Intern ``EMPTY``, ``EPSILON`` and ``ALL`` as ids 1, 2 and 3, the first values of an arena; return the last id, or
+    ``GROW``.
+    """
     head = header(h)
     if not has_room(h, layout.STACK, 4):
         return statuses.GROW
@@ -260,9 +262,9 @@ def only_byte(h, cursor):
 
 @entry_kernel
 def engine(h, op, a, b, c):
-    """Run operation ``op`` on the engine whose header is at ``h``; a result or a (negative) status.
+    """Run operation ``op`` on the engine whose header is at ``h``; return its result, or a (negative) status.
 
-    ``a``, ``b``, ``c``: see the operation codes. The most frequent ones are compared first.
+    ``a``, ``b``, ``c``: see the operation codes. The most frequent operations are compared first.
     """
     if op == OP_FILL_MANY:
         return np.int64(_fill_many(a, b))
@@ -347,6 +349,6 @@ run = engine
 
 
 def note_loaded() -> None:
-    """Have :data:`run` be the compiled kernel. ``engine`` has been called."""
+    """Let :data:`run` be the compiled kernel. ``engine`` must have been called before."""
     global run
     run = compiled(engine)

@@ -217,7 +217,7 @@ def _remove(folder: str) -> bool:
 
 
 def is_removed_at_exit(folder: Path) -> bool:
-    """Whether a folder is the private one of this process."""
+    """Return whether a folder is the private one of this process."""
     return folder in _own_folders
 
 
@@ -225,7 +225,7 @@ def is_removed_at_exit(folder: Path) -> bool:
 
 
 def _candidates() -> Iterator[tuple[Path, bool]]:
-    """The folders to try, before the temporary one, and whether the user named it for us."""
+    """Yield the folders to try before the temporary one, each with whether the user named it for cdplugin."""
     if os.environ.get("CDPLUGIN_CACHE_DIR"):
         yield Path(os.environ["CDPLUGIN_CACHE_DIR"]).absolute(), True
     xdg = os.environ.get("XDG_CACHE_HOME")
@@ -234,12 +234,12 @@ def _candidates() -> Iterator[tuple[Path, bool]]:
 
 
 def _user() -> int | None:
-    """The effective user id; None where there are none (Windows)."""
+    """Return the effective user id; None on systems without user ids (Windows)."""
     return os.geteuid() if hasattr(os, "geteuid") else None
 
 
 def _is_owner(uid: int) -> bool:
-    """Whether what belongs to ``uid`` was put there by this user or by root."""
+    """Return whether ``uid`` is this user or root."""
     user = _user()
     return user is None or uid in (user, 0)
 
@@ -301,14 +301,14 @@ def _remove_own(folder: Path, process: int) -> None:
 
 
 def _is_whole(name: str, content: memoryview) -> bool:
-    """Whether a file ends with the hash of its name and of the rest."""
+    """Return whether a file ends with the hash of its name and content."""
     digest = hashlib.sha256(name.encode())
     digest.update(content[:-_DIGEST_BYTES])
     return digest.digest() == content[-_DIGEST_BYTES:]
 
 
 def _read(path: Path) -> memoryview | None:
-    """The bytes of a file that this user or root wrote; None if it is absent, too short for a digest, or not theirs."""
+    """Return the bytes of a file that this user or root wrote; None if it is absent, too short for a digest, or not theirs."""
     try:
         with os.fdopen(os.open(path, _OPEN_FLAGS), "rb") as file:
             status = os.fstat(file.fileno())

@@ -97,7 +97,7 @@ class FirstCall:
     @classmethod
     @contextlib.contextmanager
     def silenced(cls) -> Iterator[None]:
-        """A context in which nothing is told, since the caller shows progress itself."""
+        """A context without progress lines, for callers that show progress themselves."""
         FirstCall._silent += 1
         try:
             yield

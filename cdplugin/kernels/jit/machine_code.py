@@ -192,11 +192,11 @@ class KernelCache(NullCache):
 
     @staticmethod
     def _folder(target: str | None = None) -> str:
-        """The folder of all kernels of these sources, for this machine or a target."""
+        """Return the folder of all kernels of these sources, for this machine or a target."""
         return f"kernels/{source_key(target)}"
 
     def _prefix(self, target: str | None = None) -> str:
-        """The beginning of the names of this kernel's files: its name, and a hash of the machine and of its own source."""
+        """Return the common prefix of this kernel's file names: its name, and a hash of the machine and of its own source."""
         machine = _machine(self._context)
         if target is not None:
             machine = (machine[0], TARGETS[target].cpu, "")
@@ -204,7 +204,7 @@ class KernelCache(NullCache):
         return f"{self._name}-{hashlib.sha256(key.encode()).hexdigest()[:8]}-"
 
     def _file(self, sig: Any, target: str | None = None) -> str:
-        """The name of the file for a signature."""
+        """Return the file name for a signature."""
         signature = hashlib.sha256(repr(sig).encode()).hexdigest()[:16]
         return f"{self._folder(target)}/{self._prefix(target)}{signature}{cache_files.SUFFIX}"
 

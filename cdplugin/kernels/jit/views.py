@@ -48,7 +48,7 @@ class _ViewModel(models.ArrayModel):
 
 
 def _item(context: Any, builder: Any, view: Any, array: Any, index_type: Any, index: Any) -> Any:
-    """The pointer to an item."""
+    """Return the pointer to an item."""
     struct = make_array(view)(context, builder, array)
     at = context.cast(builder, index, index_type, types.intp)
     if context.enable_boundscheck:
@@ -79,7 +79,7 @@ def _set_item(context, builder, signature, arguments):  # type: ignore[no-untype
 
 
 def _view_at(context: Any, builder: Any, view: Any, data: Any, length: Any) -> Any:
-    """A view of items that lie at a pointer."""
+    """Return a view of the items at a pointer."""
     struct = make_array(view)(context, builder)
     width = context.get_constant(types.intp, view.dtype.bitwidth // 8)
     populate_array(struct, data, (length,), (width,), width, None)
@@ -111,7 +111,7 @@ if DISABLED:
 else:
 
     def _view_of(dtype: Any) -> Any:
-        """A kernel: address, length -> a view of items of this type."""
+        """Return a kernel (address, length) -> view of items of this type."""
         view = View(dtype)
 
         @intrinsic

@@ -121,7 +121,8 @@ def transition_of_owner(h, state, byte):
 def _shared(after, longest):
     """Return whether the simplified state's transition ``after`` holds for the state too, by a byte outside L_OWN.
 
-    It does not hold if a LONGEST match of the state (``longest``) ends before the byte: that match may have been dropped.
+    ``BEFORE`` never does. A dead transition does not if the state has LONGEST matches (``longest``): these may be of lexemes
+    that the simplified state has dropped, and end before the byte.
     """
     return after != lexer_layout.BEFORE and (after > 0 or longest == 0)
 

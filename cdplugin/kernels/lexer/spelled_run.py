@@ -29,7 +29,7 @@ def advance_spelled_run(h, state, text, start, end):
     status.
 
     Stepped are: single bytes; a token whose first transition is cached, since then the following ones mostly are, too; states
-    with lexemes of other shapes; and lexemes that may have ended inside the token.
+    with lexemes of other shapes; and tokens with or inside which some lexeme ends.
 
     Why the result is the state that stepping reaches. It consists of each expression's derivative by the token, without the
     dead ones. No lexeme has ended on the way: no literal has, and what follows arbitrary text begins with no plain character.

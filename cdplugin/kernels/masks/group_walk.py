@@ -8,7 +8,7 @@ it is certainly allowed, whatever the values are:
 - it reaches at most the first byte of a shadow; or
 - it stays in a shadow whose state is *rich*: so many plain characters may come that the values to avoid cannot be all texts; or
 - a lexeme that depends on no value goes on beside the shadow; or
-- where a doubtful lexeme (UNSURE, SIGN) might have come, the token continues with a lexeme that surely may come.
+- it gets past a place where a doubtful lexeme (UNSURE, SIGN) might have come, by a lexeme that surely may come there.
 
 All other tokens are *doubts*. If no lexeme of the grammar tracks its value, all tokens are sure.
 """

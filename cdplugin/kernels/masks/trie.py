@@ -13,7 +13,7 @@ import numpy as np
 
 
 def common_prefixes(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """How many bytes each string shares with the string before it.
+    """Return how many bytes each string shares with the string before it.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def common_prefixes(data: np.ndarray, starts: np.ndarray, lengths: np.ndarray) -
 
 
 def _by_level(depth: np.ndarray) -> list[np.ndarray]:
-    """Node numbers of each depth 1, 2, ..., ascending: int64 arrays."""
+    """Return the node numbers of each depth 1, 2, ..., ascending: int64 arrays."""
     if not len(depth):
         return []
     deepest = int(depth.max())
@@ -70,7 +70,7 @@ def subtree_ends(depth: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def build_trie(
     data: np.ndarray, starts: np.ndarray, lengths: np.ndarray, ids: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Flat depth-first trie of byte strings.
+    """Build the flat depth-first trie of byte strings.
 
     Parameters
     ----------

@@ -115,10 +115,10 @@ def pack(high, low):
 
 @kernel
 def mix(hash_, word):
-    """One step of a 32-bit FNV-1a-like hash over a 64-bit word; products stay below 2**57, so nothing overflows.
+    """Mix a 64-bit word into a 32-bit hash, in the manner of FNV-1a. Products stay below 2**57, so nothing overflows.
 
-    ``hash_`` and the result are in ``0 .. 2**32 - 1``. The low half of the word goes in first; the shift by 15 spreads the
-    high bits of the product downwards before the other half follows, since slots are taken from the low bits.
+    ``hash_`` and the result are in ``0 .. 2**32 - 1``. The low half of the word goes in first; the shift by 15 spreads the high
+    bits of the product downwards before the other half follows, since slots are taken from the low bits.
     """
     hash_ = ((hash_ ^ (word & layout.LOW_32)) * 16777619) & layout.LOW_32
     hash_ = ((hash_ ^ (hash_ >> 15) ^ ((word >> 32) & layout.LOW_32)) * 16777619) & layout.LOW_32
@@ -127,7 +127,7 @@ def mix(hash_, word):
 
 @kernel
 def hash_words(hash_, words, start, count):
-    """:func:`mix` over ``words[start:start + count]``."""
+    """Mix ``words[start:start + count]`` into a hash (:func:`mix`)."""
     for i in range(start, start + count):
         hash_ = mix(hash_, words[i])
     return hash_

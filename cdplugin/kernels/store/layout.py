@@ -130,9 +130,9 @@ _S = 2 * N_TABLES
     COMPETE,  # 1: lexemes of one row may compete: several are LONGEST or LAZY, or skips
     HAS_TRACKED,  # 1: some lexeme tracks its value; FEW_VALUES: one has so few values that none may be left
     MAX_WORK,  # work, in units of about ten nanoseconds: what an operation is granted,
-    WORK_GRANTED,  # what this one was granted,
+    WORK_GRANTED,  # what the present operation was granted,
     WORK_LEFT,  # what it has left,
-    WORK_DONE,  # what all before it did
+    WORK_DONE,  # what all operations before it spent
     HOLDS_WORK,  # 1: an operation is granted nothing, but continues with what is left
     IS_BROKEN,  # 1: every operation returns BROKEN
     SHARED,  # address of the header of the shared store of bases (masks.shared), 0: none

@@ -14,10 +14,12 @@ The numbers have gaps: they are grouped by what the owner does, and those of -20
 """
 
 # The owner changes something and calls again.
-GROW = -1  # a table of the arena is full: header words REQUEST_A (its number) and REQUEST_B (the capacity that it needs)
-NEED_RULES = -6  # nonterminals STACK[REQUEST_B:REQUEST_A] are predicted for the first time: give them their rules
-NEED_VALUE = -7  # lexemes STACK[REQUEST_B:REQUEST_A - 1] have ended with the text behind them: say with which values (M_VALUE)
-NEED_REST = -8  # say how rules go on: STACK[REQUEST_B:REQUEST_A] are pairs, a lexeme and its value (M_REST)
+GROW = -1  # a table of the arena is full: grow table REQUEST_A (header) to REQUEST_B items
+NEED_RULES = -6  # nonterminals STACK[REQUEST_B:REQUEST_A] are predicted for the first time: make their rules
+NEED_VALUE = (
+    -7
+)  # lexemes STACK[REQUEST_B:REQUEST_A - 1] have ended, with text STACK[REQUEST_A - 1]: memoise its values (M_VALUE)
+NEED_REST = -8  # for each pair (lexeme, value) of STACK[REQUEST_B:REQUEST_A]: memoise how the rule goes on (M_REST)
 W_GROW = -20  # a table of the infilling workspace is full: W_TABLE and W_TO
 WIDEN = -21  # the infilling lattice has more nodes than a row has bits
 
@@ -26,11 +28,11 @@ LIMIT_WIDTH = -2  # an expression has too many alternatives
 LIMIT_FUEL = -3  # emptiness of an expression could not be decided within the fuel
 LIMIT_ROW = -4  # an Earley row has too many items
 LIMIT_PAIRS = -5  # a parser state has too many (row, lexer state) pairs
-LIMIT_WORK = -12  # the operation has used up its work. Kernels may turn it into GROW, so the owner looks at WORK_LEFT first
+LIMIT_WORK = -12  # the operation has used up its work. Kernels may return GROW instead, so the owner checks WORK_LEFT first
 LIMIT_STATES = -22  # a gap leads to too many lexer states
 
 # The arena is lost.
-BROKEN = -13  # an exception interrupted the owner in the middle of a change: nothing of this arena may be used
+BROKEN = -13  # an exception interrupted the owner in the middle of a change: the arena must not be used
 
 # Between kernels only; the owner never sees it.
-UNKNOWN = -9  # the answer has not been computed yet, or a cheap search did not find it
+UNKNOWN = -9  # the result is not computed yet, or a cheap search did not find it
