@@ -71,7 +71,7 @@ class Column:
         self.items: dict[Waiting, Back | None] = {}
         self.waits: dict[int, list[Waiting]] = {}
         self.complete: dict[Waiting, Waiting | None] = {}  # (nonterminal, origin) -> last item; None: by way of `below`
-        self.below: dict[Waiting, Waiting] = {}  # what was complete, at the lower end of a chain of last parts
+        self.below: dict[Waiting, Waiting] = {}  # top of a chain of last parts -> what was complete at its lower end
         self.predicted = Closure({}, ())
         self.top: dict[int, Waiting | None] = {}  # nonterminal -> the upper end of its chain
 

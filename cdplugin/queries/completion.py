@@ -30,8 +30,8 @@ from cdplugin.queries.words import SpeltBytes, Words, bytes_of
 _MOST_KEPT = 50_000  # cursors whose endings are remembered
 _PLACE_BYTES = 460  # bytes for such a cursor: two table entries, and its length
 _GREED = (2, 8)  # weights of the estimate: first for a short ending, then for any ending
-# Where values have to differ, 1 / _SHORT_PART of the work is for a short ending; where much is to be matched at once, 1 /
-# _SOUGHT_PART.
+# The share of the work for a short ending: 1 / _SHORT_PART if values have to differ, 1 / _SOUGHT_PART if much is to be
+# matched at once.
 _SHORT_PART, _SOUGHT_PART = 4, 8
 
 _MANY_EDGES = 200  # with more edges at one place, what is left after each is estimated only when it is its turn

@@ -1,4 +1,4 @@
-"""The value of JSON that is still being written: for user interfaces that show an answer as it grows.
+"""Partial JSON: the value of a JSON text that is still being written, for user interfaces that show an answer as it grows.
 
 A :class:`PartialJson` reads a text piece by piece, each byte once, without recursion. Its value is that of the text with
 everything open closed now: arrays and objects hold what they have so far, an open string its text so far. What is not certain
@@ -113,7 +113,7 @@ class PartialJson:
     # --- inside -------------------------------------------------------------------------------------------------------------
 
     def _read_mark(self, data: bytes, place: int, base: int) -> int:
-        """A character outside strings and scalars."""
+        """Read a character outside strings and scalars; return the place after it."""
         byte, expected = data[place : place + 1], self._next
         if byte == b'"' and expected in (_VALUE, _FIRST_ITEM, _FIRST_KEY, _KEY):
             self._string, self._is_name = bytearray(), expected in (_FIRST_KEY, _KEY)
@@ -191,7 +191,7 @@ class PartialJson:
         self._next = _AFTER if self._stack else _END
 
     def _put(self, value: Any) -> None:
-        """Put a value where it belongs."""
+        """Put a value into the innermost open array or object, or at the root."""
         if not self._stack:
             self._root = value
         elif isinstance(self._stack[-1], dict):
@@ -200,7 +200,7 @@ class PartialJson:
             self._stack[-1].append(value)
 
     def _show(self, text: str) -> None:
-        """Put the string so far where it belongs, in the place of what was shown of it before."""
+        """Put the string so far where it belongs, replacing what was shown of it before."""
         if self._stack and isinstance(self._stack[-1], list):
             if self._shown is self._stack[-1]:
                 self._stack[-1][-1] = text
