@@ -1,13 +1,12 @@
-"""``cd.grammars.PYTHON``: the rules of ``python.lark``, and f-strings, made of the same expressions.
+"""``cd.grammars.PYTHON``: the rules of ``python.lark``, extended by f-strings whose fields hold the same expressions.
 
-CPython 3.11 takes an f-string for one string and reads its fields afterwards: no quotes as the string's own, no backslash and
-no comment may stand in them; 3.12 lifted that. What stands in a field here is legal in both: the expressions of
-``python.lark``, with strings in the other kind of quotes, on one line, and f-strings in them, whose own fields hold no strings
-at all. In an f-string in three quotes both kinds of quotes are other ones, and a field may go over lines. Each kind of field is
-a grammar of its own inside the one around it (``_field``).
+CPython 3.11 lexes an f-string as one string and parses its fields afterwards, so a field must not contain the string's own
+quotes, a backslash or a comment; 3.12 lifted that. The fields here are legal in both: expressions of ``python.lark`` on one
+line, with strings in the other kind of quotes, and f-strings whose own fields hold no strings. In a triple-quoted f-string both
+kinds of quotes may be used, and a field may span lines. Each kind of field is an inner grammar (``%lark``, see ``_field``).
 
-An f-string is cut where a field begins or ends: ``f"a{``, ``x}``, `` b{``, ``y}``, `` c"``. The text before a field takes its
-brace along, since two braces are text.
+An f-string is split into lexemes where a field begins or ends: ``f"a{``, ``x}``, `` b{``, ``y}``, `` c"``. A field's opening
+brace belongs to the lexeme before the field, because a doubled brace is text.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ CHARACTER_NAMES = (
     "|INFINITY|SNOWMAN|PRIME|(RIGHT|LEFT|UP|DOWN)WARDS ARROW|CHECK MARK|BLACK SQUARE|FULL BLOCK|VERTICAL LINE|DIGIT (ZERO|NINE)"
     "|COMBINING (TILDE|ACUTE ACCENT|GRAVE ACCENT|DIAERESIS)|BOX DRAWINGS LIGHT (HORIZONTAL|VERTICAL)"
 )
-"""Names that ``\\N{…}`` takes: those that are most frequent in programs. All 34,000 would be states of every string."""
+"""Names that ``\\N{…}`` accepts: the most frequent in programs. All 34,000 would add lexer states to every string."""
 _ESCAPE = r"\\(\r?\n|[^xuUN{}\r\n\x00]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U00(0[0-9a-fA-F]|10)[0-9a-fA-F]{4}|N\{(@NAMES)\})"
 _RAW_ESCAPE = r"\\(\r?\n|[^{}\r\n\x00])"
 
@@ -57,14 +56,14 @@ _WIDTH = '"max_width": 96'
 
 
 def narrower(text: str, max_width: int) -> str:
-    """The grammar with blocks of at most so many columns."""
+    """The grammar with blocks indented by at most ``max_width`` columns."""
     assert _WIDTH in text
     return text.replace(_WIDTH, f'"max_width": {max_width:d}')
 
 
 def _field(expressions: str, quotes: str, space: str) -> str:
-    """The grammar of a field up to its end. Strings in it stand in ``quotes``; where those are both kinds, up to two of the
-    other kind may stand in a row in them (three might be the end of the whole).
+    """The grammar of a field up to its closing brace. Its strings use ``quotes``; if those are both kinds, a string may contain
+    at most two of the other kind in a row, since three might end the f-string.
     """
     strings, rules = [], ""
     for kind, quote, other in (("double", DOUBLE, SINGLE), ("single", SINGLE, DOUBLE)):
@@ -82,7 +81,7 @@ def _field(expressions: str, quotes: str, space: str) -> str:
 
 
 def complete(rules: str) -> str:
-    """The text of ``python.lark`` with f-strings."""
+    """``python.lark`` with the rules of f-strings added."""
     expressions = rules[rules.index(_BEGIN) + len(_BEGIN) : rules.index(_END)]
     expressions = expressions.replace("JOINED? ", "")
     out = [rules, f"CHARACTER_NAME: /{CHARACTER_NAMES}/"]

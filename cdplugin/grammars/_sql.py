@@ -1,4 +1,4 @@
-"""SQL whose names come from lists: the rules below ``// Names.`` in ``sql.lark``, written for a schema."""
+"""SQL over given tables and columns: replaces the rules below ``// Names.`` in ``sql.lark`` by lists of names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ _MARK_OF_WORDS = "// Words.\n"
 
 
 def spaced(text: str) -> str:
-    """``sql.lark`` with definitions of words beside white space: ``_AS_`` stands for ``AS`` between some, ``AS_`` before it."""
+    """``sql.lark`` with words next to white space defined: ``_AS_`` is ``AS`` with white space on both sides, ``AS_`` after
+    it.
+    """
     defined = set(re.findall(r"^(\w+): ", text, re.MULTILINE))
     lines = []
     for name in sorted(set(re.findall(r"\b(?:_[A-Z]\w*|[A-Z]\w*_)\b", text)) - defined):
@@ -26,14 +28,14 @@ def spaced(text: str) -> str:
 
 
 def common(text: str) -> Lark:
-    """``sql.lark`` without what only SQLite knows."""
+    """``sql.lark`` without the rules for SQLite only."""
     return Lark(_without("own", text))
 
 
 def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable[str], functions: Iterable[str] | None) -> Lark:
-    """``sql.lark`` with names out of lists, without what SQLite does not know.
+    """``sql.lark`` with names from the given lists, and without what SQLite does not support.
 
-    Raises :class:`cdplugin.GrammarError` for what is no list of printable names.
+    Raises :class:`cdplugin.GrammarError` for anything but non-empty lists of printable names.
     """
     if not isinstance(tables, Mapping) or not tables:
         raise GrammarError(
@@ -44,7 +46,7 @@ def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable
         )
     fixed, names = text.split(_MARK)
     fixed = _without("extra", fixed)
-    reserved = _reserved(fixed) | {"match"}  # SQLite takes that word for a name, but not behind an expression
+    reserved = _reserved(fixed) | {"match"}  # SQLite accepts that word as a name, but not after an expression
     aliases = _listed(aliases, "/aliases")
     given = {table: _listed(listed, f"/tables/{table}") for table, listed in tables.items()}
     columns = {table: [_spelled(name, reserved) for name in listed] for table, listed in given.items()}
@@ -79,7 +81,9 @@ def restricted(text: str, tables: Mapping[str, Iterable[str]], aliases: Iterable
 
 
 def _with_functions(text: str, functions: Iterable[str]) -> tuple[str, list[str]]:
-    """The rules with calls of the given functions only, and how those may be written whose arguments no rule counts."""
+    """The rules restricted to calls of the given functions, and the spellings of those that have no rule for
+    their arguments.
+    """
     functions = _listed(functions, "/functions")
     given = {name.lower() for name in functions}
     counted: set[str] = set()
@@ -100,19 +104,21 @@ def _with_functions(text: str, functions: Iterable[str]) -> tuple[str, list[str]
 
 
 def _without(kind: str, text: str) -> str:
-    """The rules without those whose names begin with ``kind``, nor the alternatives and optional parts that they are."""
+    """The rules without those whose names begin with ``kind``, and without the alternatives and optional parts that name
+    these.
+    """
     text = re.sub(rf"^{kind}_.*\n(?:    .*\n)*", "", text, flags=re.MULTILINE)
     name = rf"{kind}_\w+(?:\{{[^{{}}]*\}})?"
     return re.sub(rf"\s+\| {name}|\b{name} \| | {name}\?", "", text)
 
 
 def _names(listed: Iterable[str], location: str, reserved: frozenset[str]) -> list[str]:
-    """How each name may be written, in Lark's notation: as it is in any case, or in quotes where it is no plain word."""
+    """The spellings of each name, in Lark's notation: quoted, and in any case without quotes if it is a plain word."""
     return [_spelled(name, reserved) for name in _listed(listed, location)]
 
 
 def _listed(listed: Iterable[str], location: str) -> list[str]:
-    """The names of a list that is one. Raises :class:`cdplugin.GrammarError`."""
+    """The names as a checked list. Raises :class:`cdplugin.GrammarError`."""
     if isinstance(listed, str) or not isinstance(listed, Iterable):
         raise GrammarError("wrong names", location=location, expected="a list of names", found=repr(listed))
     names = list(listed)
@@ -135,7 +141,7 @@ def _quoted(name: str) -> str:
 
 
 def _reserved(text: str) -> frozenset[str]:
-    """The words that the grammar's RESERVED lists."""
+    """The words in the grammar's terminal ``RESERVED``."""
     block = re.search(r"^RESERVED:(.*(?:\n    .*)*)", text, re.MULTILINE)
     assert block is not None
     return frozenset(word for words in re.findall(r"\(\?i-u:([\w|]+)\)", block[1]) for word in words.split("|"))
