@@ -13,8 +13,10 @@ Dream predicts the token *after* each position: ``shift=True``, ``mask_token_id=
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -67,8 +69,9 @@ def diffuse(
 
     Parameters
     ----------
-    model : called with ``input_ids``, int64 ``(1, n)``; its result has ``logits``, ``(1, n, vocabulary)``.
-    prompt_ids : the tokens before the canvas; the grammar does not see them.
+    model : called with ``input_ids``, int64 ``(1, n)``; its result has ``logits``, ``(1, n, vocabulary)``. Where these are
+        wider than the vocabulary, the rest is not used; where they are narrower, the last tokens are not chosen.
+    prompt_ids : the tokens before the canvas, a row of ids or a batch of one; the grammar does not see them.
     length : number of tokens of the canvas. ``canvas`` gives the tokens themselves, with ``mask_token_id`` where one is open.
     steps : forward passes; default: one per open token. Each commits its share of the block's open tokens.
     block_length : blocks are filled one after the other, from left to right; default: one block.
@@ -79,21 +82,22 @@ def diffuse(
     seed : seeds the noise and the random order.
     on_step : called with the session after each step.
 
-    Raises ``ValueError`` if nothing legal fits the canvas or a number is too small, ``TypeError`` for a value that is not a
-    number, and :class:`cdplugin.LimitExceeded` for a canvas that is too long.
+    Raises ``ValueError`` if nothing legal fits the canvas, a number is too small, or the logits have another shape or are not
+    numbers; ``TypeError`` for a value that is not a number; :class:`cdplugin.LimitExceeded` for a canvas that is too long.
     """
+    _check_infill(infill)
     for what, value in (("steps", steps), ("block_length", block_length)):
         if value is not None and integer(what, value) < 1:
             raise ValueError(f"{what}: expected at least 1, found {shown(value)}")
     if order not in ORDERS:
         raise ValueError(f"order: expected one of {', '.join(ORDERS)}, found {order!r}")
-    ids = [mask_token_id] * number_of_slots("length", length) if canvas is None else [int(t) for t in canvas]
+    ids = [mask_token_id] * number_of_slots("length", length) if canvas is None else _ids("canvas", canvas)
     session = infill.canvas(ids, mask_token_id)
     if not session.completable():
         raise ValueError(f"no legal text fits a canvas of {len(ids)} tokens with its fixed tokens")
     out = Canvas([], "")
-    prompt = torch.as_tensor([int(t) for t in prompt_ids], dtype=torch.int64)
-    sampler = _Sampler(temperature, order, torch.Generator().manual_seed(seed))
+    prompt = torch.tensor(_ids("prompt_ids", prompt_ids), dtype=torch.int64)
+    sampler = _Sampler(temperature, order, torch.Generator().manual_seed(integer("seed", seed)))
     open_places = session.open_slots()
     block = block_length or max(len(ids), 1)
     blocks = [[p for p in open_places if first <= p < first + block] for first in range(0, len(ids), block)]
@@ -106,7 +110,7 @@ def diffuse(
                 break
             tokens = torch.tensor([mask_token_id if t is None else t for t in session.tokens()], dtype=torch.int64)
             at = torch.tensor(remaining) + len(prompt) - int(shift)
-            logits = _logits(model, torch.cat([prompt, tokens]), at.clamp_min(0))
+            logits = _logits(model, torch.cat([prompt, tokens]), at.clamp_min(0), infill.vocab.size)
             sampler.commit(session, remaining, logits, -(-len(remaining) // (steps_each - step)), out)
             if history:
                 out.history.append(session.tokens())
@@ -115,17 +119,37 @@ def diffuse(
     out.tokens = [int(t) for t in session.tokens() if t is not None]
     text = session.text()
     if text is None:
-        raise AssertionError("the canvas has open slots left")
+        raise ValueError("on_step: expected a canvas that stays as it was filled, found open slots after the last step")
     out.text = text
     return out
 
 
-def _logits(model: Any, ids: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """The model's logits at the given positions of its input: float32 ``(len(places), vocabulary)`` on the CPU."""
-    device = next(iter(model.parameters())).device if hasattr(model, "parameters") else torch.device("cpu")
+def _check_infill(infill: Any) -> None:
+    if not isinstance(infill, Infill):
+        raise TypeError(f"infill: expected a cdplugin.Infill, found {type(infill).__name__}")
+
+
+def _ids(what: str, value: Any) -> list[int]:
+    """Token ids: those of a row, or of a batch of one."""
+    if getattr(value, "ndim", 1) == 2 and len(value) == 1:
+        value = value[0]
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise TypeError(f"{what}: expected token ids, found {type(value).__name__}")
+    return [integer(what, token) for token in value]
+
+
+def _logits(model: Any, ids: torch.Tensor, places: torch.Tensor, size: int) -> torch.Tensor:
+    """The model's logits at some places of its input: float32 ``(len(places), size)``, on the CPU, -inf of tokens it lacks."""
+    parameter = next(iter(model.parameters()), None) if hasattr(model, "parameters") else None
     with torch.no_grad():
-        logits = model(input_ids=ids[None].to(device)).logits[0]
-    return logits[places.to(logits.device)].float().cpu()
+        logits = model(input_ids=ids[None].to("cpu" if parameter is None else parameter.device)).logits
+    shape = tuple(logits.shape)
+    if len(shape) != 3 or shape[0] != 1 or (shape[1] != len(ids) and int(places.min()) >= 0):
+        raise ValueError(f"model: expected logits of shape (1, {len(ids)}, vocabulary), found {shape}")
+    chosen = logits[0][places.to(logits.device)][:, :size].float().cpu()
+    if not bool((chosen < torch.inf).all()):
+        raise ValueError("model: expected logits below infinity, found inf or nan")
+    return torch.nn.functional.pad(chosen, (0, size - chosen.shape[1]), value=-torch.inf)
 
 
 @dataclass(frozen=True)
@@ -136,9 +160,15 @@ class _Sampler:
     order: str
     generator: torch.Generator
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.temperature, Real):
+            raise TypeError(f"temperature: expected a number, found {type(self.temperature).__name__}")
+        if math.isnan(self.temperature):
+            raise ValueError("temperature: expected a number, found nan")
+
     def noisy(self, logits: torch.Tensor) -> torch.Tensor:
         """Logits with Gumbel noise: their argmax is a sample of the softmax."""
-        if self.temperature <= 0:
+        if self.temperature < 1e-9:  # no noise makes up for a difference of logits there, whose quotient may be infinite
             return logits
         noise = torch.rand(logits.shape, generator=self.generator).clamp_(1e-9, 1 - 1e-9)
         return logits / self.temperature - torch.log(-torch.log(noise))
@@ -163,16 +193,17 @@ class _Sampler:
         A refused token costs one mask at its position. The position then has another candidate and waits for its turn again.
         """
         size = session._infill.vocab.size
-        logits = logits[:, :size].clone()
-        noisy = self.noisy(logits)
+        noisy = self.noisy(logits.clone())
         tokens = noisy.argmax(-1)
         certainty = self.certainty(logits, tokens)
         waiting = set(range(len(places)))
         while count > 0 and waiting:
             row = max(waiting, key=lambda r: float(certainty[r]))
             refused = int(tokens[row])
-            if not bool(torch.isfinite(noisy[row, refused])):
-                raise ValueError("diffuse: no legal token was found: the canvas's mask is empty")
+            if bool(torch.isneginf(noisy[row, refused])):
+                raise ValueError(
+                    f"diffuse: place {places[row]}: the model has no token that is legal there, or says -inf of all"
+                )
             if surely(session.set, places[row], refused):
                 waiting.remove(row)
                 count -= 1
@@ -213,23 +244,29 @@ def fill_in(
     end_token_ids : tokens that end a gap (allowed where the gap may end); default: the vocabulary's end tokens.
     max_new_tokens : tokens per gap; whatever is open after that is completed as shortly as possible.
 
-    Raises ``ValueError`` if the text cannot be completed.
+    Raises ``ValueError`` if the text cannot be completed, or there is no such end token; ``TypeError`` for what is no number.
     """
+    _check_infill(infill)
     session = infill.new(pieces)
     if not session.completable():
         raise ValueError("the text with its gaps cannot be completed")
-    ends = list(infill.vocab.eos_token_ids if end_token_ids is None else end_token_ids)
     size = infill.vocab.size
-    sampler = _Sampler(temperature, "left", torch.Generator().manual_seed(seed))
+    ends = _ids("end_token_ids", infill.vocab.eos_token_ids if end_token_ids is None else end_token_ids)
+    for token in ends:
+        if not 0 <= token < size:
+            raise ValueError(f"end_token_ids: expected 0 to {size - 1}, found {shown(token)}")
+    sampler = _Sampler(temperature, "left", torch.Generator().manual_seed(integer("seed", seed)))
     for place in session.open_gaps():
         at = session._places[place]
-        for _ in range(max_new_tokens):
+        for _ in range(integer("max_new_tokens", max_new_tokens)):
             part = session._parts[at]
             before = b"".join(p.text for p in session._parts[:at])
             after = b"".join(p.text for p in session._parts[at + 1 :])
             base = part.text[: len(part.text) - sum(len(infill.vocab.tokens[t] or b"") for t in part.written)]
-            ids = torch.tensor([*prompt(before + base, after), *part.written])
-            scores = sampler.noisy(_logits(model, ids, torch.tensor([-1]))[:, :size])[0]
+            ids = [*_ids("prompt", prompt(before + base, after)), *part.written]
+            if not ids:
+                raise ValueError("prompt: expected at least one token id, found none")
+            scores = sampler.noisy(_logits(model, torch.tensor(ids), torch.tensor([-1]), size))[0]
             token = int(scores.argmax())
             if not _take(session, place, token, ends):
                 allowed = unpack(session.mask(place), size)

@@ -123,6 +123,95 @@ def test_errors() -> None:
         diffuse(model, infill, mask_token_id=mask, length="8")  # type: ignore[arg-type]
 
 
+class Changed:
+    """A random model whose logits are changed."""
+
+    def __init__(self, size: int, change: Any) -> None:
+        self.model, self.change = RandomModel(size), change
+
+    def __call__(self, input_ids: Any) -> Any:
+        return SimpleNamespace(logits=self.change(self.model(input_ids).logits))
+
+
+class NoWeights(torch.nn.Module):  # type: ignore[misc]
+    """A module without a parameter whose device could be asked."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.inner = RandomModel(size)
+
+    def forward(self, input_ids: Any) -> Any:
+        return self.inner(input_ids)
+
+
+WRONG_LOGITS = {
+    "a nan": (lambda logits: logits * torch.nan, "model: expected logits below infinity, found inf or nan"),
+    "no batch": (lambda logits: logits[0], r"model: expected logits of shape \(1, \d+, vocabulary\), found \(\d+, 269\)"),
+    "two rows": (lambda logits: torch.cat([logits, logits]), r"model: expected logits of shape .*, found \(2, \d+, 269\)"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_LOGITS)
+def test_logits_that_are_not_what_was_said(name: str) -> None:
+    change, expected = WRONG_LOGITS[name]
+    infill, mask = infill_for(cd.JsonSchema(SCHEMA))
+    model = Changed(infill.vocab.size, change)
+    with pytest.raises(ValueError, match=expected):
+        diffuse(model, infill, mask_token_id=mask, length=14)
+    with pytest.raises(ValueError, match=expected):
+        fill_in(model, infill, ['{"a":', cd.GAP], lambda before, after: [1, *before])
+
+
+def test_models_of_fewer_tokens() -> None:
+    """Tokens that a tokenizer has and the model has not, the last ones, are not chosen; beside other shapes of a call."""
+    infill, mask = infill_for(cd.JsonSchema(SCHEMA))
+    size = infill.vocab.size
+    assert infill.vocab.eos_token_ids[0] > 258
+    for change in (
+        lambda logits: logits[..., :259],
+        lambda logits: logits.bfloat16(),
+        lambda logits: torch.cat([logits] * 2, -1),
+    ):
+        model = Changed(size, change)
+        canvas = [ord("{"), *[mask] * 9, infill.vocab.eos_token_ids[0]]
+        out = diffuse(model, infill, torch.tensor([[1, 2]]), mask_token_id=mask, canvas=torch.tensor([canvas]), temperature=1.0)
+        assert json.loads(out.text)["a"] % 1 == 0
+        text = fill_in(model, infill, ['{"a":', cd.GAP], lambda before, after: torch.tensor([[1, *before]]), max_new_tokens=5)
+        assert json.loads(text)["a"] % 1 == 0
+    with pytest.raises(ValueError, match="place 0: the model has no token that is legal there"):
+        diffuse(Changed(size, lambda logits: logits[..., :9]), infill, mask_token_id=mask, length=14)
+    assert json.loads(diffuse(NoWeights(size), infill, mask_token_id=mask, length=14).text)["a"] % 1 == 0
+
+
+def test_arguments_of_the_wrong_kind() -> None:
+    infill, mask = infill_for(cd.JsonSchema(SCHEMA))
+    model = RandomModel(infill.vocab.size)
+    calls: dict[str, Any] = {
+        "prompt_ids: expected token ids, found str": lambda: diffuse(model, infill, "ab", mask_token_id=mask),
+        "prompt_ids: expected an integer, found float": lambda: diffuse(model, infill, [1.5], mask_token_id=mask),
+        "canvas: expected an integer, found float": lambda: diffuse(model, infill, mask_token_id=mask, canvas=[97.9]),
+        "temperature: expected a number, found str": lambda: diffuse(model, infill, mask_token_id=mask, temperature="1"),
+        "temperature: expected a number, found nan": lambda: diffuse(
+            model, infill, mask_token_id=mask, temperature=float("nan")
+        ),
+        "seed: expected an integer, found str": lambda: diffuse(model, infill, mask_token_id=mask, seed="1"),
+        "infill: expected a cdplugin.Infill, found Grammar": lambda: diffuse(model, infill.grammar, mask_token_id=mask),
+        "expected a canvas that stays as it was filled": lambda: diffuse(
+            model, infill, mask_token_id=mask, length=14, on_step=lambda session: session.undo(1)
+        ),
+        "end_token_ids: expected 0 to 268, found -1": lambda: fill_in(model, infill, [cd.GAP], bytes, end_token_ids=[-1]),
+        "max_new_tokens: expected an integer, found str": lambda: fill_in(
+            model, infill, ['{"a":', cd.GAP], lambda before, after: [1], max_new_tokens="3"
+        ),
+        "prompt: expected at least one token id, found none": lambda: fill_in(
+            model, infill, ['{"a":', cd.GAP], lambda before, after: []
+        ),
+    }
+    for expected, call in calls.items():
+        with pytest.raises((TypeError, ValueError), match=expected):
+            call()
+
+
 @pytest.mark.slow
 def test_trained_model() -> None:
     """A transformer trained in a minute: legal under the schema at every seed."""
