@@ -469,7 +469,7 @@ class Canvas:
             return known
         endings = [b"", *self.tables.rests.texts]
         after = self.tables.step_all(np.array([cursor], np.int64), endings)[0].tolist()
-        first = dict(zip(reversed(after), reversed(endings), strict=True))  # by cursor: the first text before it
+        first = dict(zip(reversed(after), reversed(endings), strict=True))  # per cursor: the first text that leads there
         first.pop(0, None)
         cursors = list(reversed(first))
         return Ways(np.array(cursors, np.int64), [first[end] for end in cursors], range(len(first)), len(first))
