@@ -316,7 +316,7 @@ class Ahead:
         return result
 
     def _granted(self, visit: Visit, arena: Arena, call: Callable[[], T], grants: int = 1) -> T:
-        """Call ``call`` with the arena's lock and so many grants of work; returns its result. Raises :class:`Busy`."""
+        """Call ``call`` with the arena's lock and that many grants of work; returns its result. Raises :class:`Busy`."""
         self._keep_off()
         if not arena.lock.acquire(blocking=False):
             raise Busy
@@ -401,7 +401,7 @@ _shared: Ahead | None = None
 
 
 def shared(threads: int) -> Ahead:
-    """The instance of this process, with at least so many threads."""
+    """The instance of this process, with at least this many threads."""
     global _shared
     if _shared is None:
         _shared = Ahead(0)

@@ -112,7 +112,7 @@ class GrammarError(CdpluginError, ValueError):
         super().__init__(self._format())
 
     def amended(self, **changes: str) -> GrammarError:
-        """A copy, of the same class, with some attributes changed; its text is formatted anew."""
+        """A copy, of the same class, with some attributes changed; its message is formatted again."""
         out = copy.copy(self)
         out.__dict__.update({name: printable(text) for name, text in changes.items()})
         out.args = (out._format(),)

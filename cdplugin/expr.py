@@ -276,7 +276,7 @@ def _count(root: Expr | None, known: Iterable[Any]) -> int:
 
 
 class _Shown:
-    """Formats an expression, up to so many nodes: with shared parts, the whole tree may be exponentially long."""
+    """Formats an expression, up to this many nodes: with shared parts, the whole tree may be exponentially long."""
 
     def __init__(self, nodes: int) -> None:
         self.left = nodes

@@ -33,7 +33,7 @@ Value = TypeVar("Value", bound=Hashable)
 EXACT, LONGEST, LAZY = "exact", "longest", "lazy"
 """How a lexeme ends. EXACT (GBNF, regular expressions, JSON): wherever it matches; both its end and its continuation are
 followed. LONGEST (Lark): it goes on as long as any LONGEST lexeme that the parser allows can; then every one that matches is
-scanned. LAZY: at its shortest match; LONGEST lexemes that were open beside it are dropped."""
+scanned. LAZY: at its shortest match; LONGEST lexemes that compete with it are dropped."""
 
 
 @dataclass(frozen=True)

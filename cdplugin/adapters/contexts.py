@@ -44,7 +44,7 @@ class ContextMasks:
     ``grammars``: one per prompt, None for an unconstrained prompt; row r belongs to prompt ``r // (rows / prompts)``.
     ``beams``: the rows of a prompt are beams. A beam that holds a forbidden token is taken for one about to be dropped; without
     ``beams`` it is an error.
-    ``max_new_tokens``: the text ends legally within so many tokens, its stop token included. If no text is that short, the
+    ``max_new_tokens``: the text ends legally within that many tokens, its stop token included. If no text is that short, the
     first call raises :class:`cdplugin.BudgetError`. ``error``: what failed under ``on_error="end"``, until :meth:`reset`.
     """
 

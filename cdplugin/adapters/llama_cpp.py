@@ -63,8 +63,8 @@ def _piece(vocab: Any, token: int) -> bytes:
 class GrammarLogitsProcessor(OneText):
     """A logits processor for one text; after :meth:`reset`, for the next one. It never raises while it masks (see the module).
 
-    ``max_new_tokens``: the text ends legally within so many tokens, its end token included; pass llama.cpp's ``max_tokens`` the
-    same number. If no text is that short, :attr:`error` says so.
+    ``max_new_tokens``: the text ends legally within that many tokens, its end token included; pass llama.cpp's ``max_tokens``
+    the same number. If no text is that short, :attr:`error` says so.
     """
 
     def __init__(self, grammar: Any, max_new_tokens: int | None = None) -> None:

@@ -37,7 +37,7 @@ def vocabulary(model: Any, tokenizer: Any) -> Vocabulary:
 class GrammarLogitsProcessor(OneText):
     """A logits processor for one text; after :meth:`reset`, for the next one.
 
-    ``max_new_tokens``: the text ends legally within so many tokens, its end token included; pass mlx-lm's ``max_tokens`` the
+    ``max_new_tokens``: the text ends legally within that many tokens, its end token included; pass mlx-lm's ``max_tokens`` the
     same number. If no text is that short, the first step raises :class:`cdplugin.BudgetError`.
 
     ``on_error="raise"``: errors reach the caller. ``"end"``, for batches, where an exception would end all sequences: only end

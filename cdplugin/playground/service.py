@@ -45,7 +45,7 @@ MOST_ANSWER = 128
 """Most tokens of the model's answer."""
 _KEPT = 8  # grammars whose matcher is kept for the next keystroke
 _SAMPLES = 24
-_LOOKED_AT = 16  # the work done is checked once per so many tokens
+_LOOKED_AT = 16  # the work done is checked once per this many tokens
 
 
 class RequestError(Exception):

@@ -197,9 +197,10 @@ class GrammarLogitsProcessor(LogitsProcessor):
         """The trace of a generated row: at each step what was allowed and why, what the model preferred, what it got.
 
         ``output_ids``: the row as ``generate()`` returned it, prompt included (the processor never sees the last token);
-        default: the row at the processor's last call. ``limit``: at most so many steps. Raises :class:`cdplugin.CdpluginError`
-        without ``trace=True``, before anything was generated, for a row without grammar, and for ``output_ids`` that do not
-        start with the row's prompt; ``IndexError`` for a row that does not exist; ``TypeError`` for anything but a row of ids.
+        default: the row at the processor's last call. ``limit``: at most this many steps. Raises
+        :class:`cdplugin.CdpluginError` without ``trace=True``, before anything was generated, for a row without grammar, and
+        for ``output_ids`` that do not start with the row's prompt; ``IndexError`` for a row that does not exist; ``TypeError``
+        for anything but a row of ids.
         """
         own = self._last
         if own.recorder is None:

@@ -36,9 +36,9 @@ from typing import Any
 from cdplugin import forking
 
 LARGE = 4096
-"""A request of at least so many characters is large."""
+"""A request of at least this many characters is large."""
 HUGE = 65536
-"""A request of at least so many characters is huge: people write smaller ones, and checking it may take a minute."""
+"""A request of at least this many characters is huge: people write smaller ones, and checking it may take a minute."""
 _SWITCH_SECONDS = 0.0005
 """How long a thread may hold Python's lock while others wait for it, during compilations."""
 
@@ -118,7 +118,7 @@ def _lanes() -> dict[str, Lane]:
 
 
 def size_named(characters: int) -> str:
-    """``"small"``, ``"large"`` or ``"huge"``: the size class of a request of so many characters."""
+    """``"small"``, ``"large"`` or ``"huge"``: the size class of a request of that many characters."""
     return "small" if characters < LARGE else "large" if characters < HUGE else "huge"
 
 

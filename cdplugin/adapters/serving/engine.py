@@ -67,7 +67,7 @@ class SlowLog:
         forking.renew(self, "_lock")
 
     def tell(self, what: str, seconds: float, asked: Asked) -> None:
-        """Log that ``what`` took so many seconds, unless the same was logged for this request."""
+        """Log that ``what`` took that many seconds, unless the same was logged for this request."""
         key = (what, asked.kind, asked.digest())
         with self._lock:
             if key in self._told:

@@ -65,8 +65,8 @@ class RequestBudget:
     """The tokens left to a request. ``most``: a limit of its own, if it is below vLLM's.
 
     ``request``: vLLM's ``Request``, held by a weak reference because it holds the grammar's state. ``drafts``: draft tokens per
-    step. While reasoning has not ended, so many tokens are reserved: it may end among a step's drafts, and the grammar does not
-    see the ones before its end.
+    step. While reasoning has not ended, that many tokens are reserved: it may end among a step's drafts, and the grammar does
+    not see the ones before its end.
     """
 
     def __init__(self, request: Any, max_model_len: int, most: int | None = None, drafts: int = 0) -> None:

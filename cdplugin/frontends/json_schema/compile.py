@@ -38,7 +38,7 @@ WITH_SHORTCUT = True
 """Whether :func:`write_usual` may write usual schemas. The rules are the same without it (a switch for tests)."""
 _ALTERNATIVES, _COMPLEMENTS = frozenset(("oneOf", "anyOf")), frozenset(("oneOf", "not", "if"))
 _SHARED_AT_ONCE = 4_000
-"""A schema with alternatives of at least so many bytes skips the attempt without sharing: reading it twice
+"""A schema with alternatives of at least this many bytes skips the attempt without sharing: reading it twice
 would take longer.
 """
 _MOST_AT_FIRST = 1_000

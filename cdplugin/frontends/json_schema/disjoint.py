@@ -64,7 +64,7 @@ class Apart:
             shared |= once & f.types
             once |= f.types
         if shared & ~OBJECT_BIT:
-            return False  # `required` does not restrict what is no object
+            return False  # `required` restricts only objects
         names = [name for name in facts[0].conjunction.required if all(name in f.conjunction.required for f in facts)]
         return any(_all_differ([self._listed(f.children(name)) for f in facts]) for name in names)
 

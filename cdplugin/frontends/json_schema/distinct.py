@@ -222,7 +222,7 @@ def _path_bytes(root: _Node, text: str) -> int:
 
 _SEEN_BYTES = 600
 _MOST_TOLD = 20_000
-"""Up to so many symbols, :meth:`Unique.whole` gives a bound."""
+"""Up to this many symbols, :meth:`Unique.whole` gives a bound."""
 
 
 class Seen:

@@ -56,7 +56,7 @@ from cdplugin.ir import Family, GrammarIR, Member, Part, Productive, Symbol, Tex
 _SPARE = 600
 """More items and names than one token can hold."""
 _MANY = 20_000
-"""A lexeme with so many values counts as unbounded, as long as there are fewer items than this less :data:`_SPARE`."""
+"""A lexeme with this many values counts as unbounded, as long as there are fewer items than this less :data:`_SPARE`."""
 _MOST_COMPARED = 100_000
 """Places visited to decide whether a value can still differ from the earlier ones."""
 _MOST_SEARCHED = 2_000

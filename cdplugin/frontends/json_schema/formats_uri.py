@@ -57,7 +57,7 @@ def ipv6(alphabet: Alphabet, beside: int) -> Expr:
 
 
 def reference(alphabet: Alphabet, international: bool, relative: bool, portable: bool, digits: int) -> Expr:
-    """``URI``, ``IRI`` or, with ``relative``, a reference (which may be empty). ``digits``: at most so many in a port.
+    """``URI``, ``IRI`` or, with ``relative``, a reference (which may be empty). ``digits``: at most this many in a port.
 
     ``portable`` keeps IRIs to the Basic Multilingual Plane and to hosts without brackets: ``rfc3987_syntax``, one of the
     two checkers that ``jsonschema`` uses, refuses the rest.

@@ -24,7 +24,7 @@ from cdplugin.ir import Part, Productive, Symbol, TrackedLexeme, ValueReader, Wh
 _MOST_COUNTED = 20_000
 """Largest number of symbols for which ``whole`` gives a bound."""
 _MOST_TOLD_APART = 3
-"""Up to so many conditions, undeclared members are told apart even where it may not be necessary."""
+"""Up to this many conditions, undeclared members are distinguished by name even where that may be unnecessary."""
 
 
 class Entry(NamedTuple):
@@ -78,9 +78,9 @@ def are_several(
     is_endless: Callable[[Symbol], bool],
     may_be: Callable[[Further], bool],
 ) -> bool:
-    """Whether undeclared members must be told apart because of conditions on them. If there are many conditions, or some key
-    visibly has few names (not ``is_endless``), then only if no single member of a group can (``may_be``) meet all conditions
-    that members of the group can meet.
+    """Whether undeclared members must be distinguished by name because of conditions on them. If there are many conditions, or
+    some key visibly has few names (not ``is_endless``), then only if no single member of a group can (``may_be``) meet all
+    conditions that members of the group can meet.
     """
     if n_conditions < 2:
         return False

@@ -47,7 +47,7 @@ _MOST_WANTED, _MOST_SEARCHED = 10_000, 500_000_000
 units. So many may be searched for an end of a text, which must stay below ``Limits.emptiness_fuel``.
 """
 _MOST_LISTED = 2_000
-"""Up to so many multiples between two bounds are listed instead."""
+"""Up to this many multiples between two bounds are listed instead."""
 _STATES, _MAX_STATES = 2_048, 5_000
 """States of an automaton without an upper bound, and of one whose lower bound is so large that it needs more digits."""
 _MOST_DIGITS, _FEWEST_DIGITS, EXACT_DIGITS, _PADDING = 64, 16, 15, 20

@@ -34,7 +34,7 @@ _MOST_MET, _MOST_LOOSE = 12, 6
 """Conditions that one member may meet, since a member is written once for each subset of them; and the number of conditions of
 an object above which the subsets are disjoint (:meth:`Objects._not_met`)."""
 _MOST_LISTED = 64
-"""A complement or pattern that allows at most so many names declares them, where it matters which names occur."""
+"""A complement or pattern that allows at most this many names declares them, where it matters which names occur."""
 
 
 def _subsets(among: int, sure: int) -> Iterable[int]:

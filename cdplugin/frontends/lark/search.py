@@ -13,8 +13,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from cdplugin.frontends.productive import Productive
 
 _FEW = 64
-"""Up to so many nodes, sides are visited one at a time. After that, all sides of a node are examined before the search descends
-into one of them: below it the search might never end, while another side holds at once."""
+"""Up to this many nodes, sides are visited one at a time. After that, all sides of a node are examined before the search
+descends into one of them: below it the search might never end, while another side holds at once.
+"""
 _FARTHER, _AROUND = 16, 8
 """How many times longer the search gets between two breadth-first rounds, and how many times as many nodes a round visits."""
 
