@@ -1,7 +1,7 @@
 """The rules of a grammar, prepared for the kernels: cleaned, numbered, laid out as dots. :mod:`.expander` makes the late ones.
 
-A *dot* is a position in a rule. Dots lie one after the other, the end of each rule included. The symbol after a dot is ``n >=
-0`` for a nonterminal, -1 at the end of the rule, ``-2 - t`` for lexeme ``t`` (:mod:`cdplugin.kernels.parser.earley`).
+A *dot* is a position in a rule. Dots lie one after the other, the end of each rule included. The symbol after a dot is
+``n >= 0`` for a nonterminal, -1 at the end of the rule, ``-2 - t`` for lexeme ``t`` (:mod:`cdplugin.kernels.parser.earley`).
 """
 
 from __future__ import annotations

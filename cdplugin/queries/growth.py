@@ -1,11 +1,11 @@
 """Upper bounds on what is left of a text wherever its next tokens lead: with a budget above the bound, no ending has to be
 found.
 
-The rules that are open at a place bound what is left from there (:meth:`Growth.worst`). Later the text stands in one of these
-rules, or in rules opened inside. Follow the graph of nonterminals down to the rule in whose lexeme the text stands; an edge ``A
-→ γ B δ`` costs the ending of ``δ``. A path that leaves a strongly connected component does not come back, so a longest path
-bounds the costs between components: what a nonterminal *reaches*. Inside a component a path may have cycles. Each cycle passes
-an edge whose ``γ`` has at least one byte in the text, a *level*, so the bound grows by a fixed cost for every such byte
+The rules that are open at a place bound what is left from there (:meth:`Growth.worst`). Later the text stands in one of
+these rules, or in rules opened inside. Follow the graph of nonterminals down to the rule in whose lexeme the text stands; an
+edge ``A → γ B δ`` costs the ending of ``δ``. A path that leaves a strongly connected component does not come back, so a longest
+path bounds the costs between components: what a nonterminal *reaches*. Inside a component a path may have cycles. Each cycle
+passes an edge whose ``γ`` has at least one byte in the text, a *level*, so the bound grows by a fixed cost for every such byte
 written. If ``γ`` is empty there need be no cycle: a nonterminal that contains itself at one position need not be opened twice.
 A kernel computes all this (:mod:`cdplugin.kernels.parser.growth`). A token opens rules only after the lexeme in which the text
 stands has ended: in a string, bytes before a quote are no levels.

@@ -71,8 +71,8 @@ def _is_plain(text, start, end):
 def _after_run(h, e, text, start, end, is_plain):
     """Return the derivative of ``e`` by the bytes ``text[start:end]``, ``UNKNOWN`` for other shapes, or a status.
 
-    Shapes: literals none of which ends inside the bytes, or arbitrary text that they are a part of: ``R{0,} T``, or ``(R{0,} &
-    ~F & …) T``. ``is_plain``: the bytes are whole plain characters.
+    Shapes: literals none of which ends inside the bytes, or arbitrary text that they are a part of: ``R{0,} T``, or
+    ``(R{0,} & ~F & …) T``. ``is_plain``: the bytes are whole plain characters.
     """
     body, tail = split(h, e)
     kind = kind_of(h, body)

@@ -198,9 +198,9 @@ def _sort_few(words, start, count, free):
     """Sort ``words[start:start + count]`` by their high halves, if these have few distinct values: one stable pass for each
     value.
 
-    The low halves ascend already. Return False, and change nothing, if the values are many. Uses ``words[free:free + 2 *
-    count]`` as scratch. A number may end at a thousand trie nodes, as one of two or three lexemes: then a pass for each beats a
-    sort.
+    The low halves ascend already. Return False, and change nothing, if the values are many. Uses
+    ``words[free:free + 2 * count]`` as scratch. A number may end at a thousand trie nodes, as one of two or three lexemes: then
+    a pass for each beats a sort.
     """
     if count <= _FEW_GROUPS:
         return False

@@ -1,10 +1,10 @@
 """Build the token trie as flat arrays in depth-first order, with whole-array NumPy: no kernel is compiled for it.
 
-A sorted list of strings *is* a trie in depth-first order: each string adds ``length - lcp`` nodes, where ``lcp`` is the length
-of the prefix that it shares with the string before it. So the nodes are one ``repeat`` over the tokens. Only the ends of the
-subtrees need the tree itself. They are found level by level, from ``end(node) = min(next node of the same depth,
-end(parent))``: every node between a node and the end of its parent's subtree is deeper than the parent, so the first of these
-two ends the node's subtree. 128,000 tokens with 300,000 nodes take 0.1 s.
+A sorted list of strings *is* a trie in depth-first order: each string adds ``length - lcp`` nodes, where ``lcp`` is the
+length of the prefix that it shares with the string before it. So the nodes are one ``repeat`` over the tokens. Only the ends of
+the subtrees need the tree itself. They are found level by level, from
+``end(node) = min(next node of the same depth, end(parent))``: every node between a node and the end of its parent's subtree is
+deeper than the parent, so the first of these two ends the node's subtree. 128,000 tokens with 300,000 nodes take 0.1 s.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What all trie walks share: their range of nodes, their arrays by depth, the self-loops that let them take a subtree whole.
 
-A walk begins at a *top*, a trie node or -1 for the root, and visits the nodes below it in depth-first order. What it knows of a
-node stands in arrays indexed by depth, side by side on the stack: the entry for depth ``d`` of array ``k`` is ``STACK[base + d
-+ k * levels]``. The next node of that depth overwrites it, so nothing has to be undone on the way up.
+A walk begins at a *top*, a trie node or -1 for the root, and visits the nodes below it in depth-first order. What it knows
+of a node stands in arrays indexed by depth, side by side on the stack: the entry for depth ``d`` of array ``k`` is
+``STACK[base + d + k * levels]``. The next node of that depth overwrites it, so nothing has to be undone on the way up.
 
 The *loops* of a lexer state are the kinds of bytes (``BYTE_KIND``) all of whose bytes lead back to the state. In the middle of
 a word or a URL most bytes do. If all bytes below a node are loops, all tokens of its subtree are allowed, and the subtree is

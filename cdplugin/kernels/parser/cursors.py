@@ -216,8 +216,8 @@ def _step_boundary(h, row, byte):
 
 @kernel
 def _pair_cursor(h, next_row, row, rest):
-    """Return the cursor of two readings: a lexeme has ended (boundary of ``next_row``), or it goes on (the pair ``(row,
-    rest)``).
+    """Return the cursor of two readings: a lexeme has ended (boundary of ``next_row``), or it goes on (the pair
+    ``(row, rest)``).
 
     One pair is enough if nothing starts in the next row; or if it starts in the very state ``rest``, and no lexemes compete:
     then the rows are united.

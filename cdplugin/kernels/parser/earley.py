@@ -13,11 +13,10 @@ A row is made in four steps:
 
 1. *Scan* (:func:`advance`): each item, kernel or predicted, whose next symbol is a lexeme that ended moves over it.
 2. *Complete* (:func:`_push_after`, :mod:`cdplugin.kernels.parser.completing`): if the rest of a rule is nullable, its
-   nonterminal
-  is complete, and the items that the origin names for it are added. So right-recursive tails vanish (Leo, 1991).
+   nonterminal is complete, and the items that the origin names for it are added. So right-recursive tails vanish (Leo, 1991).
 3. *Intern* (:func:`make_row`): the kernel items are sorted and stored once.
 4. *Predict* (:func:`row_of`): the nonterminals that the items wait for give the row's own origin, and the lexer states in which
-  its lexemes start. Both are computed once per row.
+   its lexemes start. Both are computed once per row.
 
 For example, with ``S: "[" L "]"   L: E | E "," L   E: w`` (``•`` is the dot, ``{…}`` the origin)::
 

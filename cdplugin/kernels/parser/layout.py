@@ -1,8 +1,8 @@
 """The parser's records: rows, skip items, cursors.
 
 A *dot* is a number that stands for a position in a rule, before the symbol ``DOT_SYMBOL[dot]``. The dots of a rule are
-consecutive; the last one has the symbol ``END_OF_RULE``. Dot 0 begins ``S' -> S END``, so row 1 has the item ``(0, empty
-origin)``.
+consecutive; the last one has the symbol ``END_OF_RULE``. Dot 0 begins ``S' -> S END``, so row 1 has the item
+``(0, empty origin)``.
 """
 
 R_ITEMS, R_ORIGIN, R_START, R_LONGEST, R_ACCEPTS, ROW_WORDS = range(6)

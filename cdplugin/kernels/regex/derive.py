@@ -1,8 +1,8 @@
 """Brzozowski derivatives (1964), memoised, and the byte classes that share one.
 
-The derivative of ``e`` by a byte matches what ``e`` matches after that byte. ``d(R{m,n}) = d(R) R{m-1,n-1}``, ``d(A & B) = d(A)
-& d(B)``, ``d(~A) = ~d(A)``. Nothing recurses: parts whose derivatives are missing are pushed on the arena's stack and done
-first (post-order), and each result is memoised under (expression, byte).
+The derivative of ``e`` by a byte matches what ``e`` matches after that byte. ``d(R{m,n}) = d(R) R{m-1,n-1}``,
+``d(A & B) = d(A) & d(B)``, ``d(~A) = ~d(A)``. Nothing recurses: parts whose derivatives are missing are pushed on the arena's
+stack and done first (post-order), and each result is memoised under (expression, byte).
 
 For example, with ``R = [a-z]``: the derivative of ``R{1,3} "x"`` by ``x`` is ``R{0,2} "x"``. The derivative of that by ``x`` is
 ``R{0,1} "x" | ()``: now the head is nullable, so the ``x`` may also be the one behind it.

@@ -416,8 +416,8 @@ def make_and(h, start, count):
     """Make the intersection of the expressions ``STACK[start:start + count]``, leaving the stack as it is. An id or a status.
 
     Like :func:`make_alt`, with ``EMPTY`` and ``ALL`` exchanged. Parts that plainly contradict each other (``a & ~a``) give
-    ``EMPTY`` without a search. An infinite language minus finitely many words is marked ``NONEMPTY``: so ``[^"]* & ~(name |
-    size)``, the shape of additional properties, seldom needs a search.
+    ``EMPTY`` without a search. An infinite language minus finitely many words is marked ``NONEMPTY``: so
+    ``[^"]* & ~(name | size)``, the shape of additional properties, seldom needs a search.
     """
     head = header(h)
     saved = head[layout.STACK_TOP]

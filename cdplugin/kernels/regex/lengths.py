@@ -9,8 +9,8 @@ after so many characters. A breadth-first search backwards, from the nodes that 
 - whether it is *loose*: some way of that length passes a node with a self-loop, so every larger number of characters will do;
 - whether it is *endless*: some way to an end passes a cycle, so there are ways of unbounded length.
 
-The answer for ``m`` and ``n`` is then a comparison. For example ``.{14,64} & P`` (``.`` a character), where ``P =
-.*[0-9].*[0-9].*`` asks for two digits::
+The answer for ``m`` and ``n`` is then a comparison. For example ``.{14,64} & P`` (``.`` a character), where
+``P = .*[0-9].*[0-9].*`` asks for two digits::
 
     node         a digit leads to    anything else to    characters to an end    loose
     1: P         2                   1                   2                       yes

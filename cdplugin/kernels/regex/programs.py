@@ -28,12 +28,12 @@ def evaluate(h, start, count):
     """Run the postfix program ``STACK[start:start + count]`` and return the id of the last expression that it builds, or a
     status.
 
-    Instructions that build an expression over operands on the stack: ``K_EMPTY``; ``K_EPSILON``; ``K_BYTES w0 w1 w2 w3``;
-    ``K_LITERALS low high depth``; ``K_CAT n``; ``K_ALT n``; ``K_AND n`` (over the top ``n`` operands); ``K_NOT``; ``K_REPEAT
-    low high``; ``CONSTANT id``: an expression of the arena; ``NAMES low high``: see :func:`_names`; ``AUTOMATON tails states n
-    word…``: see :func:`_automaton`. Instructions for results: ``KEEP slot``: store the top as a result; ``LOAD slot``: load a
-    result; ``CHARACTERS n id…``: set how ``NAMES`` writes each character from here on; ``KEYS low high tail slot``: store, for
-    each of the literals, the literal followed by the expression ``tail``, as results from ``slot`` on. Results lie in
+    Instructions that push an expression: ``K_EMPTY``; ``K_EPSILON``; ``K_BYTES w0 w1 w2 w3``; ``K_LITERALS low high depth``;
+    ``K_CAT n``, ``K_ALT n``, ``K_AND n`` (over the top ``n`` operands); ``K_NOT``; ``K_REPEAT low high``; ``CONSTANT id``: an
+    expression of the arena; ``LOAD slot``: a result; ``NAMES low high``: see :func:`_names`;
+    ``AUTOMATON tails states n word…``: see :func:`_automaton`. Instructions that push nothing: ``KEEP slot``: store the top as
+    a result; ``CHARACTERS n id…``: set how ``NAMES`` writes each character from here on; ``KEYS low high tail slot``: store,
+    for each of the literals, the literal followed by the expression ``tail``, as results from ``slot`` on. Results lie in
     VISIT_STAMPS, which the owner has made large enough.
 
     For example, ``(a|b){0,3}`` with the byte sets of a and b is ``K_BYTES … K_BYTES … K_ALT 2 K_REPEAT 0 3``. Operands stand
@@ -131,8 +131,8 @@ def _names(h, low, high, characters):
     Byte ``b`` is written as the expression ``STACK[characters + b - FIRST_CHARACTER]``. The result is a tree that branches
     where the literals do. An open branching is a *frame* on the stack: its depth, the enclosing frame, its branches so far. The
     common prefix of two neighbours among the sorted literals tells which frames end between them, and whether one begins.
-    ``ab``, ``ac`` and ``b`` open a frame of depth 0 and in it, at ``ab``, one of depth 1, which ends after ``ac`` as ``a (b |
-    c)``; at the end the outer frame becomes ``a (b | c) | b``.
+    ``ab``, ``ac`` and ``b`` open a frame of depth 0 and in it, at ``ab``, one of depth 1, which ends after ``ac`` as
+    ``a (b | c)``; at the end the outer frame becomes ``a (b | c) | b``.
     """
     head = header(h)
     base = head[layout.STACK_TOP]
