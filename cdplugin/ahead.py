@@ -86,50 +86,63 @@ class Busy(Exception):  # noqa: N818 - no error: another thread holds the arena
 
 
 class Visit:
-    """What was computed ahead in one arena, and where to go on. Matchers' threads add to ``places`` and ``near``; the visiting
-    thread does the rest.
+    """The work ahead in one arena: what was done, and where to go on. Matchers' threads add to ``places`` and ``pending``; the
+    visiting thread does the rest.
 
-    ``places``: cursors that texts have reached; ``near``: those still to be visited, the newest last; ``further``: cursors
-    after the last visited one; ``looked``: visited cursors; ``met``: cursors whose masks were made here; ``work``: units left.
+    ``places``: cursors that texts have reached; ``pending``: those of them still to be visited, the newest last;
+    ``speculative``: cursors that no text has reached, found after the last visited one; ``visited``: cursors that
+    need no further visit; ``masked``: cursors whose masks were made here; ``work``: units left.
     """
 
-    __slots__ = ("arena", "further", "grown", "left_further", "looked", "met", "near", "noted", "places", "queue", "work")
+    __slots__ = (
+        "accounted",
+        "arena",
+        "grown",
+        "masked",
+        "pending",
+        "places",
+        "queue",
+        "speculations_left",
+        "speculative",
+        "visited",
+        "work",
+    )
 
     def __init__(self, reference: weakref.ref[Arena]) -> None:
         self.arena = reference
         self.grown = 0  # bytes by which the arena grew in grants
-        self.noted = 0
+        self.accounted = 0  # bytes of this visit in the grammar's account
         self.work = FIRST_WORK
-        self.left_further = FURTHER  # places that no text has reached and that may still be visited
-        self.near: deque[int] = deque(maxlen=_NEAR)
-        self.further: deque[int] = deque(maxlen=_FURTHER)
+        self.speculations_left = FURTHER  # how many speculative places may still be visited
+        self.pending: deque[int] = deque(maxlen=_NEAR)
+        self.speculative: deque[int] = deque(maxlen=_FURTHER)
         self.places: set[int] = set()
-        self.looked: set[int] = set()
-        self.met: set[int] = set()
+        self.visited: set[int] = set()
+        self.masked: set[int] = set()
         self.queue: object = None  # the queue in which it waits
 
     def next_place(self) -> int | None:
-        """The cursor to visit next: one that a text has reached, else one of ``further``. None if there is none, or no work
+        """The cursor to visit next: one that a text has reached, else a speculative one. None if there is none, or no work
         left.
         """
         while self.work > 0 and self.grown <= self.room:
             try:
-                cursor = self.near.pop()
-                if cursor not in self.looked:
-                    self.further.clear()  # they followed another place
+                cursor = self.pending.pop()
+                if cursor not in self.visited:
+                    self.speculative.clear()  # they follow another place
             except IndexError:
-                if not self.further or self.left_further <= 0:
+                if not self.speculative or self.speculations_left <= 0:
                     return None
-                cursor = self.further.popleft()
-                self.left_further -= 1
-            if cursor not in self.looked:
+                cursor = self.speculative.popleft()
+                self.speculations_left -= 1
+            if cursor not in self.visited:
                 return cursor
         return None
 
     @property
     def room(self) -> int:
         """Bytes by which the arena may grow in grants, from the beginning."""
-        return FIRST_BYTES + PLACE_BYTES * len(self.places) - self.noted
+        return FIRST_BYTES + PLACE_BYTES * len(self.places) - self.accounted
 
     def end(self) -> None:
         """Visit nothing more."""
@@ -175,10 +188,10 @@ class Ahead:
             return
         visit.places.add(cursor)
         self._counts["places"] += 1
-        self._counts["met"] += cursor in visit.met
+        self._counts["met"] += cursor in visit.masked
         visit.work = min(visit.work + PLACE_WORK, MOST_WORK)
         if visit.work > 0:
-            visit.near.append(cursor)
+            visit.pending.append(cursor)
             self._put(visit)
 
     def counters(self) -> dict[str, int]:
@@ -255,11 +268,11 @@ class Ahead:
                 self._look(visit, arena, cursor)
             except Busy:
                 self._counts["busy"] += 1
-                visit.near.appendleft(cursor)
+                visit.pending.appendleft(cursor)
                 self._put(visit)
                 return False
             self._note(visit, arena)
-            if visit.near or visit.further:
+            if visit.pending or visit.speculative:
                 self._put(visit)
         except Exception as error:
             self._counts["failed"] += 1
@@ -270,9 +283,9 @@ class Ahead:
 
     def _note(self, visit: Visit, arena: Arena) -> None:
         """Add what the visit remembers to the grammar's account of bytes."""
-        nbytes = _ENTRY_BYTES * (len(visit.looked) + len(visit.met) + len(visit.places))
-        if arena.account is not None and abs(nbytes - visit.noted) > 1 << 14:
-            visit.noted = nbytes
+        nbytes = _ENTRY_BYTES * (len(visit.visited) + len(visit.masked) + len(visit.places))
+        if arena.account is not None and abs(nbytes - visit.accounted) > 1 << 14:
+            visit.accounted = nbytes
             arena.account.note("ahead", nbytes)
 
     def _keep_off(self) -> None:
@@ -285,13 +298,13 @@ class Ahead:
         """Make the mask of a place, and those of the places that its likely tokens lead to. Raises :class:`Busy`."""
         row = np.zeros((arena.vocab.size + 31) // 32, np.int32)
         if self._ask(visit, arena, kernels.OP_FILL, cursor, address_of(row), _STOPS_ADDRESS) < 0:
-            visit.looked.add(cursor)
+            visit.visited.add(cursor)
             return
         tokens = likely_of(arena.vocab).among(row).tolist()
         found = self._granted(visit, arena, functools.partial(_places_after, visit, arena, cursor, tokens))
-        self._fill(visit, arena, [after for after in found if after not in visit.met], row)
-        visit.looked.add(cursor)
-        visit.further.extend(after for after in found if after not in visit.looked)
+        self._fill(visit, arena, [after for after in found if after not in visit.masked], row)
+        visit.visited.add(cursor)
+        visit.speculative.extend(after for after in found if after not in visit.visited)
         self._counts["looked"] += 1
 
     def _fill(self, visit: Visit, arena: Arena, cursors: list[int], row: np.ndarray) -> None:
@@ -388,7 +401,7 @@ def _fill_some(visit: Visit, arena: Arena, cursors: list[int], row: np.ndarray) 
         if status < 0 <= arena.header[layout.WORK_LEFT]:
             status = _run(visit, arena, kernels.OP_FILL, cursor, target, _STOPS_ADDRESS)
         if status >= 0:
-            visit.met.add(cursor)
+            visit.masked.add(cursor)
         elif arena.header[layout.WORK_LEFT] < 0:
             left.append(cursor)
     return left
