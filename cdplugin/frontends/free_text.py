@@ -117,7 +117,7 @@ def dispatch_text(
     loop: bool = True,
     by_token: Sequence[Sequence[Symbol]] = (),
 ) -> Symbol:
-    """Free text, a trigger, what follows it, and with ``loop`` so on; the text may also end free. Returns a nonterminal.
+    """A nonterminal: free text, a trigger, what follows it, with ``loop`` repeated. The text may also end in free text.
 
     ``tags``: triggers, each with the symbols that follow it; equal triggers are alternatives. ``excludes``: texts that the free
     text must not hold. ``by_token``: sequences that begin with a special token, which stands in the place of a trigger; they

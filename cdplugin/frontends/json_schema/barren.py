@@ -38,7 +38,7 @@ def drop_barren(ir: GrammarIR) -> set[Symbol] | None:
 def _soon_productive(ir: GrammarIR) -> tuple[set[Symbol], list[tuple[Symbol, tuple[Symbol, ...]]]]:
     """Find most productive symbols in simple rounds over the rules; returns them, and the rules that are left.
 
-    Rounds go forwards and backwards in turn, because members are written from the last to the first, and what is inside them
+    Rounds go forwards and backwards in turn, because members are written from the last to the first, and their values
     later. The last round is one that leaves most rules, or, without families, finds the start to be productive.
     """
     known = set(range(-len(ir.lexemes), 0))

@@ -91,9 +91,9 @@ class _Between(NamedTuple):
 
 
 class _Inside(Hashed):
-    """A parameter inside an item: what is still to be written, what is written (None: not known), and the state after the item.
+    """A parameter inside an item: the symbols still to be derived, the value so far (None: unknown), the state after the item.
 
-    ``differs``: where it is not known what is written, whether it certainly is no prefix of an earlier item.
+    ``differs``: if the value so far is unknown, whether it certainly is no prefix of an earlier item.
     """
 
     __slots__ = ("after", "differs", "stack", "typing")

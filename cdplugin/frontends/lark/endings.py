@@ -135,7 +135,7 @@ def _of(part: Part, firsts: Bytes, first: list[int], empty: list[bool]) -> tuple
 
 
 def _first(draft: Draft, firsts: Bytes, empty: list[bool]) -> list[int]:
-    """FIRST of each rule, as a set of bytes and ``_OPEN``."""
+    """The FIRST set of each rule, as a set of bytes and ``_OPEN``."""
     first = [0] * len(draft.rules)
     larger: list[list[int]] = [[] for _ in draft.rules]
     for number, rule in enumerate(draft.rules):
