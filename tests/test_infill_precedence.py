@@ -12,6 +12,8 @@ import pytest
 from engine_tools import ALL_BYTES, cases
 
 import cdplugin as cd
+from cdplugin import expr
+from cdplugin.ir import GrammarIR
 
 VOCAB = cd.Vocabulary.from_bytes([*ALL_BYTES, b"</s>"], eos_token_ids=256)
 OPERATORS = ("+-", "*/", "^", "=<", "&", "|")
@@ -30,6 +32,27 @@ def test_an_operator_behind_a_long_number(text: str) -> None:
     infill = infill_of(SUMS)
     assert infill.accepts(text.encode())
     assert infill.new([text]).completable()
+
+
+@pytest.mark.parametrize("word", [b"9999/", None], ids=["one text", "any number"])
+def test_an_operand_of_few_ends_beside_one_of_many(word: bytes | None) -> None:
+    """``9999/`` is an operand, and so is ``9999``: what the chain of the first gave is added to what the second gives."""
+    ir = GrammarIR()
+    ir.start, product, operand = map(ir.nonterminal, ("SUM", "PRODUCT", "OPERAND"))
+    digits = expr.repeat(expr.byte_class(b"0123456789"), 1)
+    few = ir.lexeme(expr.cat(digits, expr.literal(b"/")) if word is None else expr.literal(word))
+    many, minus, over = map(ir.lexeme, (digits, expr.literal(b"-"), expr.literal(b"/")))
+    for left, shapes in {
+        ir.start: [[ir.start, minus, product], [product]],
+        product: [[product, over, operand], [operand]],
+        operand: [[few], [many]],
+    }.items():
+        for right in shapes:
+            ir.rule(left, right)
+    infill = cd.Infill(cd.Compiler(VOCAB).compile_ir(ir))
+    for text in (b"1-9999/", b"1-9999//1", b"99-99/9/9999/", b"1-1/9999/"):
+        assert infill.accepts(text)
+        assert infill.new([text]).completable(), text
 
 
 def test_a_slot_takes_what_its_mask_has() -> None:
