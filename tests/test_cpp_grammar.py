@@ -249,6 +249,11 @@ def test_humaneval() -> None:
         "#include\n",
         "#if F(\n#endif",
         "// \\ \nint x;",
+        "struct A { explicit() A(int); };",
+        "struct A { bool b : = 1; };",
+        "template <C T = > void f();",
+        "namespace a::inline { }",
+        "auto g = [](auto x) requires { return x; };",
     ],
 )
 def test_refuses(text: str) -> None:
@@ -420,6 +425,11 @@ def test_statements(statement: str) -> None:
         "#if V >= W(6, 0, 0) && !defined(A) || X(b)\n#elif !Y( 1 )\n#endif",
         "using namespace ::std; enum A::B f(enum C::D x) { } enum A::B : int { X }; enum : int { Y };",
         'void f(const char a[] = "b", int x[2] = y); struct A : ::B { }; struct C : ::D::E<int>, public ::F { };',
+        "struct A { [[nodiscard]] virtual int f() const = 0; constexpr virtual int g() { return 1; } explicit(true) A(int); };",
+        "struct A { bool b : 1 = true; unsigned c : 2 {1}, d : 3; }; namespace a::inline b::c { int x; }",
+        "template <class T> concept C = true; template <C T, C U = int> struct B { }; template <C T = int*> void f() { }",
+        "template <class... T> requires ((T::x > 1) && ...) void f(T...) { } auto g = [](auto x) requires b { return x; };",
+        "void f(int x) { switch (x) { [[likely]] case 1: [[unlikely]] default: return; } }",
     ],
 )
 def test_declarations(text: str) -> None:

@@ -135,6 +135,13 @@ def test_empty_rule_and_marks() -> None:
 # --- terminals ----------------------------------------------------------------------------------------------------------------
 
 
+def test_a_question_mark_may_stand_right_before_a_terminal() -> None:
+    """As in Lark, where ``?`` marks a rule only: ``NUMBER: NOZERO?DIGIT+``."""
+    accept = accepts('start: A?B "x"?_C b?A\n?b: "b"\nA: "a"\nB: "b"\n_C: "c"')
+    for word in map("".join, itertools.chain(*(itertools.product("abxc", repeat=n) for n in range(6)))):
+        assert accept(word) == (re.fullmatch("a?bx?cb?a", word) is not None), word
+
+
 def random_terminal(rng: random.Random, depth: int) -> tuple[str, Callable[[str], bool]]:
     """A terminal as text, and its language as a predicate on words, by brute force over ways to cut them."""
     kind = rng.choice(["text", "regex", "range"]) if depth == 0 else rng.choice(["cat", "alt", "and", "not", "rep", "text"])

@@ -33,7 +33,7 @@ _ALIASES = {"%grammar_options": "%llguidance"}
 """xgrammar's names of statements."""
 _SYMBOLS = re.compile(
     r"""(?:[ \t\f\ufeff]+|\\[ \t]*\r?\n|(?:\#|//)[^\n]*)*  # blanks, a line that goes on, a comment
-    (?:(?P<NAME>[!?]*_*[A-Za-z][A-Za-z0-9_\-]*)
+    (?:(?P<NAME>(?!(?<=\S)\?_*[A-Z])[!?]*_*[A-Za-z][A-Za-z0-9_\-]*)  # "A?B" is "A? B"
     |(?P<MARK>->|::|\.\.|[:,.()\[\]{}|&~=_])
     |(?P<NEWLINE>\r?\n)
     |(?P<STRING>"[^"\\\n]*(?:\\[^\n][^"\\\n]*)*"i?)
