@@ -75,7 +75,7 @@ def test_masks_beside_words(seed: int) -> None:
     for _ in range(25):
         allowed = mask(matcher)
         followed = {token for token in range(VOCAB.size) if stepper.fork().accept_token(token)}
-        assert allowed == followed, (seed, bytes(matcher.tokens))
+        assert allowed == followed, (seed, matcher.tokens)
         going_on = sorted(allowed - set(VOCAB.eos_token_ids))
         if not going_on:
             break
