@@ -143,17 +143,14 @@ class Matcher:
         "_stop_set",
         "_stops",
         "_stops_address",
-        "_text",
         "_tokens",
         "_until",
     )
 
     def __init__(self, grammar: Grammar, stops: StopTokens) -> None:
-        self._grammar = grammar
-        self._stops = stops
-        self._stops_address, self._stop_set = stops.address, stops.members  # copies, since each step reads them
-        self._size = grammar.vocab.size
-        self._text = grammar.vocab.tokens
+        self._grammar, self._stops = grammar, stops
+        # copies, since each step reads them
+        self._size, self._stops_address, self._stop_set = grammar.vocab.size, stops.address, stops.members
         arena = grammar._current()
         # weak: an arena over budget is freed when its grammar has a fresh one, not when the last matcher has moved on
         self._arena_ref = weakref.ref(arena)
@@ -164,9 +161,9 @@ class Matcher:
         # a budget that fits every token, valid up to so many tokens of text; and what it was computed from
         self._enough, self._until = budgets.ALWAYS
         self._seen: budgets.Seen | None = None
-        self._narrowed = False
         self._found_ref: weakref.ref[FoundEndings] | None = None  # the endings known when a budget was last near
-        self._near = 0  # masks still to fill without asking whether a budget is far away
+        # whether a mask was narrowed by a budget; masks still to fill without asking whether a budget is far away
+        self._narrowed, self._near = False, 0
 
     # --- following tokens ---------------------------------------------------------------------------------------------------
 
@@ -186,10 +183,8 @@ class Matcher:
             cursor = self._cursors[-1]
             if cursor == TERMINATED or token_id in self._stop_set:
                 after = self._follow(arena, cursor, token_id)
-            else:  # `_follow` inlined: every step of every sequence comes here
-                after = kernels.run(arena.address, OP_ACCEPT, cursor, token_id, 1)
-                if after < 0:
-                    after = arena.finish(after, OP_ACCEPT, cursor, token_id, 1)
+            elif (after := kernels.run(arena.address, OP_ACCEPT, cursor, token_id, 1)) < 0:  # as `_follow` does, without a call
+                after = arena.finish(after, OP_ACCEPT, cursor, token_id, 1)
         if after == 0:
             return False
         self._cursors.append(after)
@@ -241,8 +236,7 @@ class Matcher:
         if not 0 <= n <= len(self._tokens):
             raise ValueError(f"rollback: expected 0 to {len(self._tokens)} tokens, found {n}")
         if n:
-            del self._cursors[-n:]
-            del self._tokens[-n:]
+            del self._cursors[-n:], self._tokens[-n:]
             if len(self._tokens) < self._ending[0]:  # the tokens before the ending may become other ones now
                 self._ending = (-1, [])
             if self._partial is not None and len(self._tokens) < self._partial[1]:
@@ -260,8 +254,7 @@ class Matcher:
         other = object.__new__(Matcher)
         for name in Matcher.__slots__:
             setattr(other, name, getattr(self, name))
-        other._cursors, other._tokens = self._cursors.copy(), self._tokens.copy()
-        other._partial = None
+        other._cursors, other._tokens, other._partial = self._cursors.copy(), self._tokens.copy(), None
         return other
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Matcher:
@@ -325,8 +318,7 @@ class Matcher:
             arena = self._present()  # only if needed: otherwise a mask with a far budget costs next to nothing more
         with arena.lock:
             cursor = self._cursors[-1]
-            status = kernels.run(arena.address, OP_FILL, cursor, row, self._stops_address)
-            if status < 0:
+            if (status := kernels.run(arena.address, OP_FILL, cursor, row, self._stops_address)) < 0:
                 arena.finish(status, OP_FILL, cursor, row, self._stops_address)
             if budget is not None and (type(budget) is not int or budget < self._enough or place > self._until):
                 self._fit(arena, row, budget)
@@ -483,7 +475,7 @@ class Matcher:
         _, read, reader = self._partial
         self._partial = None  # unless all is read
         for token in self._tokens[read:]:
-            reader.feed(self._text[token] or b"")
+            reader.feed(self._grammar.vocab.tokens[token] or b"")
         if self.is_terminated() and not reader.is_complete:
             reader.close()
         self._partial = (strings, len(self._tokens), reader)
@@ -514,8 +506,7 @@ class Matcher:
     def explain(self, token_id: int) -> str:
         """Why a token is not allowed: which bytes of it are legal, what was expected after them, in which lexemes."""
         arena, cursor = self._place()
-        token_id = integer("token id", token_id)
-        self._check(token_id)
+        self._check(token_id := integer("token id", token_id))
         with arena.lock, arena.one_budget(arena.limits.max_step_work):
             return explain.explain_token(arena, self._grammar._tables, cursor, token_id, self._stop_set)
 
