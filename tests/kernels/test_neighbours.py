@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
-from engine_tools import at_least, cases, compare_masks, mask, vocabulary
+from engine_tools import at_least, cases, compare_masks, followed, mask, vocabulary
 
 import cdplugin as cd
 from cdplugin.kernels.lexer import layout as lexer_layout
@@ -50,6 +51,18 @@ def test_masks_are_what_stepping_says(seed: int) -> None:
         made += with_neighbours(grammar)
     assert compared > at_least(300, 5)
     assert made > at_least(20, 0)
+
+
+def test_an_end_before_a_token_that_only_the_neighbour_has() -> None:
+    """Names end before a comma, all but the one that is left out: what follows it goes on as other names do."""
+    words = ["".join(letters).encode() for n in (2, 3) for letters in itertools.product("fix", repeat=n)]
+    vocab = vocabulary([b"f", b"i", b"x", b",", *words, b",f", b",ix"], all_bytes=False)
+    grammar = cd.Compiler(vocab).compile(cd.Lark('start: NAME ("," NAME)*\nNAME: /[fix]+/ & ~/f/'))
+    for text in (b"i", b"f", b"ff", b"i,f", b"f"):
+        matcher = grammar.matcher()
+        assert matcher.accept_tokens(map(b"fix,".index, text)) == len(text)
+        assert mask(matcher) == followed(matcher), text
+    assert with_neighbours(grammar)
 
 
 def with_neighbours(grammar: cd.Grammar) -> int:
