@@ -1,15 +1,18 @@
-"""Work ahead (``cdplugin/ahead.py``): masks of new schemas with it and without, beside a model that only sleeps.
+"""What work ahead (``cdplugin/ahead.py``) saves: masks of new schemas with it and without, beside a simulated model.
 
     python perf/ahead.py ../shared/maskbench/dev.jsonl.gz --every 40 --out FILE
     python perf/ahead.py ../shared/maskbench/dev.jsonl.gz --check --every 10     # the same masks, bit for bit
 
-As a server meets a request: its schema is compiled, the prompt is read (``--prefill`` milliseconds of sleep), then for each
-token of a valid instance mask, forward pass (``--forward`` milliseconds of sleep) and accept. One thread of
-:class:`cdplugin.ahead.Ahead` runs beside it, for real. Each schema is new, and has one text; with and without take turns.
-Reported: processor time of mask + accept in the decoding thread, and the time on the clock of the same (whatever waits for a
-lock, for Python's, or for a processor included); what the visiting thread took; and the bytes of the grammars.
+The script does what a server does with a request: it compiles the schema, reads the prompt (a sleep of ``--prefill``
+milliseconds), and then, for each token of a valid instance, makes the mask, waits for the forward pass (a sleep of
+``--forward`` milliseconds) and accepts the token. One real thread of :class:`cdplugin.ahead.Ahead` runs beside it. Each
+schema is new and has one text. Runs with and without work ahead take turns.
 
-``--check``: visits between tokens on the same thread, as far as a random budget goes; masks are compared with those without.
+Reported: the CPU time of mask + accept in the decoding thread, and the same on the clock, which includes all waiting for a
+lock, for the GIL or for a processor; the time of the visiting thread; and the bytes of the grammars.
+
+``--check`` compares masks instead: between tokens, the same thread visits places until a random budget is spent, and each
+mask must equal the one without work ahead, bit for bit.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ FIRST = 8  # tokens: the first ones of a text
 
 
 class Way:
-    """With or without: a compiler of its own, and what was measured."""
+    """One way to run, with work ahead or without: a compiler of its own, and what was measured."""
 
     def __init__(self, vocab: cd.Vocabulary, threads: int) -> None:
         self.compiler = cd.Compiler(vocab)
@@ -49,7 +52,7 @@ class Way:
         self.visited = 0.0
 
     def follow(self, schema: Any, text: list[int], prefill: float, forward: float) -> None:
-        """A request: its first mask is made where it is compiled, as vLLM's is."""
+        """Serve one request. As in vLLM, the thread that compiles the grammar also makes its first mask."""
         matcher = self.compiler.compile(cd.JsonSchema(schema)).matcher()
         matcher.fill_next_token_bitmask(self.bitmask)
         visitor = self.visitor
@@ -96,7 +99,7 @@ def spread(times: list[float]) -> dict[str, float]:
 
 
 def check(vocab: cd.Vocabulary, cases: list[tuple[Any, list[int]]]) -> int:
-    """Compare all masks along the texts; how many."""
+    """Compare all masks along the texts, and return how many there were."""
     rng, compared = random.Random(1), 0
     compilers = cd.Compiler(vocab), cd.Compiler(vocab)
     rows = np.zeros((2, (vocab.size + 31) // 32), np.int32)

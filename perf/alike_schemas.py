@@ -1,9 +1,10 @@
-"""Time to a first mask for a schema nine tenths of which an earlier one had, beside llguidance and beside the earlier one.
+"""Time to the first mask of a schema nine tenths of which an earlier one had, beside llguidance and beside that earlier one.
 
     python perf/alike_schemas.py ../shared/maskbench/dev.jsonl.gz --every 10 [--out FILE]
 
-Of each schema with at least ten names of properties, one name in ten is changed, wherever it stands. The schema is compiled
-first, and ten others; then the changed one, to its first mask. One thread's CPU time, in one process.
+The script takes each schema with at least ten names of properties and changes one name in ten, wherever it stands. It
+compiles the original schema, then ten others, and then measures the changed one up to its first mask. Times are CPU time of
+one thread, in one process.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def names_of(schema: Any) -> list[str]:
 
 
 def renamed(part: Any, names: set[str]) -> Any:
-    """The schema with another name for each of ``names``, as a key and in lists."""
+    """The schema with another name for each of ``names``, both as a key and in lists."""
     if isinstance(part, dict):
         return {name + "_2" if name in names else name: renamed(value, names) for name, value in part.items()}
     if isinstance(part, list):
@@ -47,7 +48,7 @@ def renamed(part: Any, names: set[str]) -> Any:
 
 
 def first_mask(engine: Any, schema: Any) -> float | None:
-    """Microseconds; None where the engine refuses the schema."""
+    """Microseconds from the schema to its first mask; None if the engine refuses the schema."""
     gc.collect(0)
     gc.disable()
     began = time.thread_time_ns()

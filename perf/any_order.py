@@ -1,10 +1,11 @@
-"""Time of mask + accept on objects with many required members, in any order and in declared order, in turns in one run.
+"""Time of mask + accept on objects with many required members: any order beside the declared order, in turns in one run.
 
     python perf/any_order.py [--members 50 500 2000] [--kinds 1 4] [--json FILE]
 
-CPU time of one thread (``time.thread_time``), Llama 3's vocabulary, the canonical tokens of one text per object, its members
-shuffled for any order; the first pass over a fresh grammar. ``kinds``: of how many types the members' values are. What the
-process has at its start (the tokenizer, the vocabulary) is kept from Python's garbage collector (``gc.freeze``), as vLLM does.
+Times are CPU time of one thread (``time.thread_time``), with Llama 3's vocabulary. Each object has one text, followed in
+its canonical tokens with a fresh grammar; for any order its members are shuffled. ``--kinds`` says how many types the
+members' values have. As vLLM does, the script hides from Python's garbage collector (``gc.freeze``) what the process has at
+its start: the tokenizer and the vocabulary.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ VALUES: dict[str, Any] = {"integer": 7, "string": "some text", "boolean": True, 
 
 
 def measure(n: int, kinds: int, order: str, compiler: cd.Compiler, tokenizer: Tokenizer) -> dict[str, float]:
-    """Milliseconds to the first mask, microseconds a token, tokens, MiB of the grammar."""
+    """Milliseconds to the first mask, microseconds a token, the number of tokens, and MiB of the grammar."""
     types = list(VALUES)[:kinds]
     names = {f"name_{i:05d}_{i * 7919 % 10007}": types[i % kinds] for i in range(n)}
     schema = {

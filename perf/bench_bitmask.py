@@ -1,15 +1,16 @@
-"""Time of apply_token_bitmask_inplace against xgrammar's, on the same tensors, interleaved in one run.
+"""Time of apply_token_bitmask_inplace beside xgrammar's, on the same tensors, in turns in one run.
 
     .venv/bin/python perf/bench_bitmask.py [--vocab 131072] [--rows 1 8 64] [--repeat 300] [--out bitmask.json]
     TRITON_INTERPRET=1 … --device interpreted --vocab 1000 --rows 1 2 --repeat 2     # the Triton kernel without a card
 
-Each line is one shape: percentiles of the call in microseconds for both, and the ratio of the medians.
-``allowed`` is the part of the tokens that a mask allows; the bits are drawn independently, the worst case for skipping words.
-On CUDA the times are those of the device's queue (events around the call), after a warm-up, and each shape is timed twice: with
-the device idle, so that the launch from Python counts (*p50*), and with the device busy while the call is made, as in a decode
-loop that runs ahead, so that only the kernel counts (*kernel*). *GB/s* is of the kernel and counts what has to move: the mask's
-words, and the logits that are written; *of copy* is its share of what copying as many logits from device to device reaches in
-the same run (which reads and writes each).
+Each line is one shape: percentiles of a call in microseconds for both, and the ratio of the medians. ``allowed`` is the
+share of tokens that a mask allows. The bits are drawn independently, which is the worst case for skipping words.
+
+On CUDA, events around the call measure the time on the device's queue, after a warm-up. Each shape is timed twice. In *p50*
+the device is idle, so the launch from Python counts. In *kernel* the device is still busy while the call is made, as in a
+decode loop that runs ahead, so only the kernel counts. *GB/s* belongs to the kernel and counts what has to move: the words
+of the mask, and the logits that are written. *of copy* compares it with the bandwidth that a copy of as many logits from
+device to device reaches in the same run (a copy reads and writes each).
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ BUSY = 400_000
 
 
 def once_cuda(call: Callable[[], None], busy: int = 0) -> float:
-    """Seconds between two events around the call; ``busy``: cycles that the device has to do first."""
+    """Seconds between two events around the call; ``busy``: for how many cycles the device has to work first."""
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     if busy:
         torch.cuda._sleep(busy)
@@ -79,14 +80,14 @@ def once_cuda(call: Callable[[], None], busy: int = 0) -> float:
 
 
 def interleaved(calls: list[Callable[[], None]], once: Callable[[Callable[[], None]], float], repeat: int) -> np.ndarray:
-    """Seconds, ``(calls, repeat)``."""
+    """Time calls in turns; returns seconds, ``(calls, repeat)``."""
     for call in calls:
         call()
     return np.array([[once(call) for call in calls] for _ in range(repeat)]).T
 
 
 def ours(device: str) -> Callable[[torch.Tensor, torch.Tensor], None]:
-    """The call that is timed: the public one, or the Triton kernel itself where Triton's interpreter runs it on the CPU."""
+    """The call that is timed: the public function, or the Triton kernel itself if Triton's interpreter runs it on the CPU."""
     if device != "interpreted":
         return apply_token_bitmask_inplace
     from cdplugin.kernels.masks.bitmask_triton import mask_rows
@@ -95,7 +96,7 @@ def ours(device: str) -> Callable[[torch.Tensor, torch.Tensor], None]:
 
 
 def measure(device: str, dtype: str, vocab: int, rows: int, allowed: float, repeat: int, seed: int = 0) -> dict[str, Any]:
-    """One shape: a result with the fields of ``COLUMNS``; those of xgrammar only where it is installed."""
+    """Measure one shape: a result with the fields of ``COLUMNS``, those of xgrammar only if it is installed."""
     try:
         import xgrammar
     except ImportError:

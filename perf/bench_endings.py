@@ -1,4 +1,4 @@
-"""Answers that end within their budget of tokens: how many, and what the masks cost.
+"""Answers under a budget of tokens: how many end within it and are valid, and what the masks cost.
 
     .venv-vllm/bin/python perf/bench_endings.py serve ../shared/maskbench/dev.jsonl.gz cdplugin --out FILE [--speculate]
     .venv-vllm/bin/python perf/bench_endings.py many ../shared/maskbench/dev.jsonl.gz --count 50 --out FILE [--speculate]
@@ -6,22 +6,24 @@
     .venv/bin/python perf/bench_endings.py cost ../shared/maskbench/dev.jsonl.gz --out FILE
     .venv/bin/python perf/bench_endings.py languages --out FILE
 
-*serve*: a real vLLM on the small model, offline; ``--count`` schemas of MaskBench that all three backends take, one answer each
-of ``--tokens`` tokens at most. Counted: answers that end by themselves, and those of them that ``jsonschema`` takes.
+*serve* runs a real vLLM offline, with the small model. It takes ``--count`` schemas of MaskBench that all three backends
+accept, and asks for one answer each, of at most ``--tokens`` tokens. It counts the answers that end by themselves, and how
+many of those ``jsonschema`` finds valid.
 
-*many*: the same engine; for each schema ``--texts`` answers, each with its own budget (``max_tokens``) of 20 to 300 tokens,
-half of them greedy and half sampled, in two batches. A request whose budget is less than its shortest ending, as the matcher
-knows it, is sent alone, and has to be refused.
+*many* runs the same engine with ``--texts`` answers for each schema. Each has its own budget (``max_tokens``) of 20 to 300
+tokens; half are greedy and half sampled, in two batches. A request whose budget is less than its shortest ending, as the
+matcher knows it, is sent alone, and the engine has to refuse it.
 
-*walks*: no model; masks of the small model's vocabulary, tokens drawn from random logits, for some schemas and budgets of 20 to
-300 tokens. Of the budgets in which a shortest ending fits, all have to end and be valid; in others the first mask has to raise
-``BudgetError``.
+*walks* needs no model. It makes masks over the small model's vocabulary and draws tokens from random logits, for some
+schemas and budgets of 20 to 300 tokens. If a shortest ending fits the budget, the text has to end and be valid; if not, the
+first mask has to raise ``BudgetError``.
 
-*cost*: the time of masks along such texts: without a budget, with one that is far away (in turns), and near its end, within the
-last 40 tokens. Medians and means; ratios of one run. *Cold*: the first text of a grammar; *warm*: the same text once more.
+*cost* times the masks along such texts: without a budget and with one that is far away (in turns), and within the last 40
+tokens of a budget. It reports medians, means and ratios of one run. *Cold* is the first text of a grammar, *warm* the same
+text once more.
 
-*languages*: the same of Lark grammars (those of ``bench_lark.py``) along their texts, 128k tokens: without a budget, and with
-budgets of 100,000, 2,000 and 300 tokens, each with a grammar of its own; CPU time of the thread.
+*languages* does the same with Lark grammars (those of ``bench_lark.py``) along their texts, over 128k tokens: without a
+budget, and with budgets of 100,000, 2,000 and 300 tokens, each with a grammar of its own. Times are CPU time of the thread.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "perf")]
 
 
 def is_valid(schema: Any, text: str) -> bool:
-    """Whether a text is JSON that ``jsonschema`` takes."""
+    """Whether ``jsonschema`` finds a text valid."""
     import jsonschema
 
     try:
@@ -56,7 +58,7 @@ def is_valid(schema: Any, text: str) -> bool:
 
 
 def rows_of(path: Path, count: int, seed: int, most_bytes: int) -> list[dict[str, Any]]:
-    """Rows of MaskBench whose schemas cdplugin takes, drawn at random."""
+    """Rows of MaskBench whose schemas cdplugin compiles, drawn at random."""
     import cdplugin as cd
     from cdplugin.limits import Limits
 
@@ -110,7 +112,7 @@ def prompt_of(row: dict[str, Any]) -> Any:
 
 
 def serve(arguments: argparse.Namespace) -> dict[str, Any]:
-    """One answer for each schema."""
+    """Ask for one answer for each schema."""
     from bench_serving import load_schemas
     from vllm import SamplingParams
     from vllm.sampling_params import StructuredOutputsParams
@@ -148,7 +150,7 @@ def serve(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def many(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Several answers for each schema, each with a budget of its own."""
+    """Ask for several answers for each schema, each with a budget of its own."""
     from vllm import SamplingParams
     from vllm.exceptions import VLLMValidationError
     from vllm.sampling_params import StructuredOutputsParams
@@ -223,7 +225,9 @@ def members(row: np.ndarray) -> np.ndarray:
 
 
 class Model:
-    """Random logits that like no end: texts go on until they must not. Sixty-four rows of them, and noise to draw by."""
+    """Random logits that never favour the end token, so that texts go on until a budget ends them: 64 rows, and noise to
+    draw by.
+    """
 
     def __init__(self, vocab: Any, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
@@ -232,7 +236,7 @@ class Model:
         self.noise = self.rng.gumbel(size=(64, vocab.size))
 
     def pick(self, row: np.ndarray, greedy: bool = False) -> int:
-        """A token of a mask: the likeliest, or one that is drawn."""
+        """A token of a mask: the likeliest one, or one that is drawn."""
         tokens = members(row)
         one, two = self.rng.integers(64, size=2)
         scores = self.logits[one][tokens] + (0 if greedy else self.noise[two][tokens])
@@ -240,7 +244,7 @@ class Model:
 
 
 def walks(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Texts under budgets."""
+    """Walk random texts under budgets, and check how each ends."""
     import cdplugin as cd
 
     vocab = small_vocabulary()
@@ -279,7 +283,7 @@ def walks(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def cost(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Times of masks."""
+    """Time masks with and without a budget."""
     import cdplugin as cd
 
     vocab = small_vocabulary()
@@ -358,7 +362,7 @@ _BUDGETS = (None, 100_000, 2_000, 300)
 
 
 def languages(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Times of masks under longest match."""
+    """Time masks of Lark grammars, which have longest match, under budgets."""
     sys.path.append(str(ROOT / "tests"))
     from bench_lark import grammars
     from mask_engines import Tokenizer

@@ -2,12 +2,14 @@
 
     .venv/bin/python perf/bench_generate.py [--model FOLDER] [--tokens 64] [--runs 5] [--threads N] [--out generate.json]
 
-Each run generates exactly ``--tokens`` tokens per row by sampling (end tokens are suppressed until then, for all three alike;
-the schema, an array of objects without a bound, never has to end). The order rotates from run to run. "ms/step" is the median
-over the runs; "added" is what constraining adds to a step, from the same run's unconstrained time (median of the differences).
-"adapter" is the time inside the processor's own call, masks and waiting included, measured in the same runs.
+Each run samples exactly ``--tokens`` tokens per row. End tokens are suppressed until then, for all three ways alike, and
+the schema, an array of objects without a bound, never has to end. The order rotates from run to run.
 
-A folder without weights (config.json and the tokenizer's files) is a model with random ones: a step takes as long.
+"ms/step" is the median over the runs. "added" is what constraining adds to a step: the median of the differences to the
+unconstrained time of the same run. "adapter" is the time inside the processor's own call, including masks and waiting, in
+the same runs.
+
+A folder without weights (config.json and the tokenizer's files) gives a model with random weights: a step takes as long.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ SCHEMA = {
 
 
 class Timed(cd.GrammarLogitsProcessor):
-    """Adds up the time inside."""
+    """Adds up the time that its calls take."""
 
     seconds = 0.0
 
@@ -106,7 +108,7 @@ def main() -> None:
         inputs = {key: value.to(device).repeat(batch, 1) for key, value in prompt.items()}
 
         def run(mode: str, seed: int, tokens: int = arguments.tokens, inputs: dict[str, Any] = inputs) -> tuple[float, float]:
-            """Seconds per step, and those inside the processor."""
+            """Seconds per step, and the seconds of these inside the processor."""
             options: dict[str, Any] = {}
             processor = Timed(grammar)
             if mode != "free":

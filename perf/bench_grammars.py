@@ -1,9 +1,10 @@
-"""Time of mask + accept on GBNF grammars and structural tags, folded and not, beside xgrammar, in turns in one run.
+"""Time of mask + accept on GBNF grammars and structural tags beside xgrammar, with literals folded and not, in turns in one
+run.
 
     python perf/bench_grammars.py [--only NAME]
 
-CPU time of one thread (``time.thread_time_ns``), Llama 3's vocabulary, the canonical tokens of each text. *cold*: a fresh
-compiled grammar, all masks are computed; *warm*: the same texts again.
+Times are CPU time of one thread (``time.thread_time_ns``), over the canonical tokens of each text in Llama 3's vocabulary.
+*cold*: a freshly compiled grammar computes all masks; *warm*: the same texts once more.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Infilling: time of a completability check, of a mask, of an update of a canvas. One thread, CPU time of the thread.
+"""Infilling: how long a completability check, a mask and an update of a canvas take. CPU time of one thread.
 
     python perf/bench_infill.py [--vocab llama3|bytes] [--quick]
 
-Checks: a legal text with 1 to 3 spans cut out at random. Canvas: tokens committed at random places in random order, each taken
-from the slot's mask; then the same again without masks, so that each update is a check (``--walks FILE`` keeps the tokens, or
-takes them from there: for two versions in turns). Prints medians and worst cases in ms; ``--json FILE`` keeps them.
+Checks: legal texts with 1 to 3 spans cut out at random. Canvas: tokens are committed at random places in random order, each
+taken from its slot's mask. Then the same tokens are committed once more without masks, so that each update is a check
+alone. ``--walks FILE`` keeps these tokens, or reads them from there, so that two versions can run the same ones in turns.
+The script prints medians and worst cases in ms; ``--json FILE`` keeps them.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ def specs() -> list[tuple[str, Any, list[str]]]:
 
 
 def programs(language: str) -> list[str]:
-    """HumanEval-X's programs of the development half, but for the one that g++ refuses; none without ../shared."""
+    """HumanEval-X's programs of the development half, without the one that g++ refuses; none if ../shared is missing."""
     path = ROOT.parent / "shared" / "humaneval-x" / f"{language}-dev.jsonl.gz"
     if not path.exists():
         return []
@@ -128,8 +129,8 @@ def summary(times: list[float]) -> dict[str, float]:
 
 
 def checks(infill: cd.Infill, texts: list[str], count: int) -> dict[str, Any]:
-    """Checks of ``count`` problems, one after another, then the mask of the first gap of each, and of the second one of those
-    with two, while the first is open; five more are not counted.
+    """Time the check of ``count`` problems one after another, then the mask of the first gap of each. Of problems with two
+    gaps, time also the mask of the second gap while the first is open. Five problems before these are not counted.
     """
     out: dict[str, Any] = {}
     for gaps in (1, 2, 3):
@@ -160,7 +161,7 @@ def checks(infill: cd.Infill, texts: list[str], count: int) -> dict[str, Any]:
 
 
 def canvas(infill: cd.Infill, length: int, walks: list[list[list[int]]], runs: int) -> dict[str, Any]:
-    """Fill canvases; ``walks`` are the (place, token) pairs of each, made here if there are none."""
+    """Fill canvases. ``walks`` has the (place, token) pairs of each canvas; without them, the masks choose the tokens."""
     masks, finished = [], 0
     mask_id = infill.vocab.eos_token_ids[0] + 1 if infill.vocab.eos_token_ids[0] + 1 < infill.vocab.size else -1
     for seed in range(runs if not walks else 0):

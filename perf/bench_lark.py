@@ -1,11 +1,13 @@
-"""Time of mask + accept on Lark grammars beside llguidance, in turns in one run; masks are compared on the way.
+"""Time of mask + accept on Lark grammars beside llguidance, in turns in one run; compares the masks on the way.
 
     python perf/bench_lark.py [--only NAME]
 
-CPU time of one thread (``time.thread_time_ns``), Llama 3's vocabulary, the canonical tokens of each text. *first*: from the
-text of the grammar to the first mask; *cold*: all masks of the texts with a fresh grammar; *warm*: the same texts again.
-``PYTHON`` stands beside a smaller grammar that llguidance can express (``tests/data/python_flat.lark``), so its masks are not
-compared; its texts are programs of HumanEval-X as well, where ``../shared`` has them.
+Times are CPU time of one thread (``time.thread_time_ns``), over the canonical tokens of each text in Llama 3's vocabulary.
+*first*: from the text of the grammar to the first mask; *cold*: all masks of the texts with a fresh grammar; *warm*: the
+same texts once more.
+
+llguidance cannot express ``PYTHON``. It runs a smaller grammar there (``tests/data/python_flat.lark``), so the masks of
+``PYTHON`` are not compared. Its texts include programs of HumanEval-X if ``../shared`` has them.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ _SKIPPED = {"special_tokens", "substrings"}  # tokens that this vocabulary does 
 
 
 def grammars() -> dict[str, tuple[str, list[str]]]:
-    """Names, grammars and texts: the two programming languages, then the cases of the tests."""
+    """Names, grammars and texts: first the two programming languages, then the cases of the tests."""
     from lark_cases import CASES
     from test_shipped_grammars import PYTHON_PROGRAM
 
@@ -80,7 +82,7 @@ def grammars() -> dict[str, tuple[str, list[str]]]:
 
 
 def _flat_programs() -> list[str]:
-    """The programs of HumanEval-X that :data:`FLAT` takes."""
+    """The programs of HumanEval-X that :data:`FLAT` accepts."""
     if not _HUMANEVAL.exists():
         return []
     with gzip.open(_HUMANEVAL, "rt", encoding="utf-8") as lines:
@@ -97,7 +99,7 @@ def _flat_programs() -> list[str]:
 
 
 def without_templates(text: str) -> str:
-    """The grammar with its templates written out, for llguidance, which has none. Their arguments are names or empty."""
+    """The grammar with its templates written out, for llguidance, which has none. Arguments must be names or empty."""
     definition = re.compile(r"^(\w+)\{([\w, ]+)\}: (.*(?:\n    \|.*)*)\n?", re.MULTILINE)
     templates = {m[1]: (m[2].split(", "), m[3]) for m in definition.finditer(text)}
     if not templates:
@@ -124,7 +126,7 @@ def without_templates(text: str) -> str:
 
 
 class Peer(Llguidance):
-    """llguidance with a Lark grammar; tokens are not forced, so that masks can be compared, and its budgets are lifted."""
+    """llguidance with a Lark grammar. It forces no tokens, so that masks can be compared, and its budgets are lifted."""
 
     def compile(self, schema: Any) -> Any:
         text = '%llguidance {"no_forcing": true}\n' + without_templates(schema)
@@ -138,7 +140,9 @@ class Peer(Llguidance):
 
 
 def run(name: str, text: str, texts: list[str], tokenizer: Tokenizer, compiler: cd.Compiler, peer: Peer) -> list[np.ndarray]:
-    """Times in µs: ours cold, theirs cold, ours warm, theirs warm, and ``[first of ours, of theirs]``. Masks must be equal."""
+    """Times in µs: ours cold, theirs cold, ours warm, theirs warm, and ``[first of ours, of theirs]``. Asserts that the
+    masks are equal.
+    """
     row = np.zeros((1, len(peer.bits)), np.int32)
     clock = time.thread_time_ns
     started = clock()

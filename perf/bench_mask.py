@@ -1,13 +1,15 @@
-"""MaskBench: per schema compile, then per token of each instance compute the mask, look at the token's bit, accept.
+"""MaskBench: compile each schema; then, for each token of each instance, compute the mask, look at the token's bit, accept.
 
     python perf/bench_mask.py ../shared/maskbench/dev.jsonl.gz --every 10 --out results.json --plot masks.png
 
-The protocol of guidance-ai/jsonschemabench: an instance is ``json.dumps(data, ensure_ascii=False)`` in the tokenizer's
-canonical tokens. Ours is stricter at the end: a valid instance must leave the end token allowed, an invalid one must be refused
-at some token or at the end. A schema *passes* if it compiles and every instance is treated so.
+The protocol is that of guidance-ai/jsonschemabench: an instance is ``json.dumps(data, ensure_ascii=False)`` in the
+tokenizer's canonical tokens. This script is stricter at the end: a valid instance must leave the end token allowed, and an
+invalid one must be refused at some token or at the end. A schema *passes* if it compiles and every instance is judged
+right.
 
-Each engine lives in a process of its own, on one thread; schema by schema they take turns (the order rotates), so that noise
-hits all alike. A process that crashes, hangs or grows too large is counted under that schema and started anew.
+Each engine runs in a process of its own, on one thread. The engines take turns schema by schema, in rotating order, so that
+noise hits all alike. If a process crashes, hangs or grows too large, this counts against the schema, and a new process
+takes over.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ QUANTILES = (("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9))
 
 
 class Worker:
-    """One engine, one schema at a time. Runs in a process of its own."""
+    """One engine, which runs one schema at a time in a process of its own."""
 
     def __init__(self, name: str, vocab: str, cpu: bool) -> None:
         self.clock = time.thread_time_ns if cpu else time.perf_counter_ns
@@ -52,7 +54,7 @@ class Worker:
         gc.freeze()
 
     def walk(self, matcher: Any, data: Any, times: list[float]) -> bool:
-        """Is ``data`` accepted, the end included? Appends microseconds of mask + accept per token."""
+        """Whether the engine accepts ``data`` up to its end. Appends microseconds of mask + accept per token."""
         engine, bits, clock = self.engine, self.engine.bits, self.clock
         for token in self.tokenizer.encode(json.dumps(data, ensure_ascii=False)):
             start = clock()
@@ -107,7 +109,7 @@ class Worker:
         return out
 
     def order_only(self, grammar: Any, schema: Any, data: Any) -> bool:
-        """Would the instance pass with its properties in the order in which the schema declares them?"""
+        """Whether the instance would pass with its properties in the order in which the schema declares them."""
         for other in reorderings(schema, data):
             try:
                 if self.walk(self.engine.matcher(grammar), other, []):
@@ -118,7 +120,7 @@ class Worker:
 
 
 def worker_main(name: str, vocab: str, cpu: bool) -> None:
-    """Read schemas as lines, answer each by a line. What libraries print goes to the error stream."""
+    """Read schemas as lines, and answer each by a line. What libraries print goes to the error stream."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     worker = Worker(name, vocab, cpu)
@@ -133,7 +135,7 @@ def worker_main(name: str, vocab: str, cpu: bool) -> None:
 
 
 class Process:
-    """A worker seen from outside: ask, with a time and a memory limit; a worker that fails is replaced at the next question."""
+    """A worker seen from outside: asks it with a time and a memory limit, and replaces it at the next question if it fails."""
 
     def __init__(self, name: str, args: argparse.Namespace) -> None:
         self.name, self.args = name, args
@@ -216,7 +218,7 @@ def load(path: Path, args: argparse.Namespace) -> list[bytes]:
 
 
 def measure(lines: list[bytes], names: list[str], args: argparse.Namespace) -> dict[str, list[dict]]:
-    """Every schema through every engine, in turns."""
+    """Put every schema to every engine, in turns."""
     processes = {name: Process(name, args) for name in names}
     results: dict[str, list[dict]] = {name: [] for name in names}
     try:
@@ -241,14 +243,14 @@ def measure(lines: list[bytes], names: list[str], args: argparse.Namespace) -> d
 
 
 def passing(answer: dict) -> bool:
-    """Did the schema compile and every instance come out right?"""
+    """Whether the schema compiled and every instance was judged right."""
     return answer["status"] == "ok" and not any(
         answer[k] for k in ("valid_rejected", "order_only", "invalid_accepted", "errors")
     )
 
 
 def spread(values: np.ndarray) -> dict[str, float]:
-    """Mean, percentiles, largest."""
+    """Mean, percentiles and maximum."""
     if not len(values):
         return {}
     out = {"mean": float(values.mean(dtype=np.float64))}
@@ -257,7 +259,7 @@ def spread(values: np.ndarray) -> dict[str, float]:
 
 
 def summary(results: dict[str, list[dict]], lines: list[bytes]) -> dict[str, dict]:
-    """Counts and times per engine; times once over all that it compiled and once over what llguidance compiles too."""
+    """Counts and times per engine: times over all that it compiled, and over what llguidance compiles too."""
     cases = [json.loads(line) for line in lines]
     peer = results.get("llguidance")
     out = {}
@@ -352,7 +354,7 @@ def table(rows: dict[str, dict]) -> str:
 
 
 def plot(results: dict[str, list[dict]], path: str, title: str) -> None:
-    """How often a mask, and a time to first mask, takes longer than so many microseconds (both axes logarithmic)."""
+    """Plot how often a mask, and a time to the first mask, takes longer than so many microseconds (both axes logarithmic)."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -386,7 +388,7 @@ def revision() -> str:
 
 
 def versions(names: list[str]) -> dict[str, str]:
-    """Machine and packages, for the record."""
+    """Machine and package versions, for the record."""
     from importlib.metadata import PackageNotFoundError, version
 
     out = {"python": platform.python_version(), "cpus": str(os.cpu_count()), "machine": platform.machine()}

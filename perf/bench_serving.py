@@ -1,4 +1,4 @@
-"""vLLM's server under load: no constraint, cdplugin, guidance and xgrammar in turns in one run, on the small model.
+"""vLLM's server under load with the small model: no constraint, cdplugin, guidance and xgrammar, in turns in one run.
 
     .venv-vllm/bin/python perf/bench_serving.py ../shared/maskbench/dev.jsonl.gz --out serving.json --plot serving.png
     … --loads 16 --runs 5 --tokens 32           # the comparison at 16 concurrent requests
@@ -7,16 +7,16 @@
     … arrays --loads 16 --tokens 150 --again --backends cdplugin     # long answers: nobody ends early
     … made --loads 1 8 32 128 --server=--max-num-seqs=128 --server=--gpu-memory-utilization=0.25  # made schemas
 
-One server per backend stays up (no constraint: the first one's), and runs take turns, so that whatever else the machine does
-hits all alike. A run sends requests with distinct schemas that no earlier run used, the same to each backend, ``load`` of them
-at a time; with ``--again`` a second time, when all has been met. Each asks for exactly ``--tokens`` tokens (``ignore_eos``:
-after the end of its JSON a request goes on freely).
+One server per backend stays up (for no constraint, that of the first backend). The runs take turns, so that whatever else
+the machine does hits all alike. A run sends requests with distinct schemas that no earlier run used, the same ones to each
+backend, ``load`` of them at a time. With ``--again`` it sends them a second time, when the servers know them. Each request
+asks for exactly ``--tokens`` tokens (``ignore_eos``: after the end of its JSON the model goes on freely).
 
-Reported per backend and load: output tokens per second (median over the runs, and the median of the ratios to no constraint in
-the same run); time to first token and time per output token, p50 and p99 over all requests; processor time of the front end and
-of the engine per request (the model's own, in the worker, is left out); requests that failed. Schemas are drawn from MaskBench,
-of those that all three backends take at the door. *Valid*: requests that may end, the share of finished outputs that
-``jsonschema`` accepts.
+Reported per backend and load: output tokens per second (the median over the runs, and the median of the ratios to no
+constraint in the same run); time to first token and time per output token, p50 and p99 over all requests; CPU time of the
+front end and of the engine per request (without the model's own, in the worker); and failed requests. Schemas are drawn
+from those of MaskBench that all three backends accept at the door. *Valid*: of requests that may end, the share of finished
+outputs that ``jsonschema`` accepts.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Run:
 
 
 def made_schemas(seed: int) -> Iterator[dict[str, Any]]:
-    """Distinct schemas that every backend takes, without end: objects of a few properties with names of their own."""
+    """Distinct schemas, without end, that every backend accepts: objects of a few properties with names of their own."""
     rng = random.Random(seed)
     kinds: list[Callable[[], dict[str, Any]]] = [
         lambda: {"type": "string", "maxLength": rng.randint(8, 40)},
@@ -84,7 +84,7 @@ def made_schemas(seed: int) -> Iterator[dict[str, Any]]:
 
 
 def array_schemas(seed: int) -> Iterator[dict[str, Any]]:
-    """Those of :func:`made_schemas`, at least 400 times: an answer that is still going on after any usual number of tokens."""
+    """Arrays of at least 400 objects of :func:`made_schemas`: such an answer still goes on after any usual number of tokens."""
     for row in made_schemas(seed):
         yield {"id": f"arrays_{row['id']}", "schema": {"type": "array", "minItems": 400, "items": row["schema"]}}
 
@@ -93,7 +93,7 @@ MADE = {"made": made_schemas, "arrays": array_schemas}
 
 
 def load_schemas(path: Path, count: int, seed: int, most_bytes: int) -> list[dict[str, Any]]:
-    """``count`` rows of MaskBench, drawn at random, whose schemas all backends take; or made ones (:data:`MADE`)."""
+    """``count`` rows of MaskBench whose schemas all backends accept, drawn at random; or made ones (:data:`MADE`)."""
     if str(path) in MADE:
         return list(itertools.islice((row for row in MADE[str(path)](seed) if all_take(row["schema"])), count))
     with gzip.open(path, "rt") as lines:
@@ -109,7 +109,7 @@ def load_schemas(path: Path, count: int, seed: int, most_bytes: int) -> list[dic
 
 
 def all_take(schema: Any) -> bool:
-    """Whether the validation at the door, of vLLM for its own backends and of cdplugin for ours, lets a schema pass."""
+    """Whether a schema passes the validation at the door: vLLM's for its own backends, and cdplugin's."""
     from vllm.exceptions import VLLMValidationError
     from vllm.sampling_params import SamplingParams, StructuredOutputsParams
     from vllm.v1.structured_output.backend_guidance import validate_guidance_grammar
@@ -199,7 +199,7 @@ async def offer(url: str, backend: str, load: int, rows: list[dict[str, Any]], t
 
 
 def processor_time(server: Any) -> dict[str, float]:
-    """Seconds that a server's processes have worked, by their kind: ``front end``, ``engine``, ``worker``."""
+    """CPU seconds of a server's processes, by their kind: ``front end``, ``engine``, ``worker``."""
     out: dict[str, float] = {}
     for process in server.members():
         with contextlib.suppress(OSError):
@@ -211,7 +211,7 @@ def processor_time(server: Any) -> dict[str, float]:
 
 
 def timed(server: Any, *arguments: Any) -> Run:
-    """:func:`offer`, with the processor time that the server took for it."""
+    """Call :func:`offer`, and add the CPU time that the server took for it."""
     before = processor_time(server)
     run = asyncio.run(offer(server.url, *arguments))
     run.cpu = {kind: seconds - before.get(kind, 0.0) for kind, seconds in processor_time(server).items()}
@@ -277,7 +277,7 @@ def validity(run: Run, rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    """Markdown."""
+    """The summary as Markdown."""
     if rows:
         print("| " + " | ".join(rows[0]) + " |\n|" + "---|" * len(rows[0]))
         for row in rows:
@@ -326,7 +326,7 @@ def machine() -> str:
 
 
 def measure(arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Start the servers, and take turns."""
+    """Start the servers, and let them take turns."""
     from demo_model import model_folder  # type: ignore[import-not-found]
     from vllm_serve import Server  # type: ignore[import-not-found]
 

@@ -1,12 +1,12 @@
-"""Two source trees beside each other on MaskBench: compile, first mask, cold and warm mask + accept.
+"""Two source trees beside each other on MaskBench: compiling, first mask, and mask + accept, cold and warm.
 
     git worktree add /tmp/before a343fe6
     python perf/bench_trees.py /tmp/before . --every 60 --passes 6 --out perf/results/…json
 
-Each tree's engine lives in a process of its own; they take turns schema by schema, and the order changes from pass to pass, so
-that a busy machine is as busy for both. Times are the thread's CPU time. A pass makes each schema's rules (``to_ir``), compiles
-them anew, and walks the schema's instances, once cold and once warm. What is printed is over each event's smallest time of all
-passes but the first, which warms the caches of the process.
+Each tree's engine runs in a process of its own. The two take turns schema by schema, and the order changes from pass to
+pass, so that a busy machine is as busy for both. Times are CPU time of the thread. A pass makes each schema's rules
+(``to_ir``), compiles them anew, and follows the schema's instances, once cold and once warm. The first pass warms the
+caches of the process; of the others, the least time of each event counts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MEASURED = {
 
 
 class Worker:
-    """One tree's engine; runs where ``PYTHONPATH`` names the tree."""
+    """One tree's engine; runs in a process whose ``PYTHONPATH`` names the tree."""
 
     def __init__(self, vocab: str) -> None:
         import mask_engines
@@ -44,7 +44,7 @@ class Worker:
         import cdplugin as cd
 
         class Ready(cd.Spec):
-            """A spec whose rules were made before."""
+            """A spec whose rules are already made."""
 
             def __init__(self, ir: Any) -> None:
                 self.ir = ir
@@ -79,7 +79,7 @@ class Worker:
         return times
 
     def run(self, schema: Any, texts: list[list[int]]) -> dict[str, list[int]]:
-        """Nanoseconds by what is measured; empty if the schema is refused."""
+        """Nanoseconds by what was measured; empty if the schema is refused."""
         clock = time.thread_time_ns
         try:
             gc.collect()
@@ -117,7 +117,7 @@ def serve(vocab: str) -> None:
 
 
 class Tree:
-    """A tree's process, from outside; ``passes``: what each pass measured, schema by schema."""
+    """A tree's process, from outside. ``passes``: what each pass measured, schema by schema."""
 
     def __init__(self, root: Path, vocab: str) -> None:
         one = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "NUMBA", "RAYON", "MKL", "OPENBLAS")}
@@ -140,7 +140,7 @@ class Tree:
         return pickle.load(self.child.stdout)
 
     def best(self, what: str, schemas: list[int]) -> np.ndarray:
-        """Each event's smallest time, in microseconds, over all passes but the first."""
+        """The least time of each event, in microseconds, over all passes but the first."""
         kept = self.passes[1:] or self.passes
         rows = [np.concatenate([np.array(one[s][what], float) for s in schemas if one[s]]) for one in kept]
         return np.min(rows, axis=0) / 1000

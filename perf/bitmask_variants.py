@@ -1,9 +1,10 @@
-"""Sizes of the Triton mask kernel on a card, beside xgrammar's kernel, interleaved in one run: which are the fastest.
+"""Which sizes of the Triton mask kernel are fastest on a GPU, beside xgrammar's kernel, in turns in one run.
 
     python perf/bitmask_variants.py [--vocab 128256] [--rows 1 8 64] [--repeat 40] [--out variants.json]
 
-Each line is one choice of chunk bytes, chunks and lanes: the geometric mean and the worst of its time to xgrammar's over all
-shapes, the device busy while the call is made (as in ``bench_bitmask.py``). What is shipped is in ``bitmask_triton.py``.
+Each line is one choice of chunk bytes, chunks and lanes. It shows the ratio of the kernel's time to xgrammar's over all
+shapes, as geometric mean and as worst case. The device is busy while the call is made (as in ``bench_bitmask.py``).
+``bitmask_triton.py`` has the sizes that are shipped.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ SIZES = [
 
 
 def with_sizes(logits: torch.Tensor, masks: torch.Tensor, sizes: tuple[int, int, int]) -> Callable[[], None]:
-    """A call of the kernel with other sizes than are shipped."""
+    """A call of the kernel with other sizes than the shipped ones."""
 
     def call() -> None:
         kernel.CHUNK_BYTES, kernel.CHUNKS, kernel.LANES = sizes
@@ -42,7 +43,7 @@ def with_sizes(logits: torch.Tensor, masks: torch.Tensor, sizes: tuple[int, int,
 
 
 def measure(dtype: str, vocab: int, rows: int, allowed: float, repeat: int) -> dict[str, float]:
-    """Microseconds of the kernel, p50, by variant."""
+    """Microseconds of the kernel at p50, by variant."""
     import xgrammar
 
     logits = torch.randn(rows, vocab, device="cuda").to(DTYPES[dtype])

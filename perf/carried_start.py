@@ -1,10 +1,11 @@
-"""Seconds from an interpreter's start of importing to the first mask, with an empty cache folder and kernels that are carried.
+"""How soon a process with an empty cache folder is ready if it carries compiled kernels: from the first import to the first
+mask.
 
     cdplugin warmup --target x86-64-v3 --out DIR
     python perf/carried_start.py DIR [--times 3] [--out results.json]
 
-Each start is a process of its own with a fresh, empty cache folder. ``files``: machine code that it had to compile (0 where all
-was carried). Without DIR nothing is carried and everything is compiled.
+Each start is a process of its own with a fresh, empty cache folder. ``files`` counts the files of machine code that it had
+to compile (0 if all were carried). Without DIR nothing is carried, so everything is compiled.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Random Lark grammars with ``%json`` beside llguidance: what only cdplugin allows is put to jsonschema, token by token.
+"""Random Lark grammars with ``%json`` beside llguidance: ``jsonschema`` judges each token that only cdplugin allows.
 
     python perf/compare_json_lark.py [--grammars 300] [--seed 0] [--steps 40]
 
-Each mask is compared, as ``perf/compare_lark.py`` does. A token that only cdplugin allows is followed by a short ending; the
-JSON in the whole text has to be valid under one of the grammar's schemas by jsonschema's word. If it is, the token was rightly
-allowed, and is counted under the spelling that it belongs to; if not, it is shown. Values stand between control characters,
-which no JSON text holds. Of tokens that differ in one mask in the same way six are tried.
+Each mask is compared as in ``perf/compare_lark.py``. After a token that only cdplugin allows, the script adds a short
+ending and looks at the JSON in the whole text. If ``jsonschema`` finds it valid under one of the grammar's schemas, the
+token was rightly allowed, and the script counts it under the spelling that it belongs to. If not, it shows the token.
+Values stand between control characters, which no JSON text holds. Of tokens that differ in one mask in the same way, six
+are tried.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _KINDS = (
 
 
 def some_schema(rng: random.Random, depth: int = 0) -> Any:
-    """A small schema of keywords that both enforce."""
+    """A small schema of keywords that both engines enforce."""
     small = ["integer", "number", "string", "enum", "const", "boolean", "null"]
     kind = rng.choice([*small, "any", "array", "object", "object", "anyOf", "oneOf"] if depth < 3 else small)
     below = depth + 1
@@ -114,14 +115,14 @@ def is_valid(text: str, schemas: list[Any]) -> bool:
 
 
 class Judge:
-    """Counts what came of the tokens that only one side allows."""
+    """Judges the tokens that only one engine allows, and counts what came of them."""
 
     def __init__(self) -> None:
         self.pair = Pair()
         self.counts: Counter[str] = Counter()
 
     def compare(self, seed: str, steps: int) -> None:
-        """Three random walks through one grammar."""
+        """Compare the masks along three random walks through one grammar."""
         rng = random.Random(seed)
         text, schemas = some_grammar(rng)
         grammar, peer = self.pair.ours(text), self.pair.theirs(text)

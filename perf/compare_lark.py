@@ -1,12 +1,13 @@
-"""Masks of Lark grammars beside llguidance's, bit for bit: along recorded texts and random walks after them.
+"""Masks of Lark grammars beside llguidance's, bit for bit, along recorded texts and along random walks after them.
 
     python perf/compare_lark.py ../shared/peer-cases [--vocab llama3] [--walks 6] [--steps 25] [--json FILE]
 
-The grammars are those of llguidance's and guidance's own tests, as recorded (``perf/peer_cases.py``), and of
-``tests/lark_cases.py``. The vocabulary has all bytes and some 60 longer tokens, or (``--vocab``) is a model's: large subtrees
-and long lists are walked in other ways than small ones. Each grammar is *equal*
-(but for what :data:`KNOWN` explains, which is counted), *differs* (the first
-difference is shown: the text before, tokens that only one side allows), is *refused* by one side, or needs tokens that the
+The grammars are those of llguidance's and guidance's own tests, as recorded (``perf/peer_cases.py``), and those of
+``tests/lark_cases.py``. The vocabulary has all bytes and some 60 longer tokens. With ``--vocab`` it is a model's: the
+engine walks large subtrees and long lists in other ways than small ones.
+
+Each grammar is *equal* (apart from tokens that :data:`KNOWN` explains, which are counted), *differs* (the first difference
+is shown: the text before it, and the tokens that only one side allows), is *refused* by one side, or needs tokens that the
 vocabulary does not have. docs/grammars.md, "Beside LLGuidance", and docs/dialects.md say which side follows what.
 """
 
@@ -107,20 +108,20 @@ class Pair:
         return str(matcher.get_error()).splitlines()[0] if matcher.is_error() else matcher
 
     def masks(self, matcher: cd.Matcher, peer: Any) -> tuple[np.ndarray, np.ndarray]:
-        """What each allows, as booleans."""
+        """The tokens that each engine allows, as booleans."""
         row = np.zeros((1, (len(self.tokens) + 31) // 32), np.int32)
         matcher.fill_next_token_bitmask(row)
         ours = np.unpackbits(row.view(np.uint8)[0], bitorder="little")[: len(self.tokens)].astype(bool)
         return ours, np.frombuffer(peer.compute_logit_bias(), np.uint8) != 0
 
     def _explained(self, side: str, before: bytes, token: bytes) -> bool:
-        """Whether it is known why only one side allows a token; counts it."""
+        """Whether a known difference explains why only one side allows a token; counts it."""
         why = next((why for who, pattern, why in KNOWN if who == side and re.fullmatch(pattern, before + token)), "")
         self.explained[why] += bool(why)
         return bool(why) and self.is_json
 
     def walk(self, grammar: cd.Grammar, peer: Any, text: bytes, rng: random.Random, steps: int) -> tuple[int, str]:
-        """Masks compared, and the first difference or ``""``."""
+        """How many masks were compared, and the first difference or ``""``."""
         matcher, given = grammar.matcher(), self.encode(text)
         for step in range(len(given) + steps):
             ours, theirs = self.masks(matcher, peer)
@@ -161,7 +162,7 @@ def recorded(directory: Path) -> Iterator[tuple[str, str, list[bytes]]]:
 
 
 def compare(pair: Pair, name: str, text: str, texts: list[bytes], walks: int, steps: int) -> tuple[str, str, int]:
-    """``equal``, ``differs``, ``refused …`` with a reason, and how many masks were compared."""
+    """``equal``, ``differs`` or ``refused …`` with a reason, and how many masks were compared."""
     grammar, peer = pair.ours(text), pair.theirs(text)
     if isinstance(grammar, str) or isinstance(peer, str):
         who = "both" if isinstance(grammar, str) and isinstance(peer, str) else "here" if isinstance(grammar, str) else "there"

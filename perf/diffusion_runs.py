@@ -1,11 +1,11 @@
-"""Diffusion under a grammar, many times: is every canvas finished within its tokens, by a text of the language?
+"""Diffusion under a grammar, many times: does every canvas become a legal text within its tokens?
 
     python perf/diffusion_runs.py [--runs 500] [--json FILE]
 
-Models: the toy masked-diffusion transformer of ``examples/train_diffusion.py`` (trained at the first run), and models whose
-logits are random. Grammars: two JSON Schemas, arithmetic, SMILES, C++. What comes out is judged by the ordinary matcher, and
-JSON by ``json`` and ``jsonschema``. For the trained model each run is repeated without a grammar: where that text is legal, the
-grammar must not have changed it.
+The models are the toy masked-diffusion transformer of ``examples/train_diffusion.py`` (trained at the first run), and
+models with random logits. The grammars are two JSON Schemas, arithmetic, SMILES and C++. The ordinary matcher judges each
+output, ``json`` and ``jsonschema`` also judge JSON. For the trained model each run is repeated without a grammar: if that
+text is legal, the grammar must not have changed it.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ WORDS += ["#include <", "vector", "C(", "=O", "c1", "[C@", "Cl", "Br", " + ", " 
 
 
 def words_vocabulary() -> cd.Vocabulary:
-    """All characters and some words of C++, SMILES and arithmetic; the mask token is the last."""
+    """All characters and some words of C++, SMILES and arithmetic; the mask token comes last."""
     characters = [bytes([b]) for b in (9, 10, *range(32, 127))]
     tokens = [*characters, *(w.encode() for w in WORDS), b"</s>", b"[MASK]"]
     return cd.Vocabulary.from_bytes(tokens, eos_token_ids=len(tokens) - 2, special_token_ids=[len(tokens) - 1])
 
 
 class RandomLogits:
-    """A model whose logits are noise: a new one for every call, the same ones for the same seed."""
+    """A model whose logits are noise: new for every call, the same for the same seed."""
 
     def __init__(self, size: int, seed: int) -> None:
         self.size = size
@@ -79,7 +79,7 @@ class RandomLogits:
 
 
 def problems() -> list[tuple[str, Any, cd.Vocabulary, int, dict[str, Any] | None, bool]]:
-    """Name, spec, vocabulary, shortest canvas, JSON Schema, whether the trained model writes it."""
+    """Name, spec, vocabulary, shortest canvas, JSON Schema, and whether the trained model writes it."""
     toy, words = vocabulary(), words_vocabulary()
     return [
         ("json, trained model", cd.JsonSchema(SCHEMA), toy, LENGTH, SCHEMA, True),

@@ -1,10 +1,11 @@
-"""Where the time to a first mask goes: from a schema to the mask, stage by stage, for schemas about the median and about p90.
+"""Where the time from a schema to its first mask goes, stage by stage, for schemas about the median and about p90.
 
     python perf/first_mask_stages.py ../shared/maskbench/dev.jsonl.gz --every 30 [--thrash]
 
-One thread's CPU time, in which each stage has a clock call (0.3 µs); each schema's fastest of four passes, each with an empty
-compiler. ``--thrash``: 32 MB are read before each schema, so that code and tables have left the processor's caches, as between
-requests. The stages follow :meth:`cdplugin.Compiler.compile`, whose steps are called one by one.
+Times are CPU time of one thread; each stage includes one call of the clock (0.3 µs). Of each schema the fastest of four
+passes counts, each with an empty compiler. With ``--thrash`` the script reads 32 MB before each schema, so that code and
+tables have left the processor's caches, as between requests. The stages follow :meth:`cdplugin.Compiler.compile`, whose
+steps the script calls one by one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ QUANTILES = {"about the median": (0.4, 0.6), "about p90": (0.85, 0.95)}
 
 
 def follow(compiler: cd.Compiler, schema: Any, mask: Any, lap: Callable[[str], None]) -> None:
-    """What compiling a schema that is not known and filling its first mask does; ``lap`` is told what has just been done."""
+    """Compile a schema that is not known and fill its first mask, as the compiler does; tell ``lap`` after each stage which
+    one it was.
+    """
     spec = cd.JsonSchema(schema)
     key = short_key(spec.key())
     compiler._cache.get(key)
@@ -62,7 +65,7 @@ def follow(compiler: cd.Compiler, schema: Any, mask: Any, lap: Callable[[str], N
 
 
 def measure(compiler: cd.Compiler, schema: Any, mask: Any) -> dict[str, int] | None:
-    """Nanoseconds by stage; None for a schema that is refused."""
+    """Nanoseconds by stage; None if the schema is refused."""
     clock, stages, last = time.thread_time_ns, dict[str, int](), 0
 
     def lap(stage: str) -> None:

@@ -2,9 +2,9 @@
 
     .venv-vllm/bin/python perf/first_requests.py ../shared/maskbench/dev.jsonl.gz --starts 3
 
-Starts vLLM's server on the small model, sends twelve requests one after the other, each with a schema of its own and the same
-number of tokens, and stops it. The order of the schemas rotates from start to start, so that a costly one does not always come
-first; medians over the starts, per place.
+The script starts vLLM's server with the small model, sends twelve requests one after the other, each with a schema of its
+own and the same number of tokens, and stops the server. The order of the schemas rotates from start to start, so that a
+costly one does not always come first. It reports, for each place in the order, the median over the starts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The engines of :mod:`formatron_tasks` behind one interface, each by its own calls for one text: write a mask, take a token.
+"""The engines of :mod:`formatron_tasks` behind one interface. Each uses its own calls to write a mask and to take a token.
 
-All write a bitmask of int32, bit t % 32 of word t // 32, and get the same bytes for the same token ids. An engine's name may be
-followed by what is switched off: ``cdplugin -slices``, ``formatron -pruning -cache`` (:data:`SWITCHES`).
+All write a bitmask of int32, bit t % 32 of word t // 32, and get the same bytes for the same token ids. An engine's name
+may be followed by what is switched off: ``cdplugin -slices``, ``formatron -pruning -cache`` (:data:`SWITCHES`).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ Formatron: ``EngineConfig``'s compaction (*pruning*), *cache*, and *prefixes* of
 class Text(NamedTuple):
     """One text that is being followed.
 
-    ``fill`` writes the mask of the next token; ``accept`` takes a token; ``ends`` tells after a ``fill`` whether the text may
-    end here; ``is_over``, whether nothing may follow (then ``fill`` is not called).
+    ``fill`` writes the mask of the next token, and ``accept`` takes a token. ``ends`` tells, after a ``fill``, whether the
+    text may end here. ``is_over`` tells whether nothing may follow; then ``fill`` is not called.
     """
 
     fill: Callable[[], object]
@@ -45,8 +45,8 @@ class Text(NamedTuple):
 
 
 class Engine(Protocol):
-    """``bits``: the row that :attr:`Text.fill` writes. ``forgets``: whether each text asks for its grammar anew. ``is_narrow``:
-    whether it refuses some tokens of texts that it accepts.
+    """What :mod:`formatron_tasks` asks of an engine. ``bits``: the row that :attr:`Text.fill` writes. ``forgets``: whether
+    each text asks for its grammar anew. ``is_narrow``: whether the engine refuses some tokens of texts that it accepts.
     """
 
     bits: np.ndarray
@@ -54,10 +54,10 @@ class Engine(Protocol):
     is_narrow: bool
 
     def compile(self, task: str, spec: Any) -> Any:
-        """A grammar, compiled afresh; raises :class:`NotImplementedError` where the engine has no such grammars."""
+        """Compile a grammar afresh. Raises :class:`NotImplementedError` if the engine has no such grammars."""
 
     def begin(self, grammar: Any) -> Text:
-        """The beginning of a text."""
+        """Begin a text."""
 
 
 def _bit(bits: np.ndarray, token: int) -> bool:
@@ -245,7 +245,7 @@ ENGINES: dict[str, Callable[[Tokenizer, frozenset[str]], Engine]] = {
 
 
 def is_installed(name: str) -> bool:
-    """Whether the package of an engine is there."""
+    """Whether the package of an engine is installed."""
     base = name.split(" -")[0]
     return find_spec({"lm-format-enforcer": "lmformatenforcer"}.get(base, base)) is not None
 
@@ -260,6 +260,6 @@ def make(name: str, tokenizer: Tokenizer) -> Engine:
 
 
 def versions(names: list[str]) -> dict[str, str]:
-    """The versions of the peers among some engines."""
+    """The versions of those of the peers that are among the engines."""
     found = {name: version(name) for name in dict.fromkeys(n.split(" -")[0] for n in names) if name != "cdplugin"}
     return found | ({"kbnf": version("kbnf")} if "formatron" in found else {})

@@ -1,18 +1,19 @@
-"""Tokens per second on the tasks of the Formatron paper: JSON Schema, JSON grammar, GeoQuery; five engines in turns.
+"""Tokens per second on the tasks of the Formatron paper (JSON Schema, JSON grammar, GeoQuery): five engines in turns.
 
     python perf/formatron_tasks.py [--engines cdplugin,formatron,…] [--repeats 3] [--out FILE]
 
-The protocol of Sun et al. (*Earley-Driven Dynamic Pruning for Efficient Structured Decoding*, ICML 2025), tables 1 to 3, as far
-as it can be followed without a GPU: tokens per second of what an engine does, compiling, masks and parsing, over 1, 3, 5 and 10
-texts of one grammar (*runs*). Instead of a model's answers the canonical tokens of given texts are followed
-(:mod:`formatron_cases`), so all engines do the same steps. *1 run* is cold: from the grammar's text to the end of the first
-answer. Then nothing is compiled any more: *unseen*, five other texts; *warm*, the ten texts once more.
+The protocol follows Sun et al. (*Earley-Driven Dynamic Pruning for Efficient Structured Decoding*, ICML 2025), tables 1 to
+3, as far as that is possible without a GPU. It measures the tokens per second of what an engine does (compiling, masks and
+parsing) over 1, 3, 5 and 10 texts of one grammar (*runs*). The engines follow the canonical tokens of given texts
+(:mod:`formatron_cases`), not a model's answers, so all do the same steps. *1 run* is cold: from the grammar's text to the
+end of the first answer. After that nothing is compiled any more: *unseen* has five other texts, *warm* the ten texts once
+more.
 
-CPU time of one thread, each engine in a process of its own; they take turns session by session, in another order each time.
-What is known is timed without a clock between tokens; percentiles, and the runs, with one. Each engine has to accept all
-texts of a session and refuse its wrong ones; sessions in which one does not are left out for all. ``cdplugin -slices`` and
-the like are an engine with something off (:data:`formatron_engines.SWITCHES`). Peers that are not installed are left out,
-which is told.
+Times are CPU time of one thread. Each engine runs in a process of its own; the engines take turns session by session, in
+another order each time. Texts of *unseen* and *warm* are timed as a whole, without a clock between tokens; percentiles and
+runs, with one. Each engine has to accept all texts of a session and refuse its wrong ones; if one engine does not, the
+session is left out for all. ``cdplugin -slices`` and the like are an engine with something switched off
+(:data:`formatron_engines.SWITCHES`). Peers that are not installed are left out, and the script says so.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ DEFAULT = "cdplugin,formatron,llguidance,xgrammar,lm-format-enforcer"
 
 
 class Worker:
-    """One engine, one session at a time. Runs in a process of its own."""
+    """One engine, which runs one session at a time in a process of its own."""
 
     def __init__(self, name: str, vocab: str) -> None:
         self.tokenizer = Tokenizer(vocab)
@@ -63,10 +64,10 @@ class Worker:
         gc.freeze()
 
     def follow(self, grammar: Any, text: str) -> list[int] | None:
-        """The tokens by which the engine takes a text from beginning to end, None if it does not.
+        """The tokens by which the engine takes a text from beginning to end; None if it does not take it.
 
-        The canonical ones; where the engine refuses one of them (lm-format-enforcer does not know tokens with a quote inside),
-        the longest that it allows.
+        These are the canonical tokens. Where the engine refuses one of them (lm-format-enforcer does not know tokens with a
+        quote inside), it is the longest token that it allows.
         """
         engine, state = self.engine, self.engine.begin(grammar)
         rest, wanted, taken = text.encode(), self.tokenizer.encode(text), list[int]()
@@ -88,7 +89,7 @@ class Worker:
         return taken if state.is_over() or state.ends() else None
 
     def timed(self, grammar: Any, tokens: Sequence[int]) -> list[int]:
-        """Nanoseconds of each token, mask and accept; the beginning of the text counts to the first."""
+        """Nanoseconds of each token, mask and accept. The first token includes the beginning of the text."""
         clock, out = time.thread_time_ns, list[int]()
         last = clock()
         fill, accept, *_ = self.engine.begin(grammar)
@@ -101,7 +102,7 @@ class Worker:
         return out
 
     def whole(self, grammar: Any, tokens: Sequence[int]) -> int:
-        """Nanoseconds of a whole text, without a clock inside."""
+        """Nanoseconds of a whole text, without a clock between its tokens."""
         start = time.thread_time_ns()
         fill, accept, *_ = self.engine.begin(grammar)
         for token in tokens:
@@ -110,7 +111,9 @@ class Worker:
         return time.thread_time_ns() - start
 
     def tokens_of(self, session: Session) -> tuple[list[list[int]], list[str]]:
-        """The tokens of all texts, and the texts that the engine refuses. Only a narrow engine is asked, and learns nothing."""
+        """The tokens of all texts, and the texts that the engine refuses. Only a narrow engine is asked for them, and it
+        learns nothing by that.
+        """
         texts = (*session.texts, *session.unseen)
         if not self.engine.is_narrow:
             return [self.tokenizer.encode(text) for text in texts], []
@@ -119,7 +122,7 @@ class Worker:
         return [ids or [] for ids in found], [text for text, ids in zip(texts, found) if ids is None]
 
     def run(self, session: Session) -> dict[str, Any]:
-        """Times of a session, and which of its texts the engine judged wrongly."""
+        """The times of a session, and the texts that the engine judged wrongly."""
         engine, clock, compile_it = self.engine, time.thread_time_ns, self.engine.compile
         try:
             every, refused = self.tokens_of(session)
@@ -174,7 +177,7 @@ class Worker:
 
 
 def worker_main(name: str, vocab: str) -> None:
-    """Read sessions as lines, answer each by a line. What libraries print goes to the error stream."""
+    """Read sessions as lines, and answer each by a line. What libraries print goes to the error stream."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     worker = Worker(name, vocab)
@@ -220,7 +223,7 @@ def _percentiles(times: list[int]) -> dict[str, float]:
 
 
 def summary(answers: list[list[dict[str, Any]]]) -> dict[str, Any]:
-    """What one engine did in one task: ``answers`` by session and repetition."""
+    """What one engine did in one task. ``answers``: by session and repetition."""
     firsts = [repeats[0] for repeats in answers]
     if any("dropped" in answer for answer in firsts):
         return {"dropped": firsts[0]["dropped"]}
@@ -259,7 +262,7 @@ def compare(results: dict[str, dict[str, Any]]) -> dict[str, dict[str, dict[str,
 
 
 def show(results: dict[str, dict[str, Any]], ratios: dict[str, dict[str, dict[str, Any]]]) -> None:
-    """The table of perf/logbook.md."""
+    """The table for perf/logbook.md."""
     columns = [*(f"{runs} run{'s' * (runs > 1)}" for runs in CUMULATIVE), *KNOWN]
     print(f"| task | engine | {' | '.join(columns)} | compile, p50 | warm µs: p50 | p99 | cold µs: p50 | p99 |")
     print("|---|---|" + "---:|" * (len(columns) + 5))

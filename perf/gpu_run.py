@@ -1,16 +1,17 @@
-"""The steps of perf/gpu.sh: each a command with a limit of time, whatever becomes of the others; then one table of all.
+"""The steps of perf/gpu.sh: each is a command with a time limit, independent of the others. At the end, one table has all
+results.
 
     python perf/gpu_run.py [--dry-run] [--steps tests apply generate serving] [--model FOLDER] [--out perf/results]
 
 ========  =============================================================================================================
-tests     what is marked ``gpu``
-apply     ``bench_bitmask.py``: apply_token_bitmask_inplace against xgrammar's; 1 to 512 rows, 32k to 256k columns; bandwidth
+tests     the tests marked ``gpu``
+apply     ``bench_bitmask.py``: apply_token_bitmask_inplace beside xgrammar's; 1 to 512 rows, 32k to 256k columns; bandwidth
 generate  ``bench_generate.py``: generate() unconstrained, constrained, and with the masks computed beside the forward pass
-serving   ``bench_serving.py``: vLLM at 1, 8, 32 and 128 requests, a schema each, against none, guidance and xgrammar
+serving   ``bench_serving.py``: vLLM at 1, 8, 32 and 128 requests, a schema each, beside none, guidance and xgrammar
 ========  =============================================================================================================
 
-A step is ``done``, ``failed``, ``out of time`` or ``skipped`` with the reason; the exit status is 1 if one failed or ran out of
-time. ``--dry-run``: tiny sizes on the CPU, Triton's kernel interpreted; its numbers mean nothing.
+A step ends as ``done``, ``failed``, ``out of time``, or ``skipped`` with the reason. The exit status is 1 if a step failed
+or ran out of time. ``--dry-run`` runs tiny sizes on the CPU, with Triton's kernel interpreted; its numbers mean nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ LIBRARIES = ("cdplugin", "torch", "triton", "transformers", "vllm", "xgrammar", 
 
 
 class Step(NamedTuple):
-    """A command, its limit in seconds, the modules it needs, and the file that it writes its results to."""
+    """A command, its limit in seconds, the modules that it needs, and the file that it writes its results to."""
 
     command: list[str]
     seconds: float
@@ -80,12 +81,14 @@ def steps(args: argparse.Namespace, folder: Path) -> dict[str, Step]:
 
 
 def _hear_interrupts() -> None:
-    """A step is stopped by SIGINT, which a shell has its background jobs ignore, and their children with them."""
+    """Let the step hear SIGINT, by which it is stopped: a shell makes its background jobs, and their children, ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def run(step: Step, seconds: float, environment: dict[str, str]) -> dict[str, Any]:
-    """Run a step for at most so many seconds: its status, time, what it wrote, and the end of its output where it failed."""
+    """Run a step for at most so many seconds. Returns its status, its time, what it wrote, and the end of its output if it
+    failed.
+    """
     missing = [name for name in step.needs if importlib.util.find_spec(name) is None]
     if missing:
         return {"status": f"skipped: {', '.join(missing)} not installed"}
@@ -125,7 +128,9 @@ def run(step: Step, seconds: float, environment: dict[str, str]) -> dict[str, An
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """End a step with all that it started. An interrupt first: servers have groups of their own, and end where it unwinds."""
+    """Stop a step and all that it started. First by an interrupt: servers have process groups of their own, and the step
+    stops them as it unwinds.
+    """
     for which, patience in ((signal.SIGINT, 45), (signal.SIGTERM, 15), (signal.SIGKILL, 15)):
         try:
             os.killpg(process.pid, which)
@@ -137,7 +142,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 
 def machine() -> dict[str, Any]:
-    """Card, processor, versions."""
+    """GPU, processor and versions."""
     out: dict[str, Any] = {"python": platform.python_version(), "system": platform.platform(), "processors": os.cpu_count()}
     for name in LIBRARIES:
         try:
@@ -149,7 +154,7 @@ def machine() -> dict[str, Any]:
 
 
 def card() -> str:
-    """The card's name, memory and driver; "" where there is none."""
+    """The GPU's name, memory and driver; "" if there is none."""
     query = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
     try:
         return subprocess.run(query, capture_output=True, text=True, timeout=60, check=True).stdout.strip().split("\n")[0]
@@ -158,12 +163,12 @@ def card() -> str:
 
 
 def rows_of(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows of a script's results: those of its table."""
+    """The rows of the table of a script's results."""
     return list(result.get("rows") or result.get("summary") or [])
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Markdown; the columns of all rows, in the order of their first appearance."""
+    """The rows as Markdown, with the columns of all rows in the order of their first appearance."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     lines += ["| " + " | ".join("" if row.get(c) is None else str(row[c]) for c in columns) + " |" for row in rows]
@@ -171,7 +176,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def report(record: dict[str, Any]) -> str:
-    """The record as a page."""
+    """The record as a Markdown page."""
     what = "dry run on the CPU, numbers mean nothing" if record["dry run"] else record["machine"]["card"]
     versions = ", ".join(f"{name} {record['machine'][name]}" for name in LIBRARIES if name in record["machine"])
     parts = [f"# GPU, {record['date']}: {what}", f"`perf/gpu.sh`, {record['seconds']:.0f} s. {versions}."]

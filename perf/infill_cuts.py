@@ -1,12 +1,13 @@
-"""Infilling on real programs: those cut at random places are completable, completions are legal, broken ones are refused.
+"""Infilling on real programs: is each cut program completable, each completion legal, and each broken program refused?
 
     python perf/infill_cuts.py ../shared/humaneval-x/cpp-dev.jsonl.gz [--cuts 3] [--json FILE]
     python perf/infill_cuts.py ../shared/humaneval-x/python-dev.jsonl.gz --grammar python --first 60 --cuts 1
 
 Each program that the matcher accepts is cut ``--cuts`` times, at one to three places anywhere (inside words, strings,
-comments); each must be completable, and what ``complete()`` makes of it legal. Then one bracket, sign or word is put in or a
-character taken out somewhere: a text that counts as completable must have a legal completion; one that does not is put to all
-fillings of its gaps by up to two bytes out of a few. Prints how many, and thread times.
+comments). Each cut program must be completable, and what ``complete()`` makes of it must be legal. Then the script breaks
+it: it inserts one bracket, sign or word, or removes a character. If the broken text counts as completable, it must have a
+legal completion; if not, the script tries fillings of its gaps by up to two bytes, 300 at most. It prints the counts, and
+thread times.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def cut(rng: random.Random, text: str) -> list[Any]:
 
 
 def some_filling(infill: cd.Infill, pieces: list[Any]) -> str | None:
-    """A legal text among those with few bytes in the gaps."""
+    """A legal text with few bytes in each gap; None if none of the first 300 fillings is legal."""
     gaps = sum(piece is cd.GAP for piece in pieces)
     for chosen in itertools.islice(itertools.product(FILLINGS, repeat=gaps), 300):
         rest = iter(chosen)

@@ -1,10 +1,11 @@
-"""An Infill for each request: time to make it, of its first check and of its first mask. One thread, CPU time of the thread.
+"""An Infill for each request: how long it takes to make, its first check and its first mask. CPU time of one thread.
 
     python perf/infill_fresh.py [--language python] [--count 60] [--json FILE]
 
-Programs of HumanEval-X (development half) with 1 to 3 spans cut out at random, Llama 3's tokens. Each is put to an Infill of
-its own twice, in turns: of a grammar that leaves no tables (``Limits(max_infill_bytes=1)``), and of one whose Infills take
-over what the last one found out. Prints percentiles in ms, and says whether all masks are equal bit for bit.
+The texts are programs of HumanEval-X (development half) in Llama 3's tokens, with 1 to 3 spans cut out at random. Each is
+put to an Infill of its own twice, in turns: one of a grammar that leaves no tables (``Limits(max_infill_bytes=1)``), and
+one that takes over the tables of the last Infill. The script prints percentiles in ms, and whether all masks are equal, bit
+for bit.
 """
 
 from __future__ import annotations

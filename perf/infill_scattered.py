@@ -1,11 +1,12 @@
-"""Canvases of programs with slots between all tokens: is the text completable, and how long is it until every slot is filled?
+"""Canvases of programs with slots anywhere: is the text completable, and how long does it take until every slot is filled?
 
     python perf/infill_scattered.py [--grammar python|cpp] [--slots 40] [--first 20] [--masks [--own]] [--json FILE]
 
-HumanEval-X's programs of the development half in Llama 3's tokens, of which so many, anywhere, are slots. First a check, then
-each slot is set to the program's own token, in random order; with ``--masks``, to a random one of its mask, or, with ``--own``
-(for two versions), to its own one after each mask. Prints thread times in ms, how many tokens masks have, whether the own one
-is among them, what was given up (``LimitExceeded``), and whether the matcher accepts the text that comes of it.
+The texts are HumanEval-X's programs of the development half in Llama 3's tokens; ``--slots`` of their tokens, anywhere,
+become slots. The script checks the canvas, then sets each slot to the program's own token, in random order. With
+``--masks`` it sets each slot to a random token of its mask; with ``--own`` too (to compare two versions), to its own token
+after each mask. It prints thread times in ms, how many tokens the masks have, whether the own token is among them, what was
+given up (``LimitExceeded``), and whether the matcher accepts the text at the end.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from cdplugin.bits import bit_members
 
 
 def asked(call: Any, *arguments: Any) -> Any:
-    """What a session answers; None where it is given up."""
+    """A session's answer; None if it gives up."""
     try:
         return call(*arguments)
     except cd.LimitExceeded:

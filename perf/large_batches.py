@@ -2,18 +2,19 @@
 
     .venv/bin/python perf/large_batches.py ../shared/maskbench/dev.jsonl.gz
 
-Measured, on one thread: the time of every mask and of every accepted token while valid MaskBench instances are followed
-(Llama 3's vocabulary where ``llama-models`` is installed, else SmolLM2's), first visits and visits of states that are known
-already mixed as they come; and what of a call is Python, which holds the GIL (a cached mask: an upper bound).
+Measured, on one thread: the time of every mask and of every accepted token along valid MaskBench instances, first visits
+and visits of known states mixed as they come; and how much of a call is Python, which holds the GIL (that of a cached mask:
+an upper bound). The vocabulary is Llama 3's if ``llama-models`` is installed, else SmolLM2's.
 
-Simulated: a batch of sequences at places drawn from these times. Masks are filled as vLLM does it: one after the other up to
-128 sequences, above in chunks of 16 on a pool of threads; the Python part of each call needs the GIL, the rest does not. They
-run beside the forward pass; accepting tokens comes after it, on one thread. *Masks* is the time until the last mask is there,
-*late* how much of it the forward pass does not hide, *accept* the time of all accepts; percentiles over steps.
+Simulated: a batch of sequences at places drawn from these times. Masks are filled as vLLM does it: one after the other up
+to 128 sequences, above that in chunks of 16 on a pool of threads. The Python part of each call needs the GIL, the rest does
+not. The masks run beside the forward pass; accepting tokens comes after it, on one thread. *Masks* is the time until the
+last mask is ready, *late* the part of it that the forward pass does not hide, *accept* the time of all accepts. Percentiles
+are over steps.
 
-With ``--ahead MS`` so many milliseconds of an idle thread go into work ahead (:mod:`cdplugin.ahead`) between a sequence's mask
-and its next token, and before its first mask: 20 ms × threads ÷ sequences is what a forward pass leaves to each (0.625 for 256
-on 8 or 512 on 16), less what masks take. Rows whose share is smaller than that are left out.
+With ``--ahead MS``, an idle thread spends so many milliseconds on work ahead (:mod:`cdplugin.ahead`) between a sequence's
+mask and its next token, and before its first mask. A forward pass leaves 20 ms × threads ÷ sequences to each (0.625 for 256
+on 8 or 512 on 16), less what masks take. Rows whose share is smaller than MS are left out.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ THREADS = (2, 4, 8, 16)
 
 
 def vocabulary() -> tuple[cd.Vocabulary, Any]:
-    """A vocabulary, and what encodes a text."""
+    """A vocabulary, and the function that encodes a text."""
     try:
         from mask_engines import Tokenizer
 
@@ -64,7 +65,7 @@ def measure(path: Path, every: int, ahead: float = 0.0) -> tuple[cd.Vocabulary, 
     clock = time.thread_time  # other programs on the machine are not counted
 
     def wait(visitor: Ahead, matcher: cd.Matcher) -> None:
-        """What an idle thread does in the meantime."""
+        """What an idle thread does meanwhile."""
         end = clock() + ahead
         if ahead:
             visitor.follow(matcher)
@@ -103,7 +104,7 @@ def measure(path: Path, every: int, ahead: float = 0.0) -> tuple[cd.Vocabulary, 
 
 
 def finish_time(masks: list[float], threads: int, python: float) -> float:
-    """When the last mask of a step is there: chunks go to threads as these become free, and the GIL goes round."""
+    """When the last mask of a step is ready: a thread that becomes free takes the next chunk, and the threads share the GIL."""
     if len(masks) <= SERIAL:
         return float(sum(masks))
     chunks = [masks[i : i + CHUNK] for i in range(0, len(masks), CHUNK)]
@@ -127,7 +128,7 @@ def finish_time(masks: list[float], threads: int, python: float) -> float:
 
 
 def simulate(path: Path, *, seed: int = 1, every: int = 20, steps: int = 300, ahead: float = 0.0) -> list[dict[str, Any]]:
-    """A row per batch size and number of threads."""
+    """Simulate each batch size and number of threads: a row for each."""
     vocab, masks, accepts, python = measure(path, every, ahead)
     spread = ", ".join(f"p{q} {1e6 * np.percentile(masks, q):.1f}" for q in (50, 90, 99, 99.9))
     print(f"{vocab.size} tokens; {len(masks)} masks, µs: mean {1e6 * masks.mean():.1f}, {spread}; cached {1e6 * python:.2f}")

@@ -1,8 +1,9 @@
 """The engines of :mod:`bench_mask` behind one small interface, and the vocabularies that all of them get.
 
-An engine compiles a schema, makes matchers, fills one row of a bitmask and accepts a token; a refused schema is an exception
-whose text is the reason. Each runs on one thread. Vocabularies come from PyPI packages, so nothing is downloaded: Llama 3
-(128,256 tokens; package ``llama-models``) and tekken (131,072; package ``mistral-common``), both as tiktoken encodings.
+An engine compiles a schema, makes matchers, fills one row of a bitmask and accepts a token. It refuses a schema by an
+exception whose text is the reason. Each engine runs on one thread. The vocabularies come from PyPI packages, so nothing
+else is downloaded: Llama 3 (128,256 tokens; package ``llama-models``) and tekken (131,072; package ``mistral-common``),
+both as tiktoken encodings.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ LLAMA3_PATTERN = (
 
 
 def package_folder(name: str) -> Path:
-    """Where an installed package lies, without importing it."""
+    """The folder of an installed package, found without importing it."""
     spec = importlib.util.find_spec(name)
     if spec is None or not spec.submodule_search_locations:
         raise SystemExit(f"package {name} is not installed: pip install {name.replace('_', '-')} (--no-deps for llama-models)")
@@ -30,7 +31,7 @@ def package_folder(name: str) -> Path:
 
 
 class Tokenizer:
-    """A tiktoken encoding plus what the engines need to know: ``tokens`` (None: special), ``eos``, ``size``."""
+    """A tiktoken encoding and what the engines need to know: ``tokens`` (None: special), ``eos``, ``size``."""
 
     def __init__(self, name: str) -> None:
         import tiktoken
@@ -70,7 +71,7 @@ class Engine(Protocol):
     bits: np.ndarray
 
     def compile(self, schema: Any) -> Any:
-        """A compiled grammar; raises where the engine refuses the schema."""
+        """Compile a schema. Raises if the engine refuses it."""
 
     def matcher(self, grammar: Any) -> Any:
         """A fresh matcher."""
@@ -79,10 +80,10 @@ class Engine(Protocol):
         """Write the mask of ``matcher`` into ``bits``. Raises where the engine gives up."""
 
     def accept(self, matcher: Any, token: int) -> bool:
-        """Go on by ``token``."""
+        """Accept ``token``."""
 
     def counters(self, grammar: Any, matchers: list[Any]) -> dict[str, float]:
-        """Whatever the engine counts, summed over this schema."""
+        """What the engine counts, summed over this schema."""
 
 
 class Cdplugin:
@@ -207,7 +208,7 @@ def make(name: str, tokenizer: Tokenizer) -> Engine:
 
 
 def reason(error: Exception) -> str:
-    """A refusal in a few words that can be counted: the keyword where one is named, else the beginning of the message."""
+    """A refusal in a few words that can be counted: the keyword if the message names one, else the beginning of the message."""
     keyword = getattr(error, "keyword", "")
     if keyword:
         return f"{type(error).__name__}: {keyword}"

@@ -1,9 +1,10 @@
-"""What a mask does at two steps of a real answer: the data of the README's picture.
+"""What the mask does at two steps of a real answer: the data of the README's picture.
 
     python perf/mask_example.py --out perf/results/DATE-mask-example.json
 
-SmolLM2-135M answers a request under a JSON Schema, greedily. At each step the likeliest tokens before the mask, whether each is
-allowed, their probability after it, and what the mask removed. Deterministic up to the rounding of the machine's kernels.
+SmolLM2-135M answers a request under a JSON Schema, greedily. For each step the script records the likeliest tokens before
+the mask, whether each is allowed, its probability after the mask, and what the mask removed. The result is deterministic,
+up to the rounding of the machine's kernels.
 """
 
 from __future__ import annotations

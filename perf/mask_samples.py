@@ -1,10 +1,11 @@
-"""Infilling masks over a real vocabulary: is a token allowed exactly if the text stays completable with it?
+"""Infilling masks over a real vocabulary: does a mask allow a token exactly if the text stays completable with it?
 
     python perf/mask_samples.py [--places 12] [--tokens 300]
 
-Texts of ``bench_infill.py`` with up to three spans cut out, each a gap or a few slots; at a random place as many allowed tokens
-as others are put in, one by one, in a session that has not seen the mask. Prints how many candidates agree. Where lexemes
-compete, either side may be given up (docs/infilling.md): such texts are left out, and such candidates counted apart.
+The texts are those of ``bench_infill.py`` with up to three spans cut out, each of which becomes a gap or a few slots. At a
+random place the script puts in as many allowed tokens as others, one by one, in a session that has not seen the mask. It
+prints how many candidates agree. Where lexemes compete, the mask or the check may be given up (docs/infilling.md): such
+texts are left out, and such candidates counted apart.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def problem(rng: random.Random, texts: list[str]) -> list[Any]:
 
 
 def compare(infill: cd.Infill, texts: list[str], places: int, tokens: int) -> dict[str, int]:
-    """Counts of candidates by what the mask and the answer say."""
+    """Count the candidates by what the mask and the check say."""
     rng = random.Random(0)
     found = dict.fromkeys(["places", "allowed", "refused", "in the mask only", "not in the mask", "undecided", "given up"], 0)
     while found["places"] < places:

@@ -1,17 +1,17 @@
-"""What new schemas cost those who are decoding already: a decode loop alone, and beside 20 new schemas a second.
+"""What new schemas cost sequences that are already decoding: a decode loop alone, and beside 20 new schemas a second.
 
     .venv/bin/python perf/neighbours.py ../shared/maskbench/dev.jsonl.gz --out neighbours.json
 
-The loop does what an engine does for 16 sequences: a forward pass (8 ms of sleep: a card computes), then each sequence accepts
-its token and gets its mask, one after the other. The sequences follow valid instances of MaskBench that were followed before,
-so that a step's own work is the same every time. Beside it, threads of the same process compile schemas that are new and make
-their first masks, evenly spaced, as vLLM's scheduler process does it with our adapter (``taking_turns`` included: Python's
-threads switch more often meanwhile).
+The loop does what an engine does for 16 sequences: a forward pass (8 ms of sleep, as a GPU computes), then each sequence
+accepts its token and gets its mask, one after the other. The sequences follow valid instances of MaskBench that were
+followed before, so a step's own work is always the same. Beside the loop, threads of the same process compile new schemas
+and make their first masks, evenly spaced, as vLLM's scheduler process does it with cdplugin's adapter. This includes
+``taking_turns``: Python's threads switch more often meanwhile.
 
-Blocks of a few seconds take turns: alone, beside cdplugin's compilations, beside cdplugin's with a budget of tokens (whose
-first mask finds out more), beside cdplugin's with work ahead (:mod:`cdplugin.ahead`: one more thread meets what may follow in
-the new schemas and in the loop's own), beside llguidance's. Reported: percentiles of a step's time without the sleep, in
-milliseconds; and the processor time that a new schema takes in its thread.
+Blocks of a few seconds take turns: the loop alone; beside cdplugin's compilations; beside cdplugin's with a budget of
+tokens, whose first mask finds out more; beside cdplugin's with work ahead (:mod:`cdplugin.ahead`: one more thread visits
+what may follow, in the new schemas and in the loop's own); and beside llguidance's. The script reports percentiles of a
+step's time without the sleep, in milliseconds, and the CPU time that a new schema takes in its thread.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ QUANTILES = (50, 90, 99, 99.9)
 
 
 class Batch:
-    """Sequences that are decoded; each begins anew when its text is over."""
+    """The sequences that are decoded; each starts again when its text is over."""
 
     def __init__(self, compiler: cd.Compiler, encode: Callable[[str], list[int]], rows: list[Any]) -> None:
         self.bitmask = np.zeros((SEQUENCES, (compiler.vocab.size + 31) // 32), np.int32)
@@ -67,7 +67,7 @@ class Batch:
                 self.matchers.append(matcher)
 
     def _is_followed(self, matcher: cd.Matcher, text: list[int]) -> bool:
-        """Follow a text for the first time."""
+        """Follow a text for the first time; whether it is legal to its end."""
         for token in text:
             matcher.fill_next_token_bitmask(self.bitmask)
             if not matcher.accept_token(token):
@@ -75,7 +75,7 @@ class Batch:
         return True
 
     def step(self, visitor: Ahead | None = None) -> None:
-        """A token and a mask for each sequence."""
+        """Accept a token and make a mask for each sequence."""
         if visitor is not None:
             visitor.touch()
         for number, (matcher, text) in enumerate(zip(self.matchers, self.texts, strict=True)):
@@ -124,7 +124,7 @@ class Arrivals:
 
 
 def steps(batch: Batch, seconds: float, visitor: Ahead | None = None) -> list[float]:
-    """Decode for so long; milliseconds of each step, its forward pass aside."""
+    """Decode for so many seconds. Returns the milliseconds of each step, without its forward pass."""
     out = []
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
@@ -136,7 +136,7 @@ def steps(batch: Batch, seconds: float, visitor: Ahead | None = None) -> list[fl
 
 
 def ways(compiler: cd.Compiler, tokenizer: Tokenizer, visitor: Ahead) -> dict[str, Callable[[Any], None] | None]:
-    """By name: what is done with a new schema; None: none come."""
+    """By name: what is done with a new schema; None if no schemas come."""
 
     waiting: deque[cd.Matcher] = deque(maxlen=8)  # requests whose prompts are read
 

@@ -1,11 +1,11 @@
-"""Counts inside counts: what the masks of a text take, token by token, met for the first time.
+"""Counts inside counts: how long the masks of a text take, token by token, when they are met for the first time.
 
     python perf/nested_counts.py [--vocab llama3|bytes] [--json FILE]
 
-Each pattern alone and, with ``maxLength``, as a JSON string. The derivatives of such a pattern have a part for each pair of
-counts, unless what allows more absorbs the rest (``kernels/regex/expressions.py: _absorb``). Prints, for each, the longest mask
-and all masks in ms of the thread's time, the values that were made, and what was given up (``LimitExceeded``). For two versions
-in turns: run both, with ``PYTHONPATH`` set to each.
+Each pattern is measured alone and, with ``maxLength``, as a JSON string. The derivatives of such a pattern have a part for
+each pair of counts, unless a part that allows more absorbs the rest (``kernels/regex/expressions.py: _absorb``). For each
+pattern the script prints the longest mask and all masks, in ms of the thread's CPU time, the number of values that were
+made, and what was given up (``LimitExceeded``). To compare two versions in turns, run both with ``PYTHONPATH`` set to each.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MOST_CHARACTERS = 300
 
 
 def measured(grammar: cd.Grammar, tokens: list[int], mask: Any) -> dict[str, Any]:
-    """Times of the masks of a text until it ends, leaves the grammar or is given up."""
+    """Time the masks of a text until it ends, leaves the grammar, or is given up."""
     matcher = grammar.matcher()
     times: list[float] = []
     given_up = False
