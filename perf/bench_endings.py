@@ -225,9 +225,7 @@ def members(row: np.ndarray) -> np.ndarray:
 
 
 class Model:
-    """Random logits that never favour the end token, so that texts go on until a budget ends them: 64 rows, and noise to
-    draw by.
-    """
+    """Random logits that disfavour end tokens, so that texts go on until they must end: 64 rows, and noise to draw by."""
 
     def __init__(self, vocab: Any, seed: int) -> None:
         self.rng = np.random.default_rng(seed)

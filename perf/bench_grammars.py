@@ -1,5 +1,4 @@
-"""Time of mask + accept on GBNF grammars and structural tags beside xgrammar, with literals folded and not, in turns in one
-run.
+"""Time of mask + accept on GBNF grammars and structural tags beside xgrammar, with literals folded and without, in turns.
 
     python perf/bench_grammars.py [--only NAME]
 

@@ -140,9 +140,7 @@ class Peer(Llguidance):
 
 
 def run(name: str, text: str, texts: list[str], tokenizer: Tokenizer, compiler: cd.Compiler, peer: Peer) -> list[np.ndarray]:
-    """Times in µs: ours cold, theirs cold, ours warm, theirs warm, and ``[first of ours, of theirs]``. Asserts that the
-    masks are equal.
-    """
+    """Times in µs: ours and theirs cold, ours and theirs warm, and ``[first of ours, of theirs]``. Masks must be equal."""
     row = np.zeros((1, len(peer.bits)), np.int32)
     clock = time.thread_time_ns
     started = clock()

@@ -1,5 +1,4 @@
-"""How soon a process with an empty cache folder is ready if it carries compiled kernels: from the first import to the first
-mask.
+"""How soon a process with carried kernels and an empty cache folder is ready: from the first import to the first mask.
 
     cdplugin warmup --target x86-64-v3 --out DIR
     python perf/carried_start.py DIR [--times 3] [--out results.json]

@@ -30,9 +30,7 @@ QUANTILES = {"about the median": (0.4, 0.6), "about p90": (0.85, 0.95)}
 
 
 def follow(compiler: cd.Compiler, schema: Any, mask: Any, lap: Callable[[str], None]) -> None:
-    """Compile a schema that is not known and fill its first mask, as the compiler does; tell ``lap`` after each stage which
-    one it was.
-    """
+    """Compile a schema that is not known, and fill its first mask. Tell ``lap`` after each stage which one it was."""
     spec = cd.JsonSchema(schema)
     key = short_key(spec.key())
     compiler._cache.get(key)

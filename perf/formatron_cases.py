@@ -1,14 +1,14 @@
-"""The three tasks of the Formatron paper (Sun et al., ICML 2025, appendix D) as texts and grammars: :mod:`formatron_tasks`.
+"""The three tasks of the Formatron paper (Sun et al., ICML 2025, appendix D) as texts and grammars.
 
-- *JSON Schema*: objects as in JSON-mode-eval and in Formatron's own benchmarks. All are closed and all properties required, for
-  Formatron knows no others. Texts are drawn from the schema, with a phrase for each string (the paper has language models vary
-  the request: the texts of one schema then differ in their values, as here).
+- *JSON Schema*: objects as in JSON-mode-eval and in Formatron's own benchmarks. All are closed and all properties required,
+  since Formatron knows no others. Texts are drawn from the schema, with a phrase for each string. (The paper lets language
+  models vary the request, so the texts of one schema differ in their values, as they do here.)
 - *JSON grammar*: the same texts, under the grammar of any JSON object.
 - *GeoQuery*: queries in FunQL under ``cd.grammars.FUNQL`` without its ``%ignore``, so that the language is the same in all
-  notations: no spaces, but one that may follow a comma.
+  notations: no spaces, except one that may follow a comma.
 
-Two things are left out because Formatron reads them differently: signs such as ``+`` in an ``enum`` (it takes them for a
-regular expression's) and properties that may be missing.
+Two things are left out because Formatron reads them differently: signs such as ``+`` in an ``enum``, which it takes for
+those of a regular expression, and optional properties.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ RUNS, UNSEEN = 10, 5
 class Session:
     """A grammar that is compiled afresh, and the texts that are followed with it one after the other.
 
-    ``spec``: a JSON Schema; None for any JSON object; a grammar in Lark's notation. ``texts``: :data:`RUNS` of them;
-    ``unseen``: others of the same kind; ``wrong``: texts that the grammar refuses.
+    ``spec``: a JSON Schema, None for any JSON object, or a grammar in Lark's notation. ``texts``: :data:`RUNS` of them.
+    ``unseen``: other texts of the same kind. ``wrong``: texts that the grammar refuses.
     """
 
     task: str
@@ -52,7 +52,7 @@ _STRING, _INTEGER, _NUMBER, _BOOLEAN = ({"type": name} for name in ("string", "i
 
 
 def _object(**properties: Any) -> dict[str, Any]:
-    """A closed object whose members all have to be there."""
+    """A closed object with all members required."""
     return {
         "type": "object",
         "properties": properties,
@@ -167,7 +167,7 @@ def written(value: Any, pretty: bool) -> str:
 
 
 def without_examples(schema: Any) -> Any:
-    """A schema without what only :func:`sample` reads."""
+    """A schema without the keywords that only :func:`sample` reads."""
     if isinstance(schema, dict):
         return {name: without_examples(value) for name, value in schema.items() if name != "examples"}
     return [without_examples(value) for value in schema] if isinstance(schema, list) else schema
@@ -269,19 +269,19 @@ def _rules(grammar: str) -> dict[str, str]:
 
 
 def as_lark(grammar: str) -> str:
-    """For llguidance, which has no templates."""
+    """The rules for llguidance, which has no templates."""
     return "".join(f"{name}: {body}\n" for name, body in _rules(grammar).items())
 
 
 def as_gbnf(grammar: str) -> str:
-    """For xgrammar: a grammar of characters, so that terminals are rules like others."""
+    """The rules for xgrammar: a grammar of characters, in which terminals are rules like others."""
     by_hand = {"COMMA": '"," " "?', "NUMBER": '[0-9]+ ("." [0-9]+)?', "NAME": '"\'" [a-z] [a-z .-]* "\'"'}
     rules = {name: by_hand.get(name, body) for name, body in _rules(grammar).items()}
     return "".join(f"{'root' if name == 'start' else name} ::= {body}\n" for name, body in rules.items())
 
 
 def as_kbnf(grammar: str) -> str:
-    """For Formatron: terminals with choices are regular expressions, as its authors write those of JSON."""
+    """The rules for Formatron: terminals with choices are regular expressions, as its authors write those of JSON."""
     by_hand = {"COMMA": '#", ?"', "NUMBER": '#"[0-9]+(\\\\.[0-9]+)?"', "NAME": "#\"'[a-z][a-z .-]*'\""}
     out = []
     for name, body in _rules(grammar).items():
@@ -298,7 +298,7 @@ def _funql_sessions() -> Iterator[Session]:
 
 
 def sessions(schemas: int = len(SCHEMAS)) -> list[Session]:
-    """All sessions, those of the tasks mixed."""
+    """The sessions of all tasks, mixed."""
     by_task: dict[str, list[Session]] = {task: [] for task in TASKS}
     for session in (*_json_sessions(schemas), *_funql_sessions()):
         by_task[session.task].append(session)

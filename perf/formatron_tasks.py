@@ -111,8 +111,8 @@ class Worker:
         return time.thread_time_ns() - start
 
     def tokens_of(self, session: Session) -> tuple[list[list[int]], list[str]]:
-        """The tokens of all texts, and the texts that the engine refuses. Only a narrow engine is asked for them, and it
-        learns nothing by that.
+        """The tokens of all texts, and the texts that the engine refuses. Only a narrow engine is asked; it learns nothing
+        by it.
         """
         texts = (*session.texts, *session.unseen)
         if not self.engine.is_narrow:

@@ -1,5 +1,4 @@
-"""The steps of perf/gpu.sh: each is a command with a time limit, independent of the others. At the end, one table has all
-results.
+"""The steps of perf/gpu.sh: commands with a time limit each, independent of each other; then one table of all results.
 
     python perf/gpu_run.py [--dry-run] [--steps tests apply generate serving] [--model FOLDER] [--out perf/results]
 
@@ -86,9 +85,7 @@ def _hear_interrupts() -> None:
 
 
 def run(step: Step, seconds: float, environment: dict[str, str]) -> dict[str, Any]:
-    """Run a step for at most so many seconds. Returns its status, its time, what it wrote, and the end of its output if it
-    failed.
-    """
+    """Run a step for at most so many seconds: its status, time and results, and the end of its output if it failed."""
     missing = [name for name in step.needs if importlib.util.find_spec(name) is None]
     if missing:
         return {"status": f"skipped: {', '.join(missing)} not installed"}
@@ -128,8 +125,8 @@ def run(step: Step, seconds: float, environment: dict[str, str]) -> dict[str, An
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Stop a step and all that it started. First by an interrupt: servers have process groups of their own, and the step
-    stops them as it unwinds.
+    """Stop a step and all that it started. An interrupt comes first: a step that unwinds stops servers in groups of their
+    own.
     """
     for which, patience in ((signal.SIGINT, 45), (signal.SIGTERM, 15), (signal.SIGKILL, 15)):
         try:

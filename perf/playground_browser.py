@@ -1,11 +1,11 @@
-"""How long the playground takes to answer a keystroke, in a headless Chromium; and the screenshots of the docs.
+"""How long the playground takes to answer a keystroke in a headless Chromium; also makes the screenshots of the docs.
 
     python perf/playground_browser.py [--edits 500] [--out perf/results/DATE-playground.json] [--screenshots docs] [--parts …]
 
-The vocabulary is Llama 3's (128,256 tokens). A keystroke's time runs from the input event to the drawn answer, as the page
-measures it: request, tokenizing, masks, explanation, drawing. *typed*: three texts, each character a keystroke. *edited*:
-random edits of text and schema, each sent once the one before it is answered. *hostile*: every entry of the hostile corpus
-that fits into a request, pasted with its text; each must be answered by a mask or by a message (*silent*: by neither).
+The vocabulary is Llama 3's (128,256 tokens). The page measures the time of a keystroke, from the input event to the drawn
+answer: request, tokenizing, masks, explanation, drawing. *typed*: three texts, each character a keystroke. *edited*: random
+edits of text and schema, each sent once the one before it is answered. *hostile*: every entry of the hostile corpus that
+fits into a request, pasted with its text; each must be answered by a mask or by a message (*silent*: by neither).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PUT = "const [n, t] = arguments; const f = document.getElementById(n); f.value 
 
 
 def put(driver: Any, name: str, text: str) -> float:
-    """Replace a field's content; the milliseconds until the answer is drawn."""
+    """Replace a field's content; returns the milliseconds until the answer is drawn."""
     driver.execute_script(_PUT, name, text)
     return browser.settled(driver)
 
@@ -66,7 +66,7 @@ def typed(driver: Any) -> list[float]:
 
 
 def edited(driver: Any, edits: int) -> list[float]:
-    """Random edits of the first example: mostly of the text, one in ten of the schema."""
+    """Make random edits of the first example: mostly of the text, one in ten of the schema."""
     rng = random.Random(7)
     choose(driver, next(iter(TYPED)))
     fields = {name: driver.find_element("id", name).get_property("value") for name in ("spec", "text")}
@@ -105,7 +105,7 @@ def hostile(driver: Any) -> dict[str, Any]:
 
 
 def screenshots(url: str, folder: Path) -> None:
-    """The page with a refused text, light and dark."""
+    """Take pictures of the page with a refused text, light and dark."""
     for name, dark in (("playground", False), ("playground-dark", True)):
         with browser.chromium(1280, 940, dark) as driver:
             driver.get(url)

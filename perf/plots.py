@@ -1,9 +1,10 @@
-"""All pictures of README and docs that show numbers, made from perf/results/: ``make plots``.
+"""Makes all pictures of README and docs that show numbers, from perf/results/: ``make plots``.
 
     python perf/plots.py [--out docs/img]
 
-Each picture is written twice, for light and for dark pages. The newest file of each kind is read (the names begin with their
-date); a picture whose file is missing is left out, which is told. The pictures are the same bytes for the same files.
+Each picture is written twice, for light and for dark pages. It shows the newest file of each kind (the names begin with
+their date). If that file is missing, the script leaves the picture out and says so. The same files always give the same
+bytes.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def maskbench(record: Any, theme: Theme) -> Any:
 
 
 def coverage(record: Any, theme: Theme) -> Any:
-    """Of the schemas of MaskBench: valid as expected, refused, and those of which an invalid instance is accepted."""
+    """How many schemas of MaskBench pass, are refused, or have an invalid instance that is accepted."""
     figure, axis = plt.subplots(figsize=(9, 2.2), constrained_layout=True)
     names = list(record["engines"])[::-1]
     for at, name in enumerate(names):
@@ -124,7 +125,7 @@ _FORMATRON_TASKS = {"json_schema": "JSON Schema", "json_grammar": "JSON grammar"
 
 
 def formatron(record: Any, theme: Theme) -> Any:
-    """Tokens per second over 1 to 10 texts of a grammar, compiling included, then of other texts, then of the same again."""
+    """Tokens per second over 1 to 10 texts of a grammar, compiling included; then of other texts; then of the same again."""
     figure, axes = plt.subplots(1, len(_FORMATRON_TASKS), figsize=(9, 3.4), constrained_layout=True, sharey=True)
     for axis, (task, title) in zip(axes, _FORMATRON_TASKS.items(), strict=True):
         for name, engine in record["engines"].items():
@@ -141,7 +142,7 @@ def formatron(record: Any, theme: Theme) -> Any:
 
 
 def switches(record: Any, theme: Theme) -> Any:
-    """The same of cdplugin and Formatron with something off: ten texts and compiling, and the same texts again."""
+    """The same for cdplugin and Formatron with something switched off: ten texts with compiling, and the same texts again."""
     figure, axes = plt.subplots(1, len(_FORMATRON_TASKS), figsize=(9, 3.2), constrained_layout=True, sharey=True)
     names = [name for name in record["engines"] if name.split(" -")[0] in ("cdplugin", "formatron")]
     names.sort(key=lambda name: (name.split(" -")[0] != "cdplugin", name))
@@ -160,7 +161,7 @@ def switches(record: Any, theme: Theme) -> Any:
 
 
 def infilling(record: Any, theme: Theme) -> Any:
-    """Checks and masks of a text with 1, 2 and 3 gaps, by grammar; medians of the runs, Llama 3's vocabulary."""
+    """Checks and masks of a text with 1, 2 and 3 gaps, by grammar: medians of the runs, with Llama 3's vocabulary."""
     figure, axes = plt.subplots(1, 2, figsize=(9, 3), constrained_layout=True)
     runs = record["after"]["llama3"]
     languages = [name for name in ("json", "arithmetic", "smiles", "cpp") if name in runs[0]]
@@ -179,7 +180,7 @@ def infilling(record: Any, theme: Theme) -> Any:
 
 
 def mask(record: Any, theme: Theme) -> Any:
-    """Three steps of a real answer: what the model wanted, what the mask left."""
+    """Three steps of a real answer: what the model wanted, and what the mask left."""
     chosen = [step for step in record["steps"] if step["text"].endswith(('"field":"', '"mathematics","', '"born":'))]
     figure, axes = plt.subplots(1, len(chosen), figsize=(9, 3.3), constrained_layout=True)
     for axis, step in zip(axes, chosen, strict=True):
@@ -224,7 +225,7 @@ PLOTS: dict[str, tuple[str, Callable[[Any, Theme], Any]]] = {
 
 
 def badges() -> dict[str, tuple[str, str]]:
-    """Badges of README, from the package's metadata: name → its two texts."""
+    """The badges of README, from the package's metadata: name → its two texts."""
     text = (ROOT / "pyproject.toml").read_text()
     version, python, licence = (
         re.search(rf'^{name} = "(.*)"$', text, re.MULTILINE) for name in ("version", "requires-python", "license")
@@ -248,7 +249,7 @@ def badge(left: str, right: str) -> str:
 
 
 def style(theme: Theme) -> dict[str, Any]:
-    """Matplotlib's settings for a theme; text stays text, ids do not change from run to run."""
+    """Matplotlib's settings for a theme. Text stays text, and ids do not change from run to run."""
     dim = dict.fromkeys(("axes.edgecolor", "xtick.color"), theme["dim"])
     ink = dict.fromkeys(("text.color", "axes.labelcolor", "axes.titlecolor", "ytick.color"), theme["ink"])
     ground = dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), theme["ground"])

@@ -1,13 +1,14 @@
-"""Random walks through cdplugin's masks, every ended text validated by jsonschema: nothing invalid, no dead end.
+"""Random walks through cdplugin's masks: jsonschema finds every text that ended valid, and no walk meets a dead end.
 
     python perf/random_walks.py ../shared/maskbench/dev.jsonl.gz --schemas 300 --walks 8 --seed 1
 
-A walk draws an allowed token at a time, half of the time from short ones, so that strings end; after ``--steer`` tokens it
-takes the end token where it is allowed and else prefers what closes (quotes, braces, brackets). A walk that has not ended after
-``--longest`` tokens is cut, and closed by its matcher's shortest completion. Counted: walks that ended, walks that were closed,
-texts of both that are not JSON, repeat a declared property or fail validation (format checker on), dead ends (masks with no
-token before the end), walks for which no ending was found, and texts that are not judged since Python's ``re`` cannot read a
-pattern (``\\p{L}``). Exit status 1 if there are texts with faults, dead ends or walks without an ending.
+A walk draws one allowed token at a time, half of the time from short ones, so that strings end. After ``--steer`` tokens it
+takes the end token if that is allowed, and otherwise prefers what closes (quotes, braces, brackets). A walk that has not
+ended after ``--longest`` tokens is cut, and its matcher's shortest completion closes it. The script counts: walks that
+ended; walks that were closed; texts of both that are not JSON, repeat a declared property or fail validation (format
+checker on); dead ends (masks with no token before the end); walks for which no ending was found; and texts that are not
+judged because Python's ``re`` cannot read a pattern (``\\p{L}``). The exit status is 1 if there are texts with faults, dead
+ends, or walks without an ending.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ QUOTES = re.compile(rb'(?<!\\)(?:\\\\)*"')
 
 
 def exact_number(text: str) -> Any:
-    """A JSON number with a fraction or an exponent: an int where it is integral, as the specification counts it."""
+    """A JSON number with a fraction or an exponent; an int if it is integral, as the specification counts it."""
     from decimal import Decimal, InvalidOperation
 
     try:
@@ -77,7 +78,7 @@ def ecma_dots(pattern: str) -> str:
 
 
 def with_ecma_dots(schema: Any) -> Any:
-    """The schema for a validator that uses Python's ``re``."""
+    """The schema with such dots, for a validator that uses Python's ``re``."""
     if isinstance(schema, list):
         return [with_ecma_dots(member) for member in schema]
     if not isinstance(schema, dict):
@@ -91,7 +92,7 @@ def with_ecma_dots(schema: Any) -> Any:
 
 
 def fault(schema: Any, text: bytes) -> str | None:
-    """Why ``text`` is not a valid instance; empty if it is; None where Python's ``re`` cannot read a pattern of the schema."""
+    """Why ``text`` is no valid instance; empty if it is valid; None if Python's ``re`` cannot read one of the patterns."""
     import jsonschema
 
     declared = declared_names(schema)
@@ -128,7 +129,7 @@ class Walker:
         self.short = np.array([i for t, i in ids.items() if len(t) <= 2 and t.isascii()])
 
     def choose(self, allowed: np.ndarray, steer: bool, text: bytes) -> int:
-        """One of the allowed tokens (a bool per token, at least one set)."""
+        """Draw one of the allowed tokens (a bool per token, at least one set)."""
         rng = self.rng
         if allowed[self.tokenizer.eos] and (steer or rng.random() < 0.2):
             return self.tokenizer.eos
@@ -147,7 +148,7 @@ class Walker:
         return int(every[rng.randrange(len(every))])
 
     def walk(self, engine: mask_engines.Engine, grammar: Any, steer: int, longest: int) -> tuple[str, bytes]:
-        """``("ended" | "closed" | "dead end", text)``."""
+        """Walk once: ``("ended" | "closed" | "dead end", text)``."""
         matcher, text, eos = engine.matcher(grammar), b"", self.tokenizer.eos
         for step in range(longest):
             engine.fill(matcher)
@@ -165,7 +166,7 @@ class Walker:
         return self.close(matcher, text)
 
     def close(self, matcher: Any, text: bytes) -> tuple[str, bytes]:
-        """The same for a walk that was cut, once it has taken its shortest completion."""
+        """The same for a walk that was cut, after it has taken its shortest completion."""
         for token in matcher.shortest_completion():
             if not matcher.accept_token(token):
                 raise AssertionError(f"token {token} of a completion was not accepted after {text!r}")

@@ -1,8 +1,9 @@
-"""How many schemas of MaskBench compile, and whether every instance is judged right: without masks, tokens being bytes.
+"""How many schemas of MaskBench compile, and whether every instance is judged right: without masks, with bytes as tokens.
 
     python perf/schema_counts.py CASES.jsonl.gz [--order any] [--every N] [--json FILE]
 
-A schema passes if it compiles, and every valid instance is accepted and every invalid one is not. Prints what does not pass.
+A schema passes if it compiles, every valid instance is accepted and no invalid one is. The script prints what does not
+pass.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""An instance with its properties in the order in which its schema declares them, or requires those that it does not declare:
-to tell what is refused for order only."""
+"""An instance with its properties in the order in which its schema declares them (or else requires them).
+
+This tells which instances an engine refuses for their order only.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,10 @@ MAX_DEPTH = 60
 
 
 def reorderings(schema: Any, data: Any) -> Iterator[Any]:
-    """Candidates for ``data`` in declared order: own properties first or in document order; with the branches of anyOf and
-    oneOf that fit or with all of them, in place or after everything else. Those that equal the input are left out."""
+    """Candidates for ``data`` in declared order. Own properties come first or in document order. The branches of anyOf and
+    oneOf that fit, or all of them, come in their place or after everything else. Candidates that equal the input are left
+    out.
+    """
     seen = [_text(data)]
     for own_first, fitting, branches_last in itertools.product((True, False), (True, False), (False, True)):
         other = _Order(schema, own_first, fitting, branches_last).reorder([schema], data, 0)
@@ -35,7 +39,7 @@ class _Order:
         self.validator = validator_for(root, default=Draft202012Validator)(root)
 
     def resolve(self, reference: str) -> Any:
-        """A local ``$ref``; None where it leads elsewhere."""
+        """What a local ``$ref`` refers to; None if it leads elsewhere."""
         if not reference.startswith("#"):
             return None
         node = self.root

@@ -1,12 +1,12 @@
-"""Memory of a serving engine while thousands of distinct schemas go through it, and the first request beside the tenth.
+"""Memory of a serving engine while thousands of distinct schemas go through it; and the first request beside the tenth.
 
     .venv-vllm/bin/python perf/serving_memory.py ../shared/maskbench/dev.jsonl.gz --schemas 2000
     … --engine          # without a server: the adapter's engine in this process, 30 tokens of a valid instance per schema
 
-Starts ``vllm serve`` with cdplugin on the small model, sends one short request per schema (``--tokens``), ``--load`` at a time,
-and prints the resident memory of the server's processes after every hundred schemas: the front end validates, the engine
-compiles and keeps grammars (96 MiB of them by default), the worker does neither. Schemas that are refused are counted, not
-replaced.
+The script starts ``vllm serve`` with cdplugin on the small model and sends one short request per schema (``--tokens``),
+``--load`` at a time. After every hundred schemas it prints the resident memory of the server's processes: the front end
+validates, the engine compiles and keeps grammars (96 MiB of them by default), the worker does neither. It counts refused
+schemas, and does not replace them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def title(process: int) -> str:
 
 
 def in_process(rows: list[dict[str, Any]], step: int, tokens: int) -> list[dict[str, Any]]:
-    """Each schema through one engine object; resident memory and what the cache of grammars holds after every ``step``."""
+    """Put each schema through one engine object: resident memory and the size of the grammars' cache, every ``step``
+    schemas.
+    """
     import numpy as np
     from demo_model import model_folder  # type: ignore[import-not-found]
     from transformers import AutoTokenizer
@@ -75,7 +77,7 @@ def in_process(rows: list[dict[str, Any]], step: int, tokens: int) -> list[dict[
 
 
 def served(rows: list[dict[str, Any]], arguments: argparse.Namespace) -> tuple[list[dict[str, Any]], list[float]]:
-    """Each schema as a request to a server; a row for every ``--step`` of them, and the seconds of the first ten requests."""
+    """Send each schema as a request to a server: a row for every ``step`` of them, and the seconds of the first ten."""
     from demo_model import model_folder
     from vllm_serve import Server  # type: ignore[import-not-found]
 

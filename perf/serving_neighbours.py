@@ -2,10 +2,11 @@
 
     .venv-vllm/bin/python perf/serving_neighbours.py ../shared/maskbench/dev.jsonl.gz [--rate 2] [--out FILE]
 
-Starts vLLM's server on the small model. Four requests run on and on, each with an array of objects as its schema, and stream
-their tokens; the time between two tokens of a request is what is measured. Beside them short requests arrive, two tokens each,
-at the same times and of the same length in each block: with one schema that is known, or with a schema each that is new. The
-blocks come in turns. What differs between them is compiling, in vLLM's front end and in its engine, and first masks.
+The script starts vLLM's server with the small model. Four requests run on and on, each with an array of objects as its
+schema, and stream their tokens. Measured is the time between two tokens of a request. Beside them arrive short requests of
+two tokens each, at the same times and of the same length in each block: either all with one known schema, or each with a
+new schema. The blocks take turns. So they differ only in compiling, in vLLM's front end and in its engine, and in first
+masks.
 """
 
 from __future__ import annotations

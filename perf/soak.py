@@ -1,11 +1,12 @@
-"""Does a process that serves any requests stay as large as it is? Good, large and hostile requests through one engine.
+"""Does a process that serves all kinds of requests keep its size? Good, large and hostile requests go through one engine.
 
     .venv/bin/python perf/soak.py ../shared/maskbench/dev.jsonl.gz --requests 20000 --out perf/results/soak.json
 
-Each request is checked, compiled, and followed for some tokens that its masks allow, as a server does it; what is refused, or
-crosses a budget, counts as answered. Seven in ten are schemas of MaskBench (built-in ones where there is no file), the rest is
-large or written to take much. Written out at intervals: resident memory, and the bytes of all caches beside their budgets. The
-goal: resident memory within 5% from a tenth of the requests on, no cache above its budget.
+Each request is checked, compiled, and followed for some tokens that its masks allow, as a server does it. A request that is
+refused, or crosses a budget, counts as answered. Seven in ten are schemas of MaskBench (built-in ones if there is no file);
+the others are large, or written to take much. At intervals the script writes resident memory, and the bytes of all caches
+beside their budgets. The goal: from a tenth of the requests on, resident memory stays within 5%, and no cache exceeds its
+budget.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _WARM = 0.1  # of the requests, after which memory is to stay as it is
 
 
 def good_requests(path: Path | None) -> list[Request]:
-    """The schemas of a MaskBench file, or some of our own."""
+    """The schemas of a MaskBench file, or some built-in ones."""
     if path is not None and path.exists():
         with gzip.open(path, "rt") as lines:
             return [("JSON", json.dumps(json.loads(line)["schema"])) for line in lines]
@@ -59,7 +60,7 @@ def good_requests(path: Path | None) -> list[Request]:
 
 
 def large_request(rng: random.Random) -> Request:
-    """Much text that is meant well."""
+    """A large spec that is meant well."""
     number = rng.randrange(10**9)
     kind = rng.randrange(4)
     if kind == 0:
@@ -73,7 +74,7 @@ def large_request(rng: random.Random) -> Request:
 
 
 def hostile_request(rng: random.Random) -> Request:
-    """Little text that takes much, or much text that is refused."""
+    """A small spec that takes much work, or a large one that is refused."""
     number = rng.randrange(10**9)
     makers: list[Callable[[], Request]] = [
         lambda: ("JSON", json.dumps({"type": "integer", "multipleOf": 97, "minimum": number, "maximum": number * 1000})),
@@ -95,7 +96,7 @@ def hostile_request(rng: random.Random) -> Request:
 
 
 def resident() -> int:
-    """Bytes of the process that are in memory now."""
+    """Bytes of the process that are resident now."""
     gc.collect()
     statm = Path("/proc/self/statm")
     if not statm.exists():
@@ -104,7 +105,7 @@ def resident() -> int:
 
 
 def serve(engine: Engine, request: Request, rng: random.Random, bitmask: Any) -> str:
-    """Answer one request; returns how it ended."""
+    """Answer one request. Returns how it ended."""
     try:
         engine.check(*request)
         state = engine.state(*request)
@@ -129,7 +130,7 @@ def follow(state: GrammarState, size: int, rng: random.Random, bitmask: Any) -> 
 
 
 def tokens() -> list[bytes]:
-    """Bytes, and pieces that JSON, numbers and words are made of."""
+    """A vocabulary's tokens: bytes, and the pieces that JSON, numbers and words are made of."""
     pieces = [
         '{"',
         '":',
@@ -158,7 +159,7 @@ def tokens() -> list[bytes]:
 
 
 def soak(requests: int, good: list[Request], limits: dict[str, int], seed: int) -> dict[str, Any]:
-    """Send requests; returns what the memory was meanwhile."""
+    """Send the requests. Returns the memory at intervals."""
     rng = random.Random(seed)
     listed = tokens()
     vocab = cd.Vocabulary.from_bytes([*listed, b"</s>"], eos_token_ids=len(listed))

@@ -1,9 +1,9 @@
-"""How long a vocabulary of 128,000 tokens takes to build, and to read from the cache folder. CPU time of one thread.
+"""How long it takes to build a vocabulary of 128,000 tokens, and to read it from the cache folder. CPU time of one thread.
 
     python perf/vocabulary_times.py [--runs 7] [--out FILE]
 
-Building: the tokens' bytes, the self-check and the trie. Once the cache folder has a file of them, self-check and trie are read
-from it. The kernels are loaded before, and the tokenizer is.
+Building takes the tokens' bytes, the self-check and the trie. Once the cache folder has a file with self-check and trie,
+both are read from there. The kernels and the tokenizer are loaded before the clock starts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import cdplugin as cd
 
 
 def times(encoding: object, cache: bool, runs: int) -> list[float]:
-    """Seconds of each run, ascending."""
+    """The seconds of each run, in ascending order."""
     found = []
     for _ in range(runs):
         began = time.thread_time()
