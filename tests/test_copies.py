@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import json
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -46,6 +48,42 @@ def test_a_copy_of_a_matcher_is_a_fork(make: Callable[[Any], Any]) -> None:
     assert matcher.tokens == (ord("a"),) and mask_bits(matcher) == before != mask_bits(other)
     matcher.rollback(1)
     assert other.tokens == (ord("a"), ord("b"))
+
+
+@both
+def test_a_copy_of_a_session_goes_on_apart(make: Callable[[Any], Any]) -> None:
+    """``copy.copy`` shared the text, so that what was set in the one stood in the other; ``copy.deepcopy`` failed."""
+    infill = cd.Infill(COMPILER.compile(cd.Regex("[ab]{4}")))
+    assert make(infill) is infill
+    session = infill.new(["a", cd.Slots(3)])
+    assert session.set(0, ord("b"))
+    other = make(session)
+    assert other.tokens() == session.tokens() and np.array_equal(other.mask(1), session.mask(1))
+    assert other.set(1, ord("a")) and session.set(2, ord("b"))
+    assert session.tokens() == [ord("b"), None, ord("b")] and other.tokens() == [ord("b"), ord("a"), None]
+    other.undo(2)
+    assert other.open_slots() == [0, 1, 2] and session.open_slots() == [1]
+    for value in (infill, session):
+        with pytest.raises(TypeError, match=f"an {type(value).__name__} cannot be pickled: pickle the"):
+            pickle.dumps(value)
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
+@pytest.mark.parametrize("begun", [b"", b"[1, [", b'{"a": "b\\', b'{"a', b"12", b"[true, {}]"])
+def test_a_copy_of_partial_json_goes_on_apart(make: Callable[[Any], Any], begun: bytes) -> None:
+    reader = cd.PartialJson()
+    reader.feed(begun)
+    before, other = json.dumps(reader.value), make(reader)
+    for more in (b"3", b'n"', b"]", b'":1}'):
+        again, fresh = make(other), cd.PartialJson()
+        fresh.feed(begun)
+        outcomes = []
+        for one in (again, fresh):
+            with contextlib.suppress(ValueError):
+                one.feed(more)
+            outcomes.append((json.dumps(one.value), one.is_complete))
+        assert outcomes[0] == outcomes[1], more
+    assert json.dumps(reader.value) == json.dumps(other.value) == before
 
 
 def test_a_pickled_vocabulary_is_equal() -> None:

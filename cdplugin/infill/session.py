@@ -76,6 +76,16 @@ class Infill:
         self._token_ids = self.vocab.token_of[0]
         forking.renew(self, "_turns")  # what it guards is a count and a list
 
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Infill:
+        return self
+
+    __copy__ = __deepcopy__
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "an Infill cannot be pickled: pickle the grammar's spec and its Vocabulary or Compiler, and compile it there"
+        )
+
     def new(self, pieces: Iterable[Any]) -> InfillSession:
         """A session for text with gaps.
 
@@ -211,6 +221,16 @@ class InfillSession:
         self._witness: Witness | None = None  # a legal text, kept if the next search might not find one
         self._ended: Witness | None = None  # the same with an end token at the place of the last mask
         self._work_left: int | None = None  # of a completion: for all of its questions
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> InfillSession:
+        other = InfillSession(self._infill, self._parts.copy(), self._places, padded=self._padded)
+        other._history, other._known, other._witness = self._history.copy(), self._known, self._witness
+        return other
+
+    __copy__ = __deepcopy__
+
+    def __reduce__(self) -> Any:
+        raise TypeError("an InfillSession cannot be pickled: pickle the spec and tokens(), and make a session of them there")
 
     # --- asking -------------------------------------------------------------------------------------------------------------
 

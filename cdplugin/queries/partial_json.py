@@ -18,11 +18,18 @@ yet is left out: a member whose value has not begun, a number that may go on, ha
 
 from __future__ import annotations
 
+import copy
 import json
 import re
+from enum import Enum
 from typing import Any
 
-_NOTHING: Any = object()
+
+class _Mark(Enum):  # which copies and pickles leave as it is
+    NOTHING = 0
+
+
+_NOTHING: Any = _Mark.NOTHING
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _PIECE = re.compile(rb'[^"\\\x00-\x1f]+|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})')
 _BEGUN = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?")  # an escape that may go on
@@ -56,6 +63,9 @@ class PartialJson:
         self._held = b""  # an escape at its end that is not complete
         self._is_name = False
         self._shown: Any = _NOTHING  # the array that holds the open string's last showing
+
+    def __copy__(self) -> PartialJson:
+        return copy.deepcopy(self)  # the two go on apart
 
     # --- reading ------------------------------------------------------------------------------------------------------------
 
