@@ -15,8 +15,9 @@ import pytest
 import cdplugin as cd
 from cdplugin import memory
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
-from cdplugin.frontends.json_schema import Options, compile_schema
+from cdplugin.frontends.json_schema import Options, compile_schema, members
 from cdplugin.limits import Limits
+from cdplugin.playground.service import LIMITS
 
 MOST_STEPS = 8_000_000
 """Calls and returns that a compilation may take: about a second, where nothing is traced."""
@@ -598,3 +599,20 @@ def test_names_of_forty_kinds_are_counted_in_full() -> None:
     for text, expected in ((b'{"aa6aa4bb8":{"a4b6":{"a4b4":{}}}}', True), (b'{"aa6aa4bb8":{"a4b4":{}}}', False)):
         matcher = grammar.matcher()
         assert (matcher.accept_tokens(list(text)) == len(text) and matcher.is_accepting()) == expected
+
+
+def test_members_that_may_meet_a_condition_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All were looked at anew for each that may come next: for 2,000, six seconds of a step, which no budget counted."""
+    calls, largest = [0], members._largest
+
+    def counted(sets: set[int]) -> frozenset[int]:
+        calls[0] += 1
+        return largest(sets)
+
+    monkeypatch.setattr(members, "_largest", counted)
+    vocab = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"</s>"], eos_token_ids=256)
+    strings = {"properties": {f"p{i}": {"type": "string"} for i in range(2_000)}}
+    matcher = cd.Compiler(vocab, LIMITS).compile(cd.JsonSchema({"not": strings})).matcher()
+    with pytest.raises(LimitExceeded, match="one step takes too much work"):
+        matcher.accept_token(ord("{"))
+    assert 0 < calls[0] < 20_000

@@ -64,7 +64,7 @@ FRONT = [
     *_of(_SCHEMA + "distinct_items", LIMIT, _MOST_COMPARED=(1, 3, 10, 40), _MOST_SEARCHED=(1, 5, 20)),
     *_of(_SCHEMA + "distinct_items", SPEED, _MOST_SURE=(0, 1, 3)),
     *_of(_SCHEMA + "distinct_stacks", SPEED, _MOST_KNOWN=(0, 1, 4)),
-    *_of(_SCHEMA + "members", SPEED, _MOST_COUNTED=(0, 5, 40), _MOST_TOLD_APART=(0, 1, 2)),
+    *_of(_SCHEMA + "members", SPEED, _MOST_COUNTED=(0, 5, 40), _MOST_TOLD_APART=(0, 1, 2), _MOST_KINDS=(0, 1, 2)),
     *_of(_SCHEMA + "distinct", SPEED, _MOST_TOLD=(0, 5, 40)),
     *_of(_SCHEMA + "disjoint", LIMIT, _MOST_POSITIONS=(0, 1), _MOST_SEARCH=(0, 5, 50)),
     *_of(_SCHEMA + "unevaluated", LIMIT, MOST_BRANCHES=(0, 1, 2)),

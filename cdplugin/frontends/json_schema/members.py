@@ -11,8 +11,9 @@ object is invalid under ``properties`` if some member has a wrong value.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
+from itertools import islice
 from operator import or_
 from typing import NamedTuple
 
@@ -23,6 +24,8 @@ from cdplugin.ir import Part, Productive, Symbol, TrackedLexeme, ValueReader, Wh
 
 _MOST_COUNTED = 20_000
 """Largest number of symbols for which ``whole`` gives a bound."""
+_MOST_KINDS = 64
+"""Sets of unmet conditions whose entries are remembered."""
 _MOST_TOLD_APART = 3
 """Up to this many conditions, undeclared members are distinguished by name even where that may be unnecessary."""
 
@@ -102,6 +105,8 @@ class _Usable:
 
     values: dict[int, list[tuple[Symbol, int]]]
     names: int
+    kinds: dict[int, dict[tuple[bool, frozenset[int]], list[int]]] = field(default_factory=dict)
+    """For unmet conditions: the entries that meet some, by whether they are required and the largest sets that they meet."""
 
 
 class BitSet(int):
@@ -276,7 +281,7 @@ class Members(Bracketed[_Place, _Usable]):
         needed = missing.bit_count()
         unmet = self._conditions & ~met
         if unmet:
-            extra = self._cover(unmet, seen, missing, usable, further)
+            extra = self._cover(unmet, seen, usable, further)
             if extra is None:
                 return False
             needed += extra
@@ -287,7 +292,7 @@ class Members(Bracketed[_Place, _Usable]):
         left = usable.names >> seen if self._ordered else usable.names & ~seen
         return count + left.bit_count() >= self._low
 
-    def _cover(self, unmet: int, seen: int, missing: int, usable: _Usable, further: list[Further]) -> int | None:
+    def _cover(self, unmet: int, seen: int, usable: _Usable, further: list[Further]) -> int | None:
         """The least number of members, besides the missing required ones, that meet all of ``unmet``; None if none can.
 
         This is a set cover, solved by branch and bound. Entries with equal marks are one kind, of which at most as many are
@@ -296,11 +301,10 @@ class Members(Bracketed[_Place, _Usable]):
         conditions by name only.
         """
         kinds: dict[tuple[bool, frozenset[int]], int] = {}
-        for i, values in usable.values.items():
-            marks = _largest({m & unmet for _, m in values if m & unmet})
-            if marks and not self._is_past(seen, i):
-                kind = (bool(missing >> i & 1), marks)
-                kinds[kind] = min(kinds.get(kind, 0) + 1, unmet.bit_count())
+        for kind, entries in self._kinds(unmet, usable).items():
+            coming = (i for i in reversed(entries) if not self._is_past(seen, i))
+            if number := sum(1 for _ in islice(coming, unmet.bit_count())):
+                kinds[kind] = number
         groups: dict[tuple[int, bool], set[int]] = {}
         for more in further:
             if more.marks & unmet:
@@ -324,6 +328,20 @@ class Members(Bracketed[_Place, _Usable]):
                     if met & lowest:
                         pending.append((open_ & ~met, cost + (not is_required), rest))
         return best
+
+    def _kinds(self, unmet: int, usable: _Usable) -> dict[tuple[bool, frozenset[int]], list[int]]:
+        """The entries that meet some of ``unmet``, by kind. A required one is missing as long as it is not past."""
+        known = usable.kinds.get(unmet)
+        if known is None:
+            known = {}
+            for i, values in usable.values.items():
+                marks = _largest({m & unmet for _, m in values if m & unmet})
+                if marks:
+                    known.setdefault((bool(self._required >> i & 1), marks), []).append(i)
+            if len(usable.kinds) >= _MOST_KINDS:
+                usable.kinds.clear()
+            usable.kinds[unmet] = known
+        return known
 
 
 def _largest(sets: set[int]) -> frozenset[int]:
