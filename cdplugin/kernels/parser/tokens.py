@@ -28,8 +28,24 @@ from cdplugin.kernels.parser.cursors import (
 )
 from cdplugin.kernels.regex.expressions import nullable
 from cdplugin.kernels.store import layout, statuses
-from cdplugin.kernels.store.arena import has_room, header, i64, intern, length_of, pack, sort_range, sort_unique, u8, word_of
+from cdplugin.kernels.store.arena import (
+    has_room,
+    header,
+    i64,
+    intern,
+    length_of,
+    memo_get,
+    memo_put,
+    pack,
+    sort_range,
+    sort_unique,
+    spend,
+    u8,
+    word_of,
+)
 from cdplugin.kernels.store.stack import push
+
+_FEW_PAIRS = 4  # that are followed for each token
 
 
 @kernel
@@ -58,25 +74,76 @@ def accept(h, cursor, token, as_text):
         after = _tick(h, after)
     if after < 0 or not head[layout.HAS_TERMINALS]:
         return after
+    terminal = _after_terminals(h, cursor, token)
+    if terminal <= 0:  # no terminal stands for the token: what its bytes lead to is all
+        return after if terminal == 0 else terminal
+    return _both(h, terminal, after) if after else terminal
+
+
+@kernel
+def _after_terminals(h, cursor, token):
+    """The cursor after the terminals that stand for ``token``; 0 if none does; or a status.
+
+    Tokens for which the same ones stand lead to the same cursor. Of an ambiguous text there are hundreds of pairs, and a
+    hundred thousand tokens: it is made once for each such class of tokens, and memoised.
+    """
+    n_pairs = pairs_in(h, cursor)
+    is_known_by_class = cursor >> 32 == 0 and n_pairs > _FEW_PAIRS
+    number = np.int64(0)
+    if is_known_by_class:
+        number = _class_of(h, token)
+        known = memo_get(h, layout.M_TERMINALS, cursor, number)
+        if known >= 0:
+            return known
+    head = header(h)
     base = head[layout.STACK_TOP]
     accepts = np.int64(0)
-    for i in range(pairs_in(h, cursor)):
+    for i in range(n_pairs):
+        # each pair is compared with those before it
+        if not spend(h, 1 + ((head[layout.STACK_TOP] - base) >> 3)):
+            return np.int64(statuses.LIMIT_WORK)
         pair = pair_of(h, cursor, i)
         if pair != parser_layout.ACCEPTS_HERE:
             status = _follow_terminal(h, base, pair >> 32, pair & layout.LOW_32, token)
             if status < 0:
                 return status
             accepts |= status
-    # no terminal stands for the token: only the cursor after its bytes is left
-    if head[layout.STACK_TOP] == base and not accepts:
-        return after
-    for i in range(pairs_in(h, after)):
-        pair = pair_of(h, after, i)
-        if pair != parser_layout.ACCEPTS_HERE:
-            status = add_pair(h, base, pair >> 32, pair & layout.LOW_32)
-            if status < 0:
-                return status
-    return cursor_of(h, base, accepts | says_accepts(h, after))
+    after = cursor_of(h, base, accepts)
+    return memo_put(h, layout.M_TERMINALS, cursor, number, after) if is_known_by_class else after
+
+
+@kernel
+def _class_of(h, token):
+    """How many bounds of the ranges of token terminals lie before a token: for tokens of one number the same ones stand."""
+    ranges = i64(h, layout.TOKEN_RANGES)
+    spend(h, 1 + (ranges.shape[0] >> 4))
+    count = np.int64(0)
+    for i in range(ranges.shape[0] >> 1):
+        count += np.int64(ranges[2 * i] <= token) + np.int64(ranges[2 * i + 1] < token)
+    return count
+
+
+@kernel
+def _both(h, first, second):
+    """The cursor with the pairs of two, memoised of two sets; or a status."""
+    are_sets = first >> 32 == 0 and second >> 32 == 0
+    if are_sets:
+        known = memo_get(h, layout.M_BOTH, first, second)
+        if known >= 0:
+            return known
+    head = header(h)
+    base = head[layout.STACK_TOP]
+    for cursor in (first, second):
+        for i in range(pairs_in(h, cursor)):
+            if not spend(h, 1 + ((head[layout.STACK_TOP] - base) >> 4)):
+                return np.int64(statuses.LIMIT_WORK)
+            pair = pair_of(h, cursor, i)
+            if pair != parser_layout.ACCEPTS_HERE:
+                status = add_pair(h, base, pair >> 32, pair & layout.LOW_32)
+                if status < 0:
+                    return status
+    after = cursor_of(h, base, says_accepts(h, first) | says_accepts(h, second))
+    return memo_put(h, layout.M_BOTH, first, second, after) if are_sets else after
 
 
 @kernel

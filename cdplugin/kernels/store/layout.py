@@ -222,7 +222,7 @@ EXACT, LONGEST, LAZY = range(3)  # X_KIND
 # --- kinds of memo entries: function of two ids ----------------------------------------------------------------------------
 M_DERIVATIVE, M_PLAIN_RUN, M_ONE_CHAR, M_SATURATE, M_AFTER_CHAR, M_CORNERS, M_FIRST, M_START = range(1, 9)
 M_RESTRICT, M_COMPLETE, M_ADVANCE, M_STEP, M_MASK, M_SHORTEST, M_CONTAINED, M_VALUE, M_REST, M_NEXT, M_CHARS = range(9, 20)
-M_SHARED, M_CLASSES, M_LETTERS, M_WITHIN, M_ABSORBED, M_DOUBT, M_ALIKE, M_CYCLE = range(20, 28)
+M_SHARED, M_CLASSES, M_LETTERS, M_WITHIN, M_ABSORBED, M_DOUBT, M_ALIKE, M_CYCLE, M_TERMINALS, M_BOTH = range(20, 30)
 
 NEW_VALUE_WORK, FIND_VALUE_WORK = 12, 2  # units of work of an interned value, besides its words
 SORT_WORK = 3  # units of work of a word of the stack that is sorted
