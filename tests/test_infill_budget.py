@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +14,11 @@ import pytest
 from engine_tools import FRESH, cases, vocabulary
 
 import cdplugin as cd
+from cdplugin.infill import answers as answers_module
 from cdplugin.infill import session as sessions
 from cdplugin.infill import workspace as owner
 from cdplugin.infill.answers import Answers
-from cdplugin.infill.parts import Part
+from cdplugin.infill.parts import Merged, Part
 from cdplugin.infill.room import that_end_in_gaps
 from cdplugin.infill.search import Search, _Place
 from cdplugin.infill.tables import InfillGrammar
@@ -185,7 +186,7 @@ def test_more_lexemes_than_a_class_has_states_at_first(monkeypatch: pytest.Monke
 def test_gaps_after_gaps_take_no_closure_of_each_state(pieces: list[Any], n: int, is_legal: bool) -> None:
     """A thousand counts are alive behind the first gap. Their closures, one in another, took 1,000 million units."""
     infill = cd.Infill(cd.Compiler(VOCAB).compile(cd.Regex(f".{{{n}}}")))
-    limited(infill, 1_000_000)
+    limited(infill, 20_000_000 // sessions.QUESTION_STEPS)
     assert infill.new(pieces).completable() is is_legal
 
 
@@ -368,3 +369,79 @@ def test_lexemes_are_kept_apart_by_the_bytes_that_go_on_with_them() -> None:
 
     few, many = questions(20), questions(80)
     assert many < 6 * few
+
+
+@pytest.mark.parametrize("spec", [EXACT, AMBIGUOUS, COMPETING])
+def test_gaps_side_by_side_are_one(spec: cd.Spec) -> None:
+    """2,000 gaps were 2,000 places of a lattice: ``LimitExceeded`` after four to ten seconds."""
+    infill = cd.Infill(cd.Compiler(VOCAB, FRESH).compile(spec))
+    one, many = infill.new([cd.GAP]), infill.new(["", *[cd.GAP, b""] * 2_000])
+    assert one.completable() and many.completable()
+    assert (many.mask(0) == one.mask(0)).all()
+    assert (many.mask(1_000) == infill.new([cd.GAP, cd.GAP]).mask(1)).all()
+    assert infill._tables.workspace.header[ws.W_NODES] < 100
+    assert many.complete() == one.complete()
+    assert infill.accepts(many.complete(random.Random(0)).encode())
+
+
+def test_gaps_side_by_side_with_slots_between_are_answered_as_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Whole(Merged):
+        """Leaves every gap."""
+
+        def __init__(self, parts: Sequence[Part], hole: int = -1) -> None:
+            super().__init__([], hole=-1)
+            self.parts, self.hole = parts, hole
+
+    pieces: list[list[Any]] = [['{"', ":", '"abc"', "}"], ["a", "(", ")", "aa"], ["if", "a", "+", "1", " "]]
+    infills = [cd.Infill(cd.Compiler(VOCAB).compile(spec)) for spec in (EXACT, AMBIGUOUS, COMPETING)]
+    compared = merged = 0
+    for case in range(cases(150, 30)):
+        rng = random.Random(case)
+        number = rng.randrange(3)
+        text = [rng.choice([cd.GAP, cd.GAP, "", rng.choice(pieces[number]), cd.Slots(1)]) for _ in range(rng.randint(2, 6))]
+        found = []
+        for kind in (Whole, Merged):
+            monkeypatch.setattr(answers_module, "Merged", kind)
+            session = infills[number].new(text)
+            merged += not kind(session._parts).is_whole
+            found.append(_played(session, random.Random(case)))
+        assert found[0] == found[1], text
+        compared += len(found[0])
+    assert compared > 3 * cases(150, 30) and merged > cases(50, 10)
+
+
+def _played(session: cd.InfillSession, rng: random.Random) -> list[Any]:
+    """The masks on a walk of a session, and whether its completions are legal."""
+    found: list[Any] = [session.completable()]
+    for _ in range(3):
+        places = session.open_places()
+        if not places or not session.completable():
+            break
+        place = rng.choice(places)
+        mask = session.mask(place)
+        tokens = [token for token in range(VOCAB.size) if mask[token // 32] >> (token % 32) & 1]
+        found += [mask.tolist(), session._infill.accepts(session.complete().encode())]
+        if place in session.open_slots():
+            assert session.set(place, rng.choice(tokens))
+        elif tokens and rng.random() < 0.6:
+            assert session.insert(place, rng.choice(tokens))
+        else:
+            found.append(session.close(place))
+    return found
+
+
+def test_random_beginnings_of_gaps_leave_work_to_end_them() -> None:
+    """A text with many gaps can be completed, and ``complete(rng)`` took all its work for a few random tokens in each."""
+    infill = cd.Infill(cd.Compiler(VOCAB, FRESH).compile(AMBIGUOUS))
+    session = infill.new([piece for _ in range(30) for piece in ("(", cd.GAP, "a", cd.GAP)])
+    before = _work_of(infill, session.complete)
+    limited(infill, -(-16 * before // sessions.COMPLETION_STEPS))
+    text = session.complete(random.Random(0))
+    assert infill.accepts(text.encode())
+
+
+def _work_of(infill: cd.Infill, call: Callable[[], Any]) -> int:
+    """What the last question of a call costs."""
+    call()
+    header = infill._tables.arena.header
+    return int(header[layout.WORK_GRANTED]) - int(header[layout.WORK_LEFT])

@@ -9,10 +9,8 @@ them the matcher decides: by texts that ended other gaps (:mod:`cdplugin.infill.
 from __future__ import annotations
 
 import itertools
-import operator
 import re
 from collections.abc import Sequence
-from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -25,6 +23,8 @@ from cdplugin.infill.parts import (
     MANY_PLACES,
     MOST_COMPETING,
     MOST_PLANNED,
+    Last,
+    Merged,
     Part,
     filled,
     laid_out,
@@ -53,26 +53,6 @@ WORK_OF_A_NODE = 600  # units of work of spelling that count as a node of a latt
 _WORDS = re.compile(rb"\s?\w+")
 
 
-Found = TypeVar("Found")
-
-
-class Last(Generic[Found]):
-    """A memo of one entry: the last result, and the parts that it is for."""
-
-    def __init__(self, found: Found | None = None) -> None:
-        self.parts: list[Part] = []
-        self.found = found
-
-    def note(self, parts: Sequence[Part], found: Found | None) -> None:
-        """Remember the result for some parts."""
-        self.parts, self.found = list(parts), found
-
-    def of(self, parts: Sequence[Part]) -> Found | None:
-        """The result if it is for these very parts (compared by identity, as parts do not change), or else None."""
-        is_same = len(self.parts) == len(parts) and all(map(operator.is_, self.parts, parts))
-        return self.found if is_same else None
-
-
 class Answers:
     """Answers about the texts of one session. The caller holds the lock of ``tables``.
 
@@ -91,6 +71,8 @@ class Answers:
         """The witness by which parts with slots were found completable."""
         self.proofs: Proofs | None = None
         """Those of the last mask, which keep witnesses of its tokens."""
+        self._merged = Merged([])
+        """The parts of the last mask, merged."""
         self.guides: list[dict[int, bytes]] = []
         """Legal texts of the last mask of a canvas: the fillings of its open parts (:meth:`Canvas.recall`)."""
         self._few: FewTokens | None = None
@@ -178,6 +160,15 @@ class Answers:
 
         ``search``: one whose budget is used; given for the tokens of a mask, each of which should take little time.
         """
+        merged = Merged(parts)
+        if merged.is_whole:
+            return self._completable(parts, search)
+        is_legal = self._completable(merged.parts, search)
+        self.proof.note(parts, merged.of_all(self.proof.of(merged.parts)))
+        return is_legal
+
+    def _completable(self, parts: Sequence[Part], search: Search | None) -> bool:
+        """:meth:`completable`, of parts that are merged."""
         tables = self.tables
         if not tables.is_exact and not any(part.is_open for part in parts):
             return self.length(parts) is not None and tables.accepts(b"".join(part.text for part in parts))
@@ -336,6 +327,11 @@ class Answers:
 
         End tokens are up to the caller. ``witness``: of the parts.
         """
+        self._merged = merged = Merged(parts, hole)
+        return self._mask(merged.parts, merged.hole, row, merged.of_left(witness))
+
+    def _mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, witness: Witness | None) -> int:
+        """:meth:`mask`, of parts that are merged."""
         tables = self.tables
         self.proofs = None
         is_only_slot = parts[hole].slot and sum(part.is_open for part in parts) == 1  # then the matcher decides everything
@@ -360,6 +356,12 @@ class Answers:
             undecided = max(undecided - int(bit_flags(row).sum()), 0)
         return undecided
 
+    def witness(self, token: int | None = None) -> Witness | None:
+        """A text that the parts of the last mask can become with a token of it (None: any), if one is kept."""
+        if self.proofs is None:
+            return None
+        return self._merged.of_all(self.proofs.some_witness() if token is None else self.proofs.witness(token))
+
     def add_known(self, parts: Sequence[Part], hole: int, row: np.ndarray) -> None:
         """Write to a row the tokens that may stand at an open part by the strict lattice alone: many of the mask, in a tenth of
         the time.
@@ -370,7 +372,8 @@ class Answers:
         if self.tables.is_exact or self.tables.has_families or self.is_followed(parts):
             return
         if sum(part.is_open for part in parts) > 1:
-            self.add_from_lattice(parts, hole, row)
+            merged = Merged(parts, hole)
+            self.add_from_lattice(merged.parts, merged.hole, row)
 
     def possible(self, parts: Sequence[Part], hole: int, tokens: np.ndarray, free: bool, by_first: bool = False) -> np.ndarray:
         """Those of some tokens that the loose lattice does not rule out at an open part.
@@ -435,6 +438,11 @@ class Answers:
 
     def fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
         """Fillings of the open gaps of completable parts without open slots; None if none was found."""
+        merged = Merged(parts)
+        return merged.fillings(self._fillings(merged.parts))
+
+    def _fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
+        """:meth:`fillings`, of parts that are merged."""
         if self.tables.is_exact:
             return self.spelled(parts)
         found = self._filled.of(parts)

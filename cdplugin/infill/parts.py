@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+import random
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from cdplugin.bitmask import integer
 from cdplugin.errors import LimitExceeded, shown
 from cdplugin.kernels.infill import layout as ws
+
+Found = TypeVar("Found")
 
 MOST_SLOTS = 1 << 17
 """The most slots of one text: more would exceed the memory of a text."""
@@ -66,6 +70,86 @@ class Part:
         self.closed = closed
         self.is_open = (gap and not closed) or (slot and token is None)
         self.spelt = text + b"?" if self.is_open else text
+
+
+class Last(Generic[Found]):
+    """A memo of one entry: the last result, and the parts that it is for."""
+
+    def __init__(self, found: Found | None = None) -> None:
+        self.parts: list[Part] = []
+        self.found = found
+
+    def note(self, parts: Sequence[Part], found: Found | None) -> None:
+        """Remember the result for some parts."""
+        self.parts, self.found = list(parts), found
+
+    def of(self, parts: Sequence[Part]) -> Found | None:
+        """The result if it is for these very parts (compared by identity, as parts do not change), or else None."""
+        is_same = len(self.parts) == len(parts) and all(map(operator.is_, self.parts, parts))
+        return self.found if is_same else None
+
+
+class Merged:
+    """Parts without gaps that stand right beside another one, which takes their text as well.
+
+    ``hole``: a part that stays, after what may stand between it and the gaps before it. ``parts``, ``hole``: what is left, and
+    where the hole is there. Of ``[GAP, GAP, GAP, "a"]`` with the second as the hole: ``[GAP, GAP, "a"]`` and 1.
+    """
+
+    def __init__(self, parts: Sequence[Part], hole: int = -1) -> None:
+        self._whole = self.parts = parts
+        self.hole = hole
+        self.is_whole = True
+        """Whether all parts are left."""
+        if sum([part.gap for part in parts]) < 2:  # mostly
+            return
+        self._kept: list[int] = []
+        last: Part | None = None  # the last one that is not empty
+        for i, part in enumerate(parts):
+            is_beside = last is not None and last.gap and last.is_open
+            if is_beside and part.gap and part.is_open and not part.text and i != hole:
+                self.is_whole = False
+                continue
+            self._kept.append(i)
+            if part.spelt or part.token is not None:
+                last = part
+        if not self.is_whole:
+            self.parts = [parts[i] for i in self._kept]
+            self.hole = self._kept.index(hole) if hole >= 0 else -1
+
+    def fillings(self, found: list[bytes] | None) -> list[bytes] | None:
+        """Fillings of what is left that is open, as such of all that is."""
+        if found is None or self.is_whole:
+            return found
+        of_open = iter(found)
+        kept = set(self._kept)
+        return [next(of_open) if i in kept else b"" for i, part in enumerate(self._whole) if part.is_open]
+
+    def of_all(self, witness: list[int | bytes | None] | None) -> list[int | bytes | None] | None:
+        """A witness of what is left as one of all parts (:data:`cdplugin.infill.witness.Witness`)."""
+        if witness is None or self.is_whole:
+            return witness
+        out: list[int | bytes | None] = [b"" if part.gap and part.is_open else None for part in self._whole]
+        for i, found in zip(self._kept, witness, strict=True):
+            out[i] = found
+        return out
+
+    def of_left(self, witness: list[int | bytes | None] | None) -> list[int | bytes | None] | None:
+        """A witness of all parts as one of what is left: a gap has what it says of those beside it, too."""
+        if witness is None or self.is_whole:
+            return witness
+        out: list[int | bytes | None] = []
+        kept = iter([*self._kept, len(self._whole)])
+        following = next(kept)
+        for i, found in enumerate(witness):
+            if i == following:
+                out.append(found)
+                following = next(kept)
+            elif isinstance(found, bytes) and found:
+                at = next(k for k in range(len(out) - 1, -1, -1) if self.parts[k].gap)
+                before = out[at]
+                out[at] = (before if isinstance(before, bytes) else b"") + found
+        return out
 
 
 def filled(parts: Sequence[Part], fillings: Sequence[bytes]) -> bytes:
@@ -159,6 +243,24 @@ def planned(parts: Sequence[Part], open_parts: list[int], hole: int, classes: in
     elements = np.full(len(parts), ws.GAP)
     elements[slots] = ws.SLOT - planned_with[slots]
     return elements[open_parts]
+
+
+def encoded(text: str) -> bytes:
+    """A piece of text as UTF-8. Raises ``ValueError`` where it has none."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        found = f"{text[error.start : error.start + 1]!a} at {error.start}"
+        raise ValueError(f"pieces: expected text that can be written as UTF-8, found {found}") from None
+
+
+def drawn(tokens: np.ndarray, rng: random.Random | None) -> Iterator[int]:
+    """Tokens in random order (Fisher and Yates' shuffle, done as far as it is read), or without a generator as they are."""
+    for i in range(len(tokens)):
+        if rng is not None:
+            j = rng.randrange(i, len(tokens))
+            tokens[i], tokens[j] = tokens[j], tokens[i]
+        yield int(tokens[i])
 
 
 def number_of_slots(what: str, count: Any, before: int = 0) -> int:

@@ -159,6 +159,13 @@ class Search:
             yield _Place(cost + 1, serial, at + 1, after, text + filling, fillings)
 
 
+def none_found() -> LimitExceeded:
+    """What is raised where a text is completable, but none was found to complete it with."""
+    return LimitExceeded(
+        "complete: no legal text was found within the search budget", expected=f"one within {MOST_PLACES} places"
+    )
+
+
 def unknown(expected: str) -> SearchGivenUp:
     """The error of a search that crossed a limit."""
     return SearchGivenUp("infilling: lexemes compete, and whether a legal filling exists was not found out", expected=expected)

@@ -34,8 +34,8 @@ from cdplugin.collector import gc_paused
 from cdplugin.errors import LimitExceeded
 from cdplugin.infill.answers import Answers
 from cdplugin.infill.at_rest import leave_tables, take_tables
-from cdplugin.infill.parts import Gap, Part, Slots, filled, number_of_slots, with_token
-from cdplugin.infill.search import MOST_PLACES, SearchGivenUp
+from cdplugin.infill.parts import Gap, Part, Slots, drawn, encoded, filled, number_of_slots, with_token
+from cdplugin.infill.search import SearchGivenUp, none_found
 from cdplugin.infill.tables import InfillGrammar
 from cdplugin.infill.witness import Witness, filling_of, without
 from cdplugin.kernels.store import layout
@@ -43,7 +43,7 @@ from cdplugin.matcher import Grammar
 
 T = TypeVar("T")
 
-QUESTION_STEPS, COMPLETION_STEPS = 20, 40
+QUESTION_STEPS, COMPLETION_STEPS = 8, 24
 """The work of one question about a text, and of a whole completion, in multiples of ``Limits.max_step_work``."""
 
 
@@ -105,7 +105,7 @@ class Infill:
                 n_slots += count
                 parts += [Part(slot=True) for _ in range(count)]
             elif isinstance(piece, str):
-                parts.append(Part(_encoded(piece)))
+                parts.append(Part(encoded(piece)))
             elif isinstance(piece, (bytes, bytearray)):
                 parts.append(Part(bytes(piece)))
             elif isinstance(piece, Iterable):
@@ -281,8 +281,8 @@ class InfillSession:
             return row
         with self._tables.lock, self._asking():
             self.undecided = self._answers.mask(self._parts, self._places[place], row, self._witness)
-            if self._witness is None and self._answers.proofs is not None:  # only a lattice had said that a text exists
-                self._witness = self._answers.proofs.some_witness()
+            if self._witness is None:  # only a lattice had said that a text exists
+                self._witness = self._answers.witness()
         self._set_ends(place, part, row)
         self._row = (place, row, self.undecided)
         return row.copy()
@@ -455,14 +455,13 @@ class InfillSession:
 
     def _witness_with(self, at: int, token: int) -> Witness | None:
         """A legal text with ``token``, one of the last mask, at a part; None if none is kept."""
-        proofs = self._answers.proofs
         is_slot = self._parts[at].slot
         if self._witness is not None and is_slot and self._witness[at] == token:
             found: Witness | None = self._witness
         elif self._padded and token in self._eos:
             found = self._ended
         else:
-            found = None if proofs is None else proofs.witness(token)
+            found = self._answers.witness(token)
         return without(found, at) if found and is_slot else found
 
     def _bytes(self) -> bytes:
@@ -488,8 +487,15 @@ class InfillSession:
         undone.
         """
         self._fill_slots(rng)
+        n_filled = len(self._history)
         self._grow_gaps(rng, 12 if max_tokens is None else max_tokens)
-        text = self._close_gaps(max_tokens)
+        try:
+            text = self._close_gaps(max_tokens)
+        except LimitExceeded:
+            if len(self._history) == n_filled:
+                raise
+            self.undo(len(self._history) - n_filled)
+            text = self._close_gaps(max_tokens)
         while text is None and len(self._history) > began and self._parts[self._history[-1][0]].gap:
             self.undo()
             text = self._close_gaps(max_tokens)
@@ -517,11 +523,11 @@ class InfillSession:
             if not len(tokens):
                 if not self.undecided:
                     raise AssertionError("a completable canvas without a token")
-                raise _none_found()
+                raise none_found()
             is_end = np.isin(tokens, [*self._eos])
-            order = itertools.chain(_drawn(tokens[is_end], rng), _drawn(tokens[~is_end], rng))
+            order = itertools.chain(drawn(tokens[is_end], rng), drawn(tokens[~is_end], rng))
             if not any(surely(self.set, place, token) for token in order):
-                raise _none_found()
+                raise none_found()
 
     def _fill_as_known(self, place: int) -> bool:
         """Fill a slot as the witness does, or with an end token if the text may end there; whether there is a witness."""
@@ -554,22 +560,29 @@ class InfillSession:
         return row
 
     def _grow_gaps(self, rng: random.Random | None, budget: int) -> None:
-        """With a generator, begin each gap with a few random tokens."""
-        if rng is None:
+        """With a generator, begin each gap with a few random tokens, as long as that has not taken an eighth of the work."""
+        if rng is None or self._work_left is None:
             return
-        for place in self.open_gaps():
-            for _ in range(rng.randint(0, max(budget // 3, 0))):
-                tokens = bit_members(self.mask(place))
-                if not len(tokens):
-                    break
-                surely(self.insert, place, int(rng.choice(tokens)))
+        kept = self._work_left // 8 * 7
+        self._work_left -= kept
+        try:
+            for place in self.open_gaps():
+                for _ in range(rng.randint(0, max(budget // 3, 0))):
+                    tokens = bit_members(self.mask(place))
+                    if not len(tokens):
+                        break
+                    surely(self.insert, place, int(rng.choice(tokens)))
+        except LimitExceeded:
+            pass
+        finally:
+            self._work_left += kept
 
     def _close_gaps(self, max_tokens: int | None) -> bytes | None:
         """The text with a shortest filling in each gap, or None if that takes more than ``max_tokens``."""
         with self._tables.lock, self._asking():
             fillings = self._answers.fillings(self._parts)
         if fillings is None:
-            raise _none_found()
+            raise none_found()
         if max_tokens is not None:
             used = sum(len(self._tokens_in(filling)) for filling in fillings)
             used += sum(len(part.written) for part in self._parts)
@@ -592,29 +605,6 @@ class InfillSession:
             else:
                 raise AssertionError("a byte that no token spells")
         return out
-
-
-def _encoded(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:
-        found = f"{text[error.start : error.start + 1]!a} at {error.start}"
-        raise ValueError(f"pieces: expected text that can be written as UTF-8, found {found}") from None
-
-
-def _none_found() -> LimitExceeded:
-    return LimitExceeded(
-        "complete: no legal text was found within the search budget", expected=f"one within {MOST_PLACES} places"
-    )
-
-
-def _drawn(tokens: np.ndarray, rng: random.Random | None) -> Iterator[int]:
-    """Tokens in random order (Fisher and Yates' shuffle, done as far as it is read), or without a generator as they are."""
-    for i in range(len(tokens)):
-        if rng is not None:
-            j = rng.randrange(i, len(tokens))
-            tokens[i], tokens[j] = tokens[j], tokens[i]
-        yield int(tokens[i])
 
 
 def surely(change: Callable[..., bool], *arguments: int) -> bool:
