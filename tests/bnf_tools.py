@@ -1,7 +1,8 @@
-"""Random Backus-Naur grammars: as trees of tuples, as GBNF text, and as the set of their short words by brute force.
+"""Random Backus-Naur grammars, as trees of tuples and as GBNF text, and the set of their short words by brute force.
 
-Nodes: ``("text", str)``, ``("class", str, negated)`` over :data:`LETTERS`, ``("ref", name)``, ``("seq", nodes)``,
-``("alt", nodes)``, ``("rep", node, low, high or None)``. Nothing here is shared with the front end.
+Nodes: ``("text", str)``, ``("class", str, negated)`` over :data:`LETTERS`, ``("ref", name)``, ``("seq", nodes)``, ``("alt",
+nodes)``, ``("rep", node, low, high or None)``. This module shares nothing with the front end, so tests can use it as a
+reference.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ Grammar = dict[str, Tree]
 
 
 def random_tree(rng: random.Random, names: list[str], depth: int) -> Tree:
-    """A body, or a part of one."""
+    """A body of a rule, or a part of one."""
     kind = rng.random()
     if depth == 0 or kind < 0.3:
         leaf = rng.random()
@@ -34,7 +35,7 @@ def random_tree(rng: random.Random, names: list[str], depth: int) -> Tree:
 
 
 def random_bnf(rng: random.Random) -> Grammar:
-    """One to four rules, each with an alternative that ends; left recursion, cycles and empty rules on purpose."""
+    """One to four rules, each with an alternative that ends. Left recursion, cycles and empty rules are on purpose."""
     names = ["root", "x", "y-1", "z"][: rng.randint(1, 4)]
     out: Grammar = {}
     for name in names:
@@ -88,7 +89,7 @@ def show(tree: Tree, rng: random.Random) -> str:
 
 
 def words_of(grammar: Grammar, longest: int) -> set[str]:
-    """All words of at most ``longest`` letters of the rule ``root``: the least fixed point, by sets of words."""
+    """All words of at most ``longest`` letters that the rule ``root`` derives: the least fixed point, by sets of words."""
     known: dict[str, frozenset[str]] = {name: frozenset() for name in grammar}
     while True:
         new = {name: _words(body, known, longest) for name, body in grammar.items()}

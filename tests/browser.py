@@ -9,7 +9,7 @@ from typing import Any
 
 
 def why_not() -> str:
-    """What is missing; ``""`` if a browser can be started."""
+    """What is missing to start a browser; ``""`` if nothing is."""
     try:
         import selenium  # noqa: F401
     except ImportError:
@@ -20,7 +20,7 @@ def why_not() -> str:
 
 @contextmanager
 def chromium(width: int = 1280, height: int = 1000, dark: bool = False) -> Iterator[Any]:
-    """A browser that is closed afterwards; what pages write to the console is kept (``get_log("browser")``)."""
+    """A browser that is closed afterwards. It keeps what pages write to the console (``get_log("browser")``)."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
@@ -47,7 +47,7 @@ def chromium(width: int = 1280, height: int = 1000, dark: bool = False) -> Itera
 
 
 def settled(driver: Any, most: float = 60) -> float:
-    """Wait until the playground's page shows the answer to its last request; returns the milliseconds that it took."""
+    """Wait until the playground's page shows the answer to its last request. Returns the milliseconds that it took."""
     import time
 
     from selenium.webdriver.support.ui import WebDriverWait

@@ -1,4 +1,6 @@
-"""Shared set-up: the tests folder is importable (``from naive import Naive``), hypothesis is deterministic and unhurried."""
+"""Set-up that all tests share: the tests folder is importable (``from naive import Naive``), hypothesis is deterministic and
+unhurried.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,8 @@ else:
 
 
 def _parsers_when_asked() -> None:
-    """jsonschema checks ``iri`` with a package that makes 38 parsers when it is imported, three seconds in each process. One of
-    them is asked: each is made when it is asked first.
+    """Make each parser of jsonschema's ``iri`` check only when it is asked for. The package makes 38 parsers when it is
+    imported, which takes three seconds in each process, and jsonschema asks only one of them.
     """
     try:
         import lark
@@ -64,7 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With ``-m kernel``, files that have no such test are not even imported: theirs bring PyTorch and transformers."""
+    """With ``-m kernel``, do not even import files without such a test: they would import PyTorch and transformers."""
     if config.getoption("markexpr") != "kernel" or collection_path.suffix != ".py":
         return None
     if (ROOT / "tests" / "kernels") in collection_path.parents or "mark.kernel" in collection_path.read_text(encoding="utf-8"):
@@ -73,7 +75,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Everything in tests/kernels also runs interpreted and with checked bounds; `make test` leaves out what takes long."""
+    """Mark everything in tests/kernels as ``kernel``: it also runs interpreted and with checked bounds. Leave out the slow
+    tests of a tier.
+    """
     for item in items:
         if (ROOT / "tests" / "kernels") in item.path.parents:
             item.add_marker(pytest.mark.kernel)
@@ -86,14 +90,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Python's collector need not go through all modules and tests again each time that a test asks it what is garbage."""
+    """Spare Python's garbage collector all modules and tests: it would go through them each time that a test asks for
+    garbage.
+    """
     gc.collect()
     gc.freeze()
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Each report says whether its test has tried all cases: ``make check`` after ``make test`` need not repeat those."""
+    """Note in each report whether its test has tried all cases: ``make check`` need not repeat it after ``make test``."""
     report = (yield).get_result()
     report.tried_all = call.when == "call" and report.passed and not tiers.tried_fewer(item.nodeid, item.path)
 
@@ -115,13 +121,13 @@ _passed: list[str] = []
 
 @pytest.fixture(scope="session")
 def root() -> Path:
-    """The repository."""
+    """The repository's folder."""
     return ROOT
 
 
 @pytest.fixture(scope="module")
 def one_torch_thread() -> Iterator[None]:
-    """Tiny matrices on several threads spend their time waiting for each other."""
+    """Use one thread: with several, tiny matrices spend their time waiting for each other."""
     torch = pytest.importorskip("torch")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -131,7 +137,7 @@ def one_torch_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def model_folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A small random model with a real tokenizer, as a folder that ``from_pretrained`` loads."""
+    """A folder with a small random model and a real tokenizer, which ``from_pretrained`` loads."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     from tokenizers_data import smollm2

@@ -1,10 +1,10 @@
-"""Random requests of every kind, right, changed and hostile; and what the door says of each, beside what the compiler says.
+"""Random requests of every kind, right, changed and hostile: does the door say of each what the compiler says?
 
     python tests/door_fuzz.py --cases 20000 --seed 7        # longer than the test that runs some of them
 
-A request is ``(kind, text)``, as vLLM hands it to a backend. Two engines see it: ``check`` of one, ``state`` of the other. They
-raise the same error, or neither does; then the first steps are walked, where nothing may be given up. That the door foresees
-what the compiler cannot (``LimitExceeded``) is no disagreement.
+A request is ``(kind, text)``, as vLLM hands it to a backend. Two engines see it: ``check`` of one (the door) and ``state``
+of the other (the compiler). Both have to raise the same error, or neither any. Then the first steps are walked, in which
+nothing may be given up. The door may foresee a ``LimitExceeded`` that the compiler cannot: that is no disagreement.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _MUTATOR = Mutator(list(suite_cases()))
 
 
 def json_request(rng: random.Random) -> Request:
-    """A schema: of the suite, changed; out of nothing; or with hostile values in it."""
+    """A schema: a changed one of the official suite, a random one, or one with hostile values."""
     schema = (crowded(rng) if rng.random() < 0.4 else _MUTATOR.case(rng)).schema
     for _ in range(rng.choice([0, 0, 1, 1, 2, 4])):
         _spoil(rng, schema)
@@ -115,7 +115,7 @@ def _spoil(rng: random.Random, schema: Any) -> None:
 
 
 def regex_request(rng: random.Random) -> Request:
-    """Fragments one after the other, in groups, counted; now and then a character too many or too few."""
+    """Fragments one after the other, grouped and counted; now and then with a character too many or too few."""
     parts = [rng.choice([*PATTERNS, "a", "b?", "[^a]", ".", "\\w", "|", "é", "(?i)k"]) for _ in range(rng.randint(1, 4))]
     if rng.random() < 0.3:
         parts = ["(", *parts, ")", rng.choice(["*", "+", "{2,}", "{0,1000}", "{3}", "{0,16777217}"])]
@@ -172,7 +172,7 @@ _PIECES = [
 
 
 def grammar_request(rng: random.Random) -> Request:
-    """One of some grammars, with words replaced by others, lines lost or repeated, and characters changed."""
+    """One of some grammars, with words replaced, lines lost or repeated, and characters changed."""
     text = rng.choice(GRAMMARS)
     for _ in range(rng.choice([0, 1, 1, 2, 3])):
         words = text.split(" ")
@@ -201,7 +201,7 @@ _CONTENTS: list[Any] = [
 
 
 def tag_request(rng: random.Random) -> Request:
-    """A structural tag in one of vLLM's two shapes; now and then a value in it replaced."""
+    """A structural tag in one of vLLM's two shapes; now and then one of its values is replaced."""
     content = copy.deepcopy(rng.choice(_CONTENTS))
     tag: Any = {"begin": "<x>", "content": content, "end": rng.choice(["</x>", "", "</"])}
     shapes: list[Any] = [
@@ -220,7 +220,7 @@ def tag_request(rng: random.Random) -> Request:
 
 
 def _spots(made: Any) -> Iterator[tuple[Any, Any]]:
-    """Where values stand in lists and objects."""
+    """The places of values in lists and objects."""
     waiting = [made]
     while waiting:
         part = waiting.pop()
@@ -231,7 +231,7 @@ def _spots(made: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _scribbled(rng: random.Random, text: str, characters: str) -> str:
-    """A text with one to three characters put in, taken out or replaced."""
+    """A text with one to three characters inserted, removed or replaced."""
     for _ in range(rng.randint(1, 3)):
         at = rng.randint(0, len(text))
         text = text[:at] + rng.choice([*characters, ""]) + text[at + rng.randint(0, 1) :]
@@ -258,8 +258,8 @@ def request(rng: random.Random) -> Request:
 
 
 class Verdict(NamedTuple):
-    """What became of a request: ``"admitted"``, ``"refused"``, ``"foreseen"`` (it compiles, but its first steps would cross a
-    budget) or what is wrong; with the error that says so.
+    """What became of a request: ``"admitted"``, ``"refused"``, ``"foreseen"`` (it compiles, but its first steps would cross
+    a budget), or what is wrong; and the error that says so.
     """
 
     what: str
@@ -267,7 +267,9 @@ class Verdict(NamedTuple):
 
 
 def said(action: Callable[..., object], *arguments: Any) -> str:
-    """The error that a call raises, with its type; empty if none. One that is not ours begins with ``"foreign"``."""
+    """The error that a call raises, with its type; empty if it raises none. An error that is not cdplugin's begins with
+    ``"foreign"``.
+    """
     try:
         action(*arguments)
     except Exception as error:
@@ -276,7 +278,7 @@ def said(action: Callable[..., object], *arguments: Any) -> str:
 
 
 def verdict(door: Engine, engine: Engine, asked: Request, rng: random.Random) -> Verdict:
-    """Put a request to the door of one engine and to the compiler of another, and walk if it is admitted."""
+    """Put a request to the door of one engine and to the compiler of another. Walk if it is admitted."""
     before = said(door.check, *asked)
     after = said(engine.state, *asked)
     if before.startswith("foreign") or after.startswith("foreign"):
@@ -296,7 +298,7 @@ def verdict(door: Engine, engine: Engine, asked: Request, rng: random.Random) ->
 
 
 def walk(engine: Engine, asked: Request, rng: random.Random, steps: int = STEPS) -> None:
-    """Follow random allowed tokens. Raises :class:`GrammarError` where the engine gives up."""
+    """Follow random allowed tokens. Raises :class:`GrammarError` if the engine gives up."""
     matcher = engine.compiler.compile(spec_of(*asked, engine.options)).matcher()
     row = np.zeros((1, (engine.vocab.size + 31) // 32), np.int32)
     for _ in range(steps):

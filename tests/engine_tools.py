@@ -1,4 +1,4 @@
-"""What the engine's tests share: small vocabularies, masks as sets, grammars of text, and a random walk beside naive."""
+"""What the engine's tests share: small vocabularies, masks as sets, grammars of text, and random walks beside ``naive.py``."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ QUICK = os.environ.get("CDPLUGIN_TESTS") == "quick"
 
 
 def cases(full: int, slow: int, quick: int | None = None) -> int:
-    """How many cases to try: ``full`` in ``make check``, ``quick`` in ``make test`` (default: a fifth of ``full``, at least
-    ``slow``), ``slow`` with kernels interpreted or with checked bounds.
+    """How many cases to try: ``full`` in ``make check``; ``quick`` in ``make test`` (default: a fifth of ``full``, at least
+    ``slow``); ``slow`` with kernels interpreted or with checked bounds.
     """
     return counted(_as_many(full, slow, quick), full)
 
 
 def seeds(full: int, slow: int, quick: int | None = None) -> range:
-    """The seeds of a test, as many as :func:`cases` says. Each is a test by itself: one that has passed in ``make test`` has
-    tried all that it tries in ``make check``, which has more seeds.
+    """The seeds of a test, as many as :func:`cases` says. Use each as a test by itself: then ``make check``, which has more
+    seeds, need not repeat those that have passed in ``make test``.
     """
     return range(_as_many(full, slow, quick))
 
@@ -53,25 +53,25 @@ def _as_many(full: int, slow: int, quick: int | None) -> int:
 
 
 def at_least(full: int, few: int) -> int:
-    """How many comparisons a test must come to at least: ``full`` in ``make check``, ``few`` where there are fewer cases."""
+    """How many comparisons a test must make at least: ``full`` in ``make check``, ``few`` where it tries fewer cases."""
     return counted(few if SLOW or QUICK else full, full)
 
 
 def vocabulary(tokens: Iterable[bytes | None] = (), *, all_bytes: bool = True) -> cd.Vocabulary:
-    """The 256 bytes and ``tokens``, then an absent id, an empty token, a special token and, last, the end token."""
+    """The 256 bytes and ``tokens``; then an absent id, an empty token, a special token and, last, the end token."""
     listed = [*(ALL_BYTES if all_bytes else []), *tokens, None, b"", b"<special>", b"<end>"]
     return cd.Vocabulary.from_bytes(listed, eos_token_ids=len(listed) - 1, special_token_ids=[len(listed) - 2])
 
 
 def mask_bits(matcher: cd.Matcher) -> bytes:
-    """The mask as bytes; the row held ones before."""
+    """The mask as bytes. The row holds ones before, so a word that is not written is noticed."""
     row = np.full((1, (matcher.grammar.vocab.size + 31) // 32), -1, np.int32)
     matcher.fill_next_token_bitmask(row)
     return row.tobytes()
 
 
 def members(bits: bytes | np.ndarray) -> set[int]:
-    """The tokens of a mask: its bytes, or its row (int32)."""
+    """The tokens of a mask, given as bytes or as its row (int32)."""
     return set(np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")).tolist())
 
 
@@ -80,7 +80,7 @@ YES, OPEN, NO = (True, True), (True, False), (False, False)
 
 
 def outcome(compiler: cd.Compiler, spec: cd.Spec, text: str | list[int]) -> tuple[bool, bool]:
-    """Whether all tokens (of a vocabulary that begins with the 256 bytes) are taken, and whether the text may end there."""
+    """Whether all tokens are taken, and whether the text may end there. The vocabulary must begin with the 256 bytes."""
     matcher = compiler.compile(spec).matcher()
     tokens = list(text.encode()) if isinstance(text, str) else text
     taken = matcher.accept_tokens(tokens) == len(tokens)
@@ -93,7 +93,7 @@ def mask(matcher: cd.Matcher) -> set[int]:
 
 
 def naive_mask(naive: Naive, vocab: cd.Vocabulary, prefix: bytes, stops: Sequence[int] | None = None) -> set[int]:
-    """The same by brute force."""
+    """The mask by brute force."""
     stops = vocab.eos_token_ids if stops is None else stops
     out = naive.allowed_tokens(prefix, vocab.tokens) - set(stops)
     return out | set(stops) if naive.accepts(prefix) else out
@@ -104,7 +104,7 @@ FRESH = cd.Limits(max_infill_bytes=1)
 
 
 def without_slices(grammar: cd.Grammar) -> cd.Grammar:
-    """The grammar with the slices switched off."""
+    """The grammar with slices switched off."""
     grammar._arena.header[layout.USE_SLICES] = 0
     return grammar
 
@@ -177,7 +177,7 @@ TEXT_TOKENS = [
 
 
 def random_text_lexeme(rng: random.Random) -> expr.Expr:
-    """A lexeme of which much is plain text: bounded or not, with or without quotes, with words taken out."""
+    """A lexeme with much plain text: bounded or not, with or without quotes, with words excluded."""
     some = rng.choice(
         [PLAIN, PLAIN, PLAIN, expr.byte_class(b"ab!"), expr.utf8_ranges(((0, 0x10FFFF),)), expr.byte_range(97, 122)]
     )
@@ -217,9 +217,10 @@ def random_text_grammar(rng: random.Random) -> GrammarIR:
 def check_walk(
     grammar: cd.Grammar, naive: Naive, rng: random.Random, steps: int, seen: dict[tuple[int, ...], bytes] | None = None
 ) -> int:
-    """Walk at random (accept, refuse, roll back, fork, reset) and compare each new mask with naive; returns how many.
+    """Walk at random (accept, refuse, roll back, fork, reset) and compare each new mask with naive. Returns how many were
+    compared.
 
-    ``seen``: mask by tokens; a place that is reached again must have the same mask bit for bit.
+    ``seen``: masks by tokens. A place that is reached again must have the same mask, bit for bit.
     """
     vocab = grammar.vocab
     seen = {} if seen is None else seen
@@ -268,12 +269,12 @@ def check_walk(
 
 
 def followed(matcher: cd.Matcher) -> set[int]:
-    """The tokens that a matcher follows, each tried by itself: what its mask should be."""
+    """The tokens that a matcher accepts, each tried by itself: what its mask should be."""
     return {token for token in range(matcher.grammar.vocab.size) if matcher.validate_tokens([token])}
 
 
 def compare_masks(grammar: cd.Grammar, rng: random.Random, walks: int, steps: int) -> int:
-    """Hold the masks along random walks against stepping each token; how many were compared."""
+    """Compare the masks along random walks with trying each token by itself. Returns how many were compared."""
     vocab, compared = grammar.vocab, 0
     for _ in range(walks):
         matcher = grammar.matcher()
@@ -289,7 +290,7 @@ def compare_masks(grammar: cd.Grammar, rng: random.Random, walks: int, steps: in
 
 
 def describe(vocab: cd.Vocabulary, prefix: bytes, allowed: set[int], expected: set[int]) -> str:
-    """What differs, readable."""
+    """The difference between two masks, readable."""
     extra = [vocab.tokens[t] or t for t in sorted(allowed - expected)][:8]
     lost = [vocab.tokens[t] or t for t in sorted(expected - allowed)][:8]
     return f"after {prefix!r}: allowed but should not be: {extra}; refused but should not be: {lost}"
@@ -299,7 +300,7 @@ EVERY_BYTE = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)])
 
 
 def ids_of(*trees: Expr, arena: Arena | None = None, allowed: int = expr.ALL_BYTES) -> tuple[Arena, list[int]]:
-    """The trees in an arena (a fresh one), evaluated by one program."""
+    """Build the trees in a fresh arena, evaluated by one program."""
     arena = arena or Arena(EVERY_BYTE, Limits())
     program = Program(arena.limits, bytes(byte for byte in range(256) if allowed >> byte & 1))
     numbers = [program.add(tree) for tree in trees]
@@ -308,6 +309,6 @@ def ids_of(*trees: Expr, arena: Arena | None = None, allowed: int = expr.ALL_BYT
 
 
 def status(arena: Arena, e: int) -> tuple[bool, bool]:
-    """(not empty, nullable)"""
+    """``(not empty, nullable)``."""
     bits = arena.call(kernels.OP_STATUS, e)
     return bool(bits & kernels.MATCHES_SOMETHING), bool(bits & kernels.MATCHES_EMPTY)

@@ -1,8 +1,10 @@
-"""Brute-force infilling for lexemes that compete: every filling, told apart only by the matcher's cursor after it.
+"""Brute-force infilling for lexemes that compete: tries every filling, and tells fillings apart only by the matcher's
+cursor.
 
-A text is a list of elements: a byte (int), :data:`GAP`, or :data:`SLOT`. Two fillings of what is left of an element that lead
-the matcher to the same cursor have the same future, so one of them is followed: the search ends where a grammar has few cursors
-(any grammar that does not nest), and is given up after ``most`` places where it has many. What it found until then is legal.
+A text is a list of elements: a byte (int), :data:`GAP`, or :data:`SLOT`. Two fillings of the rest of an element that lead
+the matcher to the same cursor have the same future, so the search follows only one of them. It therefore ends if a grammar
+has few cursors (any grammar that does not nest). If there are many, it gives up after ``most`` places; what it found until
+then is legal.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ State = tuple[int, int]  # element, cursor
 
 
 class Fillings:
-    """All that the open places of a text can become. ``tokens``: id -> text, those that a slot may be filled with."""
+    """All texts that the open places can become. ``tokens``: id -> text, for those that may fill a slot."""
 
     def __init__(
         self, grammar: cd.Grammar, elements: Sequence[Element], tokens: dict[int, bytes], alphabet: bytes, most: int = 4000
@@ -80,7 +82,7 @@ class Fillings:
 
     @property
     def answer(self) -> bool | None:
-        """Whether something legal is left; None where the search was given up before it found any."""
+        """Whether a legal text is left; None if the search was given up before it found one."""
         return True if self.goals else False if self.complete else None
 
     def mask(self, at: int) -> tuple[set[int], set[int]]:
@@ -100,5 +102,5 @@ class Fillings:
         return allowed, unknown - allowed
 
     def _enters(self, state: State) -> bool:
-        """Whether a state stands at the left edge of its element: nothing was put in the gap yet."""
+        """Whether a state stands at the left edge of its element: nothing was put into the gap yet."""
         return state == self.start or any(before[0] < state[0] for before in self.parents[state])

@@ -1,7 +1,7 @@
-"""GBNF grammars with texts of theirs: for comparisons with xgrammar and for benchmarks.
+"""GBNF grammars with texts of their languages, for comparisons with xgrammar and for benchmarks.
 
-``theirs``: the same language where xgrammar needs other words (it has no ``.`` and wants empty alternatives written out), or
-where the point is that ours recurses on the left.
+``theirs``: the same language in other rules. xgrammar needs them where it has no ``.`` or wants empty alternatives written
+out, or the point is that cdplugin's grammar recurses on the left.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Case(NamedTuple):
-    """A grammar, texts that it derives, and the grammar for xgrammar if that is another one."""
+    """A grammar, texts that it derives, and the grammar for xgrammar if it needs another one."""
 
     grammar: str
     texts: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What the tests of the shipped grammars share: a vocabulary of words and signs, texts followed, random walks."""
+"""What the tests of the shipped grammars share: a vocabulary of words and signs, following texts, random walks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ be the one 400 characters before the end.
 
 
 class Walker:
-    """Random texts of a grammar over the 256 bytes and ``words``, which are also tokens with a space before and after."""
+    """Random texts of a grammar over the 256 bytes and ``words``. Each word is also a token with a space before it, and one
+    with a space after it.
+    """
 
     def __init__(self, words: Iterable[str], signs: Iterable[str]) -> None:
         listed = [word.encode() for word in words]
@@ -28,7 +30,7 @@ class Walker:
         self._closing = [i for i, token in enumerate(self.tokens) if token[-1:] in b")]};:\n"]
 
     def follow(self, spec: cd.Spec, text: str) -> cd.Matcher:
-        """A matcher after ``text``, which must be taken."""
+        """A matcher after ``text``, which the grammar must accept."""
         matcher = self.compiler.compile(spec).matcher()
         data = text.encode()
         taken = matcher.accept_tokens(list(data))
@@ -59,7 +61,7 @@ class Walker:
         return b"".join(self.tokens[i] for i in matcher.tokens if i < len(self.tokens)).decode()
 
     def walks(self, spec: cd.Spec, beginnings: list[str], count: int, keep: Callable[[str], bool] = bool) -> list[str]:
-        """``count`` texts; those that ``keep`` turns down are walked again."""
+        """``count`` texts. One that ``keep`` rejects is walked again."""
         out: list[str] = []
         for number in range(4 * count):
             rng = random.Random(f"{number} of {beginnings[0]}")
@@ -87,7 +89,7 @@ def random_rules(rng: random.Random) -> tuple[Rules, int, int]:
 
 
 def grown(rules: Rules, counts: set[int]) -> set[int]:
-    """The nonterminals that derive a string of symbols out of ``counts``."""
+    """The nonterminals that derive a string of the symbols in ``counts``."""
     known: set[int] = set()
     while True:
         more = {left for left, right in rules if all(symbol in known or symbol in counts for symbol in right)}

@@ -24,7 +24,7 @@ PROMPT = "A JSON object: "
 
 
 def model_folder() -> str:
-    """The small model as a folder; skips where it is not there."""
+    """The small model as a folder. Skips the test if it is not there."""
     pytest.importorskip("transformers")
     from demo_model import model_folder as folder
 
@@ -66,7 +66,7 @@ def tiny_llama(size: int, eos: int, pad: int, *, seed: int = 0, hidden: int = 16
 
 
 def check(texts: list[str]) -> None:
-    """Each text is valid under its schema."""
+    """Assert that each text is valid under its schema."""
     assert len(texts) == len(SCHEMAS)
     for schema, text in zip(SCHEMAS, texts, strict=True):
         assert is_valid(schema, text), text

@@ -1,6 +1,6 @@
-"""Hostile requests as a server gets them, and what it is like beside each: for tests with a real vLLM.
+"""Hostile requests as a server gets them, and what its other clients notice meanwhile: for tests with a real vLLM.
 
-A request is the value of ``structured_outputs`` in the body. :func:`of_review` are those with which this was begun;
+A request is the value of ``structured_outputs`` in the body. :func:`of_review` has the first ones, which a review found;
 :func:`of_corpus` those of the hostile corpus that HTTP can carry.
 """
 
@@ -31,7 +31,7 @@ def _member(i: int) -> dict[str, Any]:
 
 
 def of_review() -> dict[str, dict[str, Any]]:
-    """Requests that once were too much for the engine, or that stopped the server's event loop while they were refused."""
+    """Requests that once took too much of the engine, or stopped the server's event loop while they were refused."""
     text: dict[str, Any] = {"type": "string"}
     parts: list[dict[str, Any]] = [_member(i) for i in range(200)]
     schemas: dict[str, Any] = {
@@ -79,7 +79,7 @@ def of_review() -> dict[str, dict[str, Any]]:
 
 
 def of_corpus() -> dict[str, dict[str, Any]]:
-    """The entries of the hostile corpus that vLLM has a kind for; none where there is no corpus."""
+    """The entries of the hostile corpus of kinds that vLLM has; none if there is no corpus."""
     if not CORPUS.exists():
         return {}
     from hostile.build import build
@@ -103,7 +103,9 @@ def of_corpus() -> dict[str, dict[str, Any]]:
 
 
 def _is_small(value: Any) -> bool:
-    """Whether a value, written out, has few parts: one that has parts in common may have exponentially many, or no end."""
+    """Whether a value has few parts when it is written out. A value whose parts are shared may have exponentially many, or
+    no end.
+    """
     waiting, count = [value], 0
     while waiting and count < MOST_BYTES:
         part = waiting.pop()
@@ -113,7 +115,7 @@ def _is_small(value: Any) -> bool:
 
 
 def varied(request: dict[str, Any], number: int) -> dict[str, Any]:
-    """The same request in other words, so that its outcome is not known."""
+    """The same request in other words, so that the server does not know its outcome."""
     ((kind, value),) = request.items()
     if isinstance(value, dict):
         return {kind: {**value, "$comment": str(number)}}
@@ -127,7 +129,7 @@ def varied(request: dict[str, Any], number: int) -> dict[str, Any]:
 
 @dataclass
 class Answer:
-    """An HTTP status, the seconds that it took, and the beginning of the body."""
+    """An HTTP status, the seconds until it came, and the beginning of the body."""
 
     status: int
     seconds: float
@@ -135,7 +137,7 @@ class Answer:
 
 
 def get(url: str, path: str = "/health", body: Any = None, timeout: float = 60.0) -> Answer:
-    """Ask a server, on a connection of its own. Status 0: no answer in time."""
+    """Ask a server, on a connection of its own. Status 0 means that no answer came in time."""
     place = urlsplit(url)
     began = time.perf_counter()
     connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=timeout)
@@ -151,7 +153,7 @@ def get(url: str, path: str = "/health", body: Any = None, timeout: float = 60.0
 
 
 def ask(url: str, request: dict[str, Any], max_tokens: int = 8) -> Answer:
-    """A completion under a constraint."""
+    """Ask for a completion under a constraint."""
     body = {"model": "small", "prompt": "Answer: ", "max_tokens": max_tokens, "temperature": 1.0, "seed": 1}
     return get(url, "/v1/completions", {**body, "structured_outputs": request})
 
@@ -166,7 +168,7 @@ class Beside:
 
 
 def beside(url: str, call: Callable[[], Answer]) -> Beside:
-    """Make a call, and ask for ``/health`` and for a good answer again and again until it is over, three times at least."""
+    """Make a call. Meanwhile ask for ``/health`` and for a good answer again and again, three times at least."""
     with ThreadPoolExecutor(3) as pool:
         under_way = pool.submit(call)
 

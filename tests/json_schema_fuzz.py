@@ -1,7 +1,8 @@
-"""Random schemas out of all keywords, schemas of the official suite that were changed at random, and how both are judged.
+"""Random schemas out of all keywords, randomly changed schemas of the official suite, and how both are judged.
 
-A schema either compiles or is refused by an error of ours. What compiles is compared with ``jsonschema`` on instances and on
-texts that random walks through the masks end with. Formats are left out: they have tests of their own.
+A schema either compiles or is refused by an error of cdplugin's. If it compiles, it is compared with ``jsonschema``: on
+instances, and on the texts that random walks through the masks end with. Formats are left out, as they have tests of their
+own.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _END = 256
 
 
 class Case(NamedTuple):
-    """A schema, the draft it is written in, and instances that have to do with it."""
+    """A schema, the draft that it is written in, and instances that concern it."""
 
     schema: Any
     draft: str
@@ -56,7 +57,7 @@ class Case(NamedTuple):
 
 
 def value(rng: random.Random, depth: int = 2) -> Any:
-    """A small value of few names, so that it has to do with many a schema."""
+    """A small value with few names, so that it concerns many schemas."""
     kind = rng.random()
     if not depth or kind < 0.45:
         return rng.choice(rng.choices([SCALARS, _UNUSUAL, _FINE], [8, 1, 1])[0])
@@ -115,7 +116,7 @@ _OFTEN = ["properties", "type", "anyOf", "oneOf", "not", "allOf", "patternProper
 
 
 def crowded_schema(rng: random.Random, depth: int) -> Any:
-    """A schema in which keywords meet that have to do with each other."""
+    """A schema in which keywords meet that influence each other."""
     if not depth:
         atoms = [True, {}, False, {"minLength": 2}, {"minimum": 1}, {"multipleOf": 2}, {"required": [rng.choice(NAMES)]}]
         return rng.choice(
@@ -137,7 +138,7 @@ def crowded_schema(rng: random.Random, depth: int) -> Any:
 
 
 def crowded(rng: random.Random) -> Case:
-    """A schema out of nothing."""
+    """A random schema."""
     schema = crowded_schema(rng, rng.choice([1, 2, 2, 3]))
     schema = schema if isinstance(schema, dict) else {"not": schema}
     schema["$defs"] = {name: crowded_schema(rng, rng.choice([0, 1, 2])) for name in "xy"}
@@ -177,7 +178,7 @@ def _uri(validator: Any) -> str:
 
 
 def places(schema: Any) -> list[tuple[Any, Any, Any, str]]:
-    """Where subschemas stand, the root first: what holds them, the key there, the subschema, its pointer."""
+    """The places of subschemas, the root first: the container, the key in it, the subschema, and its pointer."""
     out: list[tuple[Any, Any, Any, str]] = [(None, None, schema, "#")]
     for _, _, sub, pointer in out:
         if isinstance(sub, dict):
@@ -203,7 +204,7 @@ def without_formats(schema: Any) -> Any:
 
 
 class Mutator:
-    """Changes schemas: keywords and parts of others are put in, wrapped around, moved and taken away."""
+    """Changes schemas: inserts, wraps, moves and removes keywords and parts of other schemas."""
 
     def __init__(self, cases: list[Case]) -> None:
         self.cases = cases
@@ -267,7 +268,7 @@ def _keys(members: Any) -> list[str]:
 
 
 def changed_instances(rng: random.Random, instances: list[Any], count: int) -> list[Any]:
-    """The instances, and some with one or more parts replaced, removed or added."""
+    """The instances, and some with parts replaced, removed or added."""
     pool = [*instances, value(rng)]
     parts: list[Any] = list(pool)
     for part in parts[:200]:
@@ -295,13 +296,13 @@ def changed_instances(rng: random.Random, instances: list[Any], count: int) -> l
 
 
 def _exactly_multiple(validator: Any, unit: Any, instance: Any, schema: Any) -> Iterator[jsonschema.ValidationError]:
-    """``jsonschema`` divides doubles; the specification means the numbers."""
+    """``multipleOf`` with exact numbers, as the specification means it; ``jsonschema`` divides doubles."""
     if validator.is_type(instance, "number") and Fraction(Decimal(repr(instance))) % Fraction(Decimal(repr(unit))):
         yield jsonschema.ValidationError(f"{instance!r} is not a multiple of {unit!r}")
 
 
 def _additional(validator: Any, additional: Any, instance: Any, schema: Any) -> Iterator[jsonschema.ValidationError]:
-    """``jsonschema`` takes no patterns, and one that is empty, for the same thing."""
+    """``additionalProperties`` that tells no patterns from an empty pattern, which ``jsonschema`` does not."""
     declared, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
     for name in instance if validator.is_type(instance, "object") else ():
         if name not in declared and not any(re.search(pattern, name) for pattern in patterns):
@@ -323,7 +324,7 @@ _EXACT = {
 
 
 def _is_ambiguous(schema: Any) -> bool:
-    """Whether two subschemas have one name, by which either may be meant."""
+    """Whether two subschemas have the same name, so that a reference to it may mean either."""
     met: set[tuple[str, str]] = set()
     for _, _, sub, _ in places(schema):
         for keyword in ("$id", "id", "$anchor", "$dynamicAnchor") if isinstance(sub, dict) else ():
@@ -337,8 +338,8 @@ def _is_ambiguous(schema: Any) -> bool:
 
 
 def _reference(case: Case) -> Callable[[Any], bool | None]:
-    """Whether an instance is valid; None where ``jsonschema`` cannot tell (its patterns are Python's; what is evaluated in
-    2019-09 it takes to be what ``contains`` matches, and not what ``additionalProperties`` does).
+    """Whether an instance is valid; None if ``jsonschema`` cannot tell. Its patterns are Python's, and in 2019-09 it counts
+    as evaluated what ``contains`` matches, and not what ``additionalProperties`` does.
     """
     validator = _EXACT[case.draft](case.schema)
     is_known = case.draft != "draft2019-09" or '"unevaluated' not in json.dumps(case.schema)
@@ -361,7 +362,7 @@ def _accepts(grammar: cd.Grammar, instance: Any, ensure_ascii: bool = False) -> 
 
 
 def walk(grammar: cd.Grammar, rng: random.Random, steer: int = 40, longest: int = 150) -> bytes:
-    """A text that the masks allow; what closes comes first after ``steer`` bytes, a short ending after ``longest``."""
+    """A text that the masks allow. After ``steer`` bytes it prefers what closes, after ``longest`` it takes a short ending."""
     matcher, text, bits = grammar.matcher(), b"", cd.allocate_token_bitmask(1, BYTES.size)
     for step in range(longest):
         matcher.fill_next_token_bitmask(bits)
@@ -384,7 +385,7 @@ def walk(grammar: cd.Grammar, rng: random.Random, steer: int = 40, longest: int 
 
 
 def _n_orders(instance: Any) -> int:
-    """In how many orders the members of all its objects can come."""
+    """The number of orders in which the members of all its objects can come."""
     out, parts = 1, [instance]
     for part in parts:
         parts += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
@@ -393,8 +394,8 @@ def _n_orders(instance: Any) -> int:
 
 
 def _number(text: str) -> Any:
-    """What a number with a point or an exponent says, exactly. An exponent beyond all bounds of schemas is as good as one of
-    2,000: written out, 1e99999999 takes minutes.
+    """The exact value of a number with a fraction or an exponent. An exponent beyond all bounds of schemas counts as 2,000:
+    written out, 1e99999999 would take minutes.
     """
     digits, _, exponent = text.lower().partition("e")
     exact = Decimal(f"{digits}e{max(-2000, min(2000, int(exponent or 0)))}")
@@ -402,7 +403,7 @@ def _number(text: str) -> Any:
 
 
 def judge(rng: random.Random, case: Case, walks: int = 2) -> str:
-    """Raises ``AssertionError`` where a schema is not enforced as it says; returns what became of it."""
+    """Raise ``AssertionError`` if a schema is not enforced as it says. Returns what became of it."""
     order = rng.choice(["any", "any", "schema"])
     if _is_ambiguous(case.schema):
         return "ambiguous"

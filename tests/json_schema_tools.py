@@ -26,7 +26,7 @@ SCALARS = [None, True, False, 0, 1, -1, 2, 3.5, 1.0, 0.1, 10, -2.5, 1e-7, "", "a
 
 
 class Followed:
-    """The engine in the place of :class:`Naive`, for rules that are made while a text is followed (``uniqueItems``)."""
+    """The engine with the interface of :class:`Naive`, for rules that are made while a text is followed (``uniqueItems``)."""
 
     def __init__(self, ir: GrammarIR) -> None:
         self._grammar = Compiler(_BYTES).compile_ir(ir)
@@ -40,13 +40,13 @@ _BYTES = Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"<end>"], eo
 
 
 def grammar(schema: Any, **options: Any) -> Naive | Followed:
-    """The brute-force matcher of a schema; the engine where some rules depend on texts."""
+    """The brute-force matcher of a schema, or the engine if some rules depend on texts."""
     ir = compile_schema(schema, Options(**options))
     return Followed(ir) if ir.tracked else Naive(ir)
 
 
 def only_attempt(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compile all schemas at the second attempt or the last, as those are whose alternatives multiply."""
+    """Compile all schemas at the second or last attempt only, as happens to schemas whose alternatives multiply."""
     monkeypatch.setattr(sharing, "_FIRST_ATTEMPT", 10**9)
     monkeypatch.setattr(sharing, "_WORK_PER_BYTE", 0)
     again = sharing.Effort.again
@@ -59,8 +59,8 @@ def dumps(value: Any) -> bytes:
 
 
 def suite_groups(below: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """The groups of the official suite (json-schema.org), by the names of their files, each with its file's. ``below``: only
-    those in a folder, as ``draft7/optional/format/``.
+    """The groups of the official suite (json-schema.org), by the names of their files. ``below``: only those in a folder,
+    such as ``draft7/optional/format/``.
     """
     with tarfile.open(SUITE) as archive:
         for member in sorted(archive.getmembers(), key=lambda m: m.name):
@@ -106,7 +106,7 @@ def mutated(rng: random.Random, value: Any) -> Any:
 
 
 def random_schema(rng: random.Random, depth: int = 3) -> Any:
-    """A schema of the keywords that are enforced; may be unsatisfiable, or loop."""
+    """A schema of enforced keywords. It may be unsatisfiable, or loop."""
     if depth == 0:
         return rng.choice([True, {}, False, {"type": "string"}, {"type": "integer"}, {"type": ["null", "boolean"]}])
     schema: dict[str, Any] = {}

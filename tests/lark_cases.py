@@ -1,7 +1,7 @@
-"""Lark grammars of our own, by name, that tests compare with other engines; and a vocabulary for them.
+"""Lark grammars of our own, by name, which tests compare with other engines; and a vocabulary for them.
 
-Each is ``(grammar, texts)``: the texts are words of the language, written by hand, that walks follow for some way before they
-go on at random (a random walk alone rarely closes a bracket).
+Each is ``(grammar, texts)``. The texts are words of the language, written by hand. A walk follows one of them for some way
+before it goes on at random, since a random walk alone rarely closes a bracket.
 """
 
 from __future__ import annotations
@@ -472,7 +472,7 @@ TERMINALS = [
 
 
 def random_grammar(rng: random.Random) -> str:
-    """A small grammar over three letters, whose terminals compete."""
+    """A small grammar over three letters whose terminals compete."""
     terminals = {f"T{i}": rng.choice(TERMINALS) for i in range(3)}
 
     def body(depth: int) -> str:
