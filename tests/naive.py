@@ -1,8 +1,8 @@
 """Brute-force reference for the engine: slow, short, and sharing nothing with the kernels.
 
-Lexemes are matched by Brzozowski derivatives (J. ACM 11(4), 1964) on plain tuples; the parser is Earley's textbook chart
+It matches lexemes by Brzozowski derivatives (J. ACM 11(4), 1964) on plain tuples. Its parser is Earley's textbook chart
 (CACM 13(2), 1970) with explicit positions over bytes, where a terminal spans ``[i, j)`` for every ``j`` at which its lexeme
-matches (exact lexing: a lexeme may end and may go on). Nothing is pruned, shared or memoised across positions.
+matches (exact lexing: a lexeme may end and may go on). It prunes, shares and memoises nothing across positions.
 
 >>> from cdplugin import expr
 >>> from cdplugin.ir import GrammarIR
@@ -28,9 +28,9 @@ from cdplugin.ir import GrammarIR, Member, Part
 
 
 class Derivatives:
-    """Expressions as interned tuples, numbered; children are numbers. The tables only save time.
+    """Expressions as interned tuples, each with a number; children are given by their numbers. The tables only save time.
 
-    ``spellable``: bytes that may occur at all (the others are in no token); ``None`` means all 256.
+    ``spellable``: the bytes that occur in some token; ``None`` means all 256.
     """
 
     def __init__(self, spellable: Iterable[int] | None = None) -> None:
@@ -92,7 +92,7 @@ class Derivatives:
         return child if (low, high) == (1, 1) else self.number(("repeat", child, low, high))
 
     def convert(self, e: Expr, done: dict[int, int] | None = None) -> int:
-        """The number of ``e`` (recursive: test grammars are shallow)."""
+        """The number of ``e``. It recurses: expressions of test grammars are shallow."""
         done = {} if done is None else done
         if id(e) in done:
             return done[id(e)]
@@ -122,7 +122,7 @@ class Derivatives:
         return out
 
     def nullable(self, n: int) -> bool:
-        """Does ``n`` match the empty string?"""
+        """Whether ``n`` matches the empty string."""
         if n not in self.nullable_memo:
             self.nullable_memo[n] = self._nullable(n)
         return self.nullable_memo[n]
@@ -142,7 +142,7 @@ class Derivatives:
         return op == "epsilon"
 
     def step(self, n: int, byte: int) -> int:
-        """What may follow ``byte`` in a match of ``n``; bytes that cannot be spelled lead nowhere."""
+        """The number of what may follow ``byte`` in a match of ``n``. Bytes that no token has lead nowhere."""
         if self.spellable is not None and byte not in self.spellable:
             return self.empty
         return self.derive(n, byte)
@@ -175,11 +175,11 @@ class Derivatives:
         return self.empty
 
     def tell_apart(self, mask: int) -> None:
-        """Note a leaf: its bytes are told apart from others."""
+        """Note a leaf: its bytes differ from all others in what they lead to."""
         self.kinds = [part for kind in self.kinds for part in (kind & mask, kind & ~mask) if part]
 
     def alive(self, n: int) -> bool:
-        """Is the language of ``n`` nonempty?"""
+        """Whether the language of ``n`` is nonempty."""
         if n not in self.alive_memo:
             op, *args = self.nodes[n]
             if op == "cat":
@@ -193,7 +193,7 @@ class Derivatives:
         return self.alive_memo[n]
 
     def _search(self, n: int) -> None:
-        """Note whether ``n`` is alive: explores the derivatives until one matches the empty string."""
+        """Note whether ``n`` is alive: explore its derivatives until one matches the empty string."""
         samples = sorted((kind & -kind).bit_length() - 1 for kind in self.kinds)
         seen, agenda = {n}, [n]
         found = False
@@ -215,10 +215,10 @@ class Derivatives:
 
 
 class Column:
-    """Everything known at one position of the text.
+    """Everything that is known at one position of the text.
 
     ``items``: ``(rule, dot, origin)``. ``expecting``: the same items by the symbol after the dot. ``running``: lexemes in
-    progress, ``(lexeme, where it began, what is left to match)``.
+    progress, as ``(lexeme, where it began, what is left to match)``.
     """
 
     def __init__(self) -> None:
@@ -229,9 +229,9 @@ class Column:
 
 
 class Naive:
-    """Recogniser for the language of an IR; see the module's text.
+    """Recogniser for the language of an IR; the module's docstring says how it works.
 
-    ``spellable``: the bytes that occur in some token (lexemes that need others are dead); ``None`` means all.
+    ``spellable``: the bytes that occur in some token; a lexeme that needs others is dead. ``None`` means all bytes.
     """
 
     def __init__(self, ir: GrammarIR, spellable: Iterable[int] | None = None) -> None:
@@ -249,7 +249,7 @@ class Naive:
 
     @property
     def empty(self) -> bool:
-        """No word at all?"""
+        """Whether the language has no word at all."""
         return self.start not in self.good
 
     def _useful(self, ir: GrammarIR) -> list[tuple[int, tuple[int, ...]]]:
@@ -266,14 +266,14 @@ class Naive:
             good |= more
 
     def _symbol(self, part: Part) -> int:
-        """A part of a member's rule as a symbol."""
+        """A part of a member's rule, as a symbol."""
         if isinstance(part, Member):
             return self.ir.instance(part.family, part.value)
         assert isinstance(part, int), "rules that depend on texts are not for brute force"
         return part
 
     def _rules_of(self, symbol: int) -> Iterable[int]:
-        """The rules of a nonterminal; those of a family's member are made now."""
+        """The rules of a nonterminal. Those of a family's member are made at the first call."""
         known = self.by_left.get(symbol)
         if known is None:
             known = self.by_left[symbol] = []
@@ -319,7 +319,7 @@ class Naive:
                 agenda.append((rule, dot + 1, origin))
 
     def _extend(self, chart: list[Column], byte: int) -> Column | None:
-        """The column after one more byte, or None where no word goes on so. ``chart`` is left as it is."""
+        """The column after one more byte, or None if no word goes on with it. Does not change ``chart``."""
         column = Column()
         agenda: list[tuple[int, int, int]] = []
         for symbol, origin, residual in chart[-1].running:
@@ -334,7 +334,7 @@ class Naive:
         return column
 
     def _read(self, data: bytes) -> bool:
-        """Bring the chart to ``data``; False where ``data`` is not a prefix of any word."""
+        """Bring the chart to ``data``. False if ``data`` is not a prefix of any word."""
         common = 0
         while common < min(len(data), len(self.text)) and data[common] == self.text[common]:
             common += 1
@@ -349,17 +349,17 @@ class Naive:
         return not self.empty
 
     def accepts(self, data: bytes) -> bool:
-        """Is ``data`` a word?"""
+        """Whether ``data`` is a word."""
         return self._read(data) and self.chart[-1].accepting
 
     def viable(self, prefix: bytes) -> bool:
-        """Is ``prefix`` the beginning of a word?"""
+        """Whether ``prefix`` is the beginning of a word."""
         return self._read(prefix)
 
     def allowed_tokens(self, prefix: bytes, tokens: Sequence[bytes | None]) -> set[int]:
-        """Tokens after which ``prefix`` is still the beginning of a word. ``None`` and empty tokens never are.
+        """The tokens after which ``prefix`` is still the beginning of a word. ``None`` and empty tokens are never allowed.
 
-        End tokens are the caller's: allowed exactly when :meth:`accepts`.
+        The caller handles end tokens: they are allowed exactly when :meth:`accepts`.
         """
         if not self._read(prefix):
             return set()
@@ -389,7 +389,7 @@ class Naive:
 
 
 def random_expr(rng: random.Random, alphabet: bytes = b"xy", depth: int = 2, boolean: bool = True) -> Expr:
-    """A small expression over ``alphabet``; with ``boolean`` also ``&`` and ``~``."""
+    """A small expression over ``alphabet``. ``boolean``: it may have ``&`` and ``~`` too."""
     if depth == 0 or rng.random() < 0.25:
         leaf = rng.random()
         if leaf < 0.5:
@@ -411,11 +411,11 @@ def random_expr(rng: random.Random, alphabet: bytes = b"xy", depth: int = 2, boo
 
 
 def random_grammar(rng: random.Random, alphabet: bytes = b"xy", *, boolean: bool = True, nullable: bool = True) -> GrammarIR:
-    """Up to five nonterminals over up to five lexemes that overlap on purpose (one a prefix of another).
+    """Up to five nonterminals over up to five lexemes that overlap on purpose (one is a prefix of another).
 
-    Half the right-hand sides are chosen to be left-, right-, hidden-left-recursive, cyclic or empty. The language may be
-    empty (``Naive(ir).empty``), nonterminals may be useless, and lexemes may match nothing. ``boolean``: also ``&`` and ``~``;
-    ``nullable``: also lexemes that match the empty string.
+    Half of the right-hand sides are chosen to be left-recursive, right-recursive, hidden left-recursive, cyclic or empty.
+    The language may be empty (``Naive(ir).empty``), nonterminals may be useless, and lexemes may match nothing.
+    ``boolean``: lexemes may have ``&`` and ``~`` too. ``nullable``: they may match the empty string.
     """
     ir = GrammarIR()
     a, b = alphabet[0], alphabet[-1]
@@ -468,7 +468,9 @@ def random_grammar(rng: random.Random, alphabet: bytes = b"xy", *, boolean: bool
 
 
 def random_tokens(rng: random.Random, alphabet: bytes = b"xy", count: int = 24, longest: int = 5) -> list[bytes]:
-    """All single bytes of ``alphabet`` and one byte outside, then distinct random strings, prefixes of each other or not."""
+    """All single bytes of ``alphabet`` and one byte outside it, then distinct random strings. Some may be prefixes of
+    others.
+    """
     other = next(byte for byte in b"zq~" if byte not in alphabet)
     tokens = [bytes([byte]) for byte in [*alphabet, other]]
     letters = [*alphabet, *alphabet, other]

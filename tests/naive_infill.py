@@ -1,7 +1,7 @@
-"""Brute-force infilling: enumerate fillings, and let :class:`naive.Naive` judge the text. Shares nothing with the engine.
+"""Brute-force infilling: enumerates fillings and lets :class:`naive.Naive` judge each text. Shares nothing with the engine.
 
-A problem is a list of pieces: ``bytes``, ``("gap", 0)`` (any text) and ``("slots", k)`` (exactly k tokens). What the pieces can
-become is looked up among the short words of the language.
+A problem is a list of pieces: ``bytes``, ``("gap", 0)`` (any text) and ``("slots", k)`` (exactly k tokens). The fillings
+are looked up among the short words of the language.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ Piece = bytes | tuple[str, int]
 
 
 def short_words(naive: Naive, alphabet: bytes, most: int) -> tuple[list[bytes], int]:
-    """The words of the language up to some length, and that length: as long as there are at most ``most`` prefixes of words."""
+    """The words of the language up to some length, and that length: the largest at which words have at most ``most``
+    prefixes.
+    """
     steps = [bytes([byte]) for byte in alphabet]
     prefixes = [b""]
     words = [b""] if naive.accepts(b"") else []
@@ -30,7 +32,7 @@ def short_words(naive: Naive, alphabet: bytes, most: int) -> tuple[list[bytes], 
 
 
 def fits(text: bytes, pieces: Sequence[Piece], tokens: Sequence[bytes]) -> bool:
-    """Whether ``text`` is one of the texts that the pieces can become, legal or not."""
+    """Whether the pieces can become ``text``, legal or not."""
     places = {0}
     for piece in pieces:
         after: set[int] = set()
@@ -47,7 +49,9 @@ def fits(text: bytes, pieces: Sequence[Piece], tokens: Sequence[bytes]) -> bool:
 
 
 def random_pieces(rng: random.Random, words: Sequence[bytes], alphabet: bytes) -> list[Piece]:
-    """One to three gaps or runs of slots between bytes: of a word of the language, most of the time, or of nothing."""
+    """One to three gaps or runs of slots between bytes. Most of the time the bytes come from a word of the language, else
+    from nowhere.
+    """
     text = rng.choice(words) if words and rng.random() < 0.7 else bytes(rng.choice(alphabet) for _ in range(rng.randint(0, 6)))
     cuts = sorted(rng.randint(0, len(text)) for _ in range(2 * rng.randint(1, 3)))
     pieces: list[Piece] = []

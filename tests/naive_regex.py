@@ -13,7 +13,7 @@ class Member:
         self.memo: dict[tuple[int, int], frozenset[int]] = {}
 
     def ends(self, node: Expr, start: int) -> frozenset[int]:
-        """The positions at which a word of ``node`` that begins at ``start`` may end."""
+        """The positions at which a match of ``node`` that begins at ``start`` may end."""
         key = (id(node), start)
         if key not in self.memo:
             self.memo[key] = frozenset(self._ends(node, start))

@@ -1,4 +1,6 @@
-"""Data beside the repository (``../shared``), which does not come with it: what needs some is skipped elsewhere."""
+"""Data beside the repository (``../shared``). The repository does not contain it, so tests that need some are skipped
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ CPP_PROGRAMS, PYTHON_PROGRAMS = (SHARED / "humaneval-x" / f"{language}-dev.jsonl
 
 
 def needs(path: Path) -> pytest.MarkDecorator:
-    """The mark of a test that needs a file or folder."""
+    """The mark that skips a test if a file or folder is missing."""
     return pytest.mark.skipif(not path.exists(), reason=f"needs ../shared/{path.relative_to(SHARED)}")
 
 

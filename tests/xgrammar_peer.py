@@ -1,4 +1,4 @@
-"""xgrammar beside us: the same tokens, masks as sets, random walks in which both must allow the same."""
+"""xgrammar beside cdplugin: the same tokens, masks as sets, and random walks in which both must allow the same."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UTF8 = re.compile(  # RFC 3629, section 4, then the beginning of one more chara
 
 
 def begins_utf8(data: bytes) -> bool:
-    """Whether some UTF-8 text begins so."""
+    """Whether the bytes are the beginning of some UTF-8 text."""
     return _UTF8.fullmatch(data) is not None
 
 
@@ -45,7 +45,7 @@ class Peer:
         self.row = self.xgrammar.allocate_token_bitmask(1, len(self.tokens))
 
     def mask(self, matcher: Any) -> set[int]:
-        """What xgrammar allows next."""
+        """The tokens that xgrammar allows next."""
         self.row.fill_(-1)
         matcher.fill_next_token_bitmask(self.row)
         bits = np.unpackbits(self.row.numpy().view(np.uint8), bitorder="little")[: len(self.tokens)]
@@ -61,10 +61,11 @@ class Peer:
         steps: int,
         texts: Sequence[bytes] = (),
     ) -> int:
-        """Walk at random, along ``texts`` where one goes on, and compare all masks; returns how many.
+        """Walk at random, along ``texts`` while one of them goes on, and compare all masks. Returns how many were compared.
 
-        One difference is known: xgrammar lets a class take the bytes of surrogates (ED A0 80 to ED BF BF), which no UTF-8 text
-        holds (RFC 3629, section 3). Tokens after which the text is the beginning of no UTF-8 text may be theirs alone.
+        One difference is known: xgrammar lets a class take the bytes of surrogates (ED A0 80 to ED BF BF), which no UTF-8
+        text holds (RFC 3629, section 3). So xgrammar alone may allow tokens after which the text is not the beginning of
+        any UTF-8 text.
         """
         grammar = self.ours.compile(spec)
         compared = 0

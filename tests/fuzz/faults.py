@@ -1,7 +1,7 @@
-"""Faults where they hurt: memory that runs out, a budget that is crossed, Ctrl+C, one at a chosen place in an operation.
+"""Faults at a chosen place inside an operation: memory that runs out, a budget that is crossed, Ctrl+C.
 
-A :class:`Fault` is armed around one operation. It goes off at the ``after``-th opportunity, once; an operation with fewer
-opportunities ends as if nothing had been.
+Arm a :class:`Fault` around one operation. It goes off once, at the ``after``-th opportunity. An operation with fewer
+opportunities ends as it would without.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _ALLOCATING = frozenset("array arange concatenate cumsum empty empty_like frombu
 
 
 class Fault:
-    """What goes wrong, and when. ``fired``: whether it did.
+    """What goes wrong, and when. ``fired``: whether it went off.
 
-    ``memory``: an allocation by NumPy raises ``MemoryError``; ``pages``: so does one of pages; ``limit``: growth raises
-    :class:`LimitExceeded`, as if a budget were crossed; ``interrupt``: ``KeyboardInterrupt`` at a line of the modules that own
-    tables, which is where Python would have run a signal's handler.
+    ``memory``: an allocation by NumPy raises ``MemoryError``. ``pages``: an allocation of pages does. ``limit``: growth
+    raises :class:`LimitExceeded`, as if a budget were crossed. ``interrupt``: ``KeyboardInterrupt`` at a line of the
+    modules that own tables, where Python would run a signal's handler.
     """
 
     def __init__(self, kind: str, after: int) -> None:
@@ -48,7 +48,7 @@ class Fault:
         return KeyboardInterrupt("injected") if self.kind == "interrupt" else MemoryError("injected")
 
     def opportunity(self) -> None:
-        """Raise, if this is the one."""
+        """Raise if this is the chosen opportunity."""
         if not self.fired:
             self.left -= 1
             if self.left <= 0:
@@ -57,7 +57,7 @@ class Fault:
 
     @contextmanager
     def armed(self) -> Iterator[None]:
-        """Inside, the fault may go off."""
+        """Inside this context, the fault may go off."""
         with {"memory": self._memory, "pages": self._pages, "limit": self._limit, "interrupt": self._interrupt}[self.kind]():
             yield
 
@@ -114,7 +114,7 @@ class Fault:
 
 
 class _Faulty:
-    """NumPy, whose allocations are opportunities."""
+    """NumPy, with each allocation an opportunity."""
 
     def __init__(self, fault: Fault) -> None:
         self._fault = fault
@@ -136,7 +136,7 @@ def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
 
 @contextmanager
 def tight_tables() -> Iterator[None]:
-    """Arenas that are made now begin with next to nothing, have pages of their own early, and grow by little, so often."""
+    """Make new arenas begin with next to nothing, use pages of their own early, and grow often, by little."""
     hashed = owned_tables.HASHED
     small = {table: 16 if table in hashed else 1 for table in arena.INITIAL}
     small[arena.layout.VALUES] = arena.layout.VALUE_WORDS  # record 0 is of nothing, and zeros: kernels read it

@@ -1,7 +1,7 @@
-"""Walks through grammars while faults are injected, each mask compared with an engine that never met one.
+"""Walks through grammars while faults are injected; compares each mask with that of an engine that never meets a fault.
 
-``python tests/fuzz/faulty_walk.py --tokens 1000000`` (with ``NUMBA_BOUNDSCHECK=1``): so many tokens, in forked processes, since
-what went wrong in a table may end a process.
+``python tests/fuzz/faulty_walk.py --tokens 1000000`` (with ``NUMBA_BOUNDSCHECK=1``) walks so many tokens, in forked
+processes, since a damaged table may end a process.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ SPECS: list[cd.Spec] = [
 
 @dataclass
 class Tally:
-    """What was walked. ``wrong``: what must not be; empty if all is well."""
+    """What was walked. ``wrong``: what must not happen; empty if all is well."""
 
     tokens: int = 0
     injected: Counter[str] = field(default_factory=Counter)
@@ -131,7 +131,7 @@ class Pair:
         self.tally.tokens += 1
 
     def _attempt(self, call):  # type: ignore[no-untyped-def]
-        """Call it, with tables that grow by little, perhaps with a fault; None where that went off."""
+        """Call it with tables that grow by little, perhaps with a fault. None if the fault went off."""
         with tight_tables():
             return self._tightly(call)
 
@@ -153,7 +153,7 @@ class Pair:
 
 
 def walk_in_fork(number: int, seed: int, tokens: int) -> Tally:
-    """A walk in a process of its own: it may die."""
+    """A walk in a process of its own, which may die."""
     with tempfile.TemporaryFile() as file:
         child = os.fork()
         if child == 0:

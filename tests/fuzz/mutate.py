@@ -1,4 +1,4 @@
-"""Broken, bent and spliced specs: mutations of entries as :mod:`hostile.specs` reads them."""
+"""Broken, bent and spliced specs: mutations of entries in the form that :mod:`hostile.specs` reads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LARGE = ("nest", "circle", "text", "power")
 
 @lru_cache(maxsize=1)
 def pool() -> list[Entry]:
-    """What is mutated: small entries of the corpus, and grammars that are good."""
+    """The specs that are mutated: small entries of the corpus, and legal grammars."""
     out: list[Entry] = []
     for entry in entries():
         if entry["kind"] not in ("After", "Template") and not any(f'"~": "{name}"' in json.dumps(entry) for name in _LARGE):
@@ -60,7 +60,7 @@ def mutated(seed: int) -> Entry:
 
 
 def _mutate_text(text: str, kind: str, rng: random.Random) -> str:
-    """Cut, double, insert or splice a slice."""
+    """Cut, double, insert or splice a slice of a text."""
     at = rng.randint(0, len(text))
     end = min(len(text), at + rng.choice([1, 1, 2, 5, 20, 200]))
     action = rng.randrange(6)
@@ -80,7 +80,7 @@ def _mutate_text(text: str, kind: str, rng: random.Random) -> str:
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
-    """``(container, key)`` of everything inside."""
+    """``(container, key)`` of every value inside."""
     out: list[tuple[Any, Any]] = []
     waiting = [value]
     while waiting and len(out) < 5000:

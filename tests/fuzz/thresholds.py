@@ -1,8 +1,9 @@
-"""Numbers of the engine at which a strategy is switched or given up, and small values for them.
+"""Numbers of the engine at which it switches or gives up a strategy, and small values for them.
 
-Whether a schema has more than 40 names in any order, or a search looks at more than 512 places, must not change an answer. A
-text of a test seldom comes to such a number, so :func:`patched` makes some of them small. Numbers that say what is matched
-(digits of a number, labels of a host name), what is shown in messages, and what work or memory is counted, are no thresholds.
+An answer must not depend on whether a schema has more than 40 names in any order, or a search looks at more than 512
+places. A test's text seldom reaches such a number, so :func:`patched` makes some of them small. Numbers that say what is
+matched (digits of a number, labels of a host name), what messages show, and how work or memory is counted, are not
+thresholds.
 """
 
 from __future__ import annotations
@@ -209,7 +210,7 @@ INFILL = [
 
 
 def _forget() -> None:
-    """Let go of what the process remembers, which other numbers have made."""
+    """Drop what the process remembers, as other numbers made it."""
     memory._shared.clear()
     for cache, _ in memory._fixed:
         cache.cache_clear()
@@ -217,7 +218,7 @@ def _forget() -> None:
 
 
 def _homes(threshold: Threshold) -> list[Any]:
-    """The modules that have the number: its own, and those that import it by name."""
+    """The modules that hold the number: its own, and those that import it by name."""
     owner = import_module(threshold.module)
     value = getattr(owner, threshold.name)
     if threshold.name.startswith("_"):
@@ -228,7 +229,7 @@ def _homes(threshold: Threshold) -> list[Any]:
 
 @contextlib.contextmanager
 def patched(values: dict[Threshold, Any]) -> Iterator[None]:
-    """With these numbers, and nothing remembered from others."""
+    """Run with these numbers, and with nothing remembered from others."""
     before = [(home, threshold.name, getattr(home, threshold.name)) for threshold in values for home in _homes(threshold)]
     _forget()
     try:
@@ -243,6 +244,6 @@ def patched(values: dict[Threshold, Any]) -> Iterator[None]:
 
 
 def some_of(rng: random.Random, thresholds: list[Threshold]) -> dict[Threshold, Any]:
-    """One, a few or many of them, each with one of its values."""
+    """One, a few or many thresholds, each with one of its values."""
     count = rng.choice([1, 2, 4, 8, 16, len(thresholds) // 2, len(thresholds)])
     return {each: rng.choice(each.values) for each in rng.sample(thresholds, min(count, len(thresholds)))}

@@ -1,4 +1,4 @@
-"""How much to fuzz: a little in the tests, more where ``CDPLUGIN_FUZZ`` says how many times as much (``make fuzz``)."""
+"""How much to fuzz: a little in the tests, ``CDPLUGIN_FUZZ`` times as much where that is set (``make fuzz``)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ SEED = int(os.environ.get("CDPLUGIN_FUZZ_SEED", "0"))
 
 
 def turns(few: int) -> int:
-    """``few`` times the factor; a tenth with kernels interpreted or checked."""
+    """``few`` times the factor; a tenth of that with kernels interpreted or checked."""
     return max(1, few * FACTOR // (10 if SLOW else 1))
 
 
 def seeds(few: int) -> range:
-    """So many seeds, the same in each run."""
+    """So many seeds, the same ones in each run."""
     return range(SEED, SEED + turns(few))

@@ -1,7 +1,7 @@
 """Runs the hostile corpus: each entry in a forked process of its own, whose memory and time are watched.
 
-``python tests/hostile/run.py --vocabulary llama3 --only 'lark/*'``: a JSON line for each entry. ``--summarise LINES… --out
-FILE``: such lines as one table (``perf/results/*-hostile.json``), without running anything.
+``python tests/hostile/run.py --vocabulary llama3 --only 'lark/*'`` prints a JSON line for each entry. ``--summarise LINES…
+--out FILE`` makes one table of such lines (``perf/results/*-hostile.json``), and runs nothing.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def vocabulary(name: str) -> cd.Vocabulary:
 
 
 class Farm:
-    """A process that has everything loaded, and forks one for each entry."""
+    """A process that has everything loaded, and forks a process for each entry."""
 
     def __init__(self, vocab: str) -> None:
         self.compiler = cd.Compiler(vocabulary(vocab))
@@ -75,7 +75,7 @@ class Farm:
         self._infills = False
 
     def _load_infilling(self) -> None:
-        """Its kernels are loaded, or compiled, when they are first wanted."""
+        """Load or compile the kernels of infilling, which otherwise happens at their first use."""
         cd.Infill(self.compiler.compile(cd.Choice(["ab"]))).new(["a", cd.GAP]).completable()
         self._infills = True
 
@@ -110,7 +110,7 @@ def _child(entry: Mapping[str, Any], compiler: cd.Compiler, file: int, steps: in
 
 
 def _watch(child: int, alarm: float) -> tuple[str, float]:
-    """Wait for a process; returns how it went wrong, if it did, and by how many MB it had grown."""
+    """Wait for a process. Returns how it went wrong, if it did, and by how many MB it grew."""
     began = time.monotonic()
     at_first = _megabytes(child)
     most = at_first
@@ -128,7 +128,7 @@ def _watch(child: int, alarm: float) -> tuple[str, float]:
 
 
 def _end(status: int) -> str:
-    """How a process went wrong, by what ``waitpid`` says."""
+    """How a process went wrong, from the status that ``waitpid`` returns."""
     if not os.WIFSIGNALED(status):
         return ""
     return "timeout" if os.WTERMSIG(status) == signal.SIGXCPU else f"crash: signal {os.WTERMSIG(status)}"
@@ -144,8 +144,8 @@ def _megabytes(process: int) -> float:
 
 
 def summary(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """A table of reports: of each entry what came of it, work of its costliest step, MB, seconds of the processor of all calls'
-    slowest, the name of the slowest, and what several-part questions took and crossed, where that is more than nothing.
+    """A table of reports. For each entry: its outcome, the work of its costliest step, MB, the CPU seconds of its slowest
+    call and that call's name; and what questions of several parts took and crossed, if that is more than nothing.
     """
     rows = {}
     for line in sorted(lines, key=lambda line: line["entry"]):

@@ -30,15 +30,15 @@ _WRITTEN = {"spec", "options", "grammars", "holes"}
 
 
 def entries() -> list[dict[str, Any]]:
-    """The corpus, as it is written."""
+    """The entries of the corpus, as they are written."""
     return [json.loads(line) for line in CORPUS.read_text().splitlines()]
 
 
 def pasted(entry: Mapping[str, Any], most: int) -> tuple[str, str, str] | None:
-    """An entry as somebody would put it into the playground or a file: kind of spec, spec and text, without the options.
+    """An entry as somebody would paste it into the playground or a file: kind of spec, spec and text, without the options.
 
-    None where it is no text of at most ``most`` bytes: other kinds, values that JSON has no text for, shared parts that it
-    would write out for ever.
+    None if it has no text of at most ``most`` bytes: its kind has none, JSON cannot write its value, or its shared parts
+    would be written out without end.
     """
     kind = _PASTED.get(entry["kind"])
     if kind is None or entry.get("grammars"):

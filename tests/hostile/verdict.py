@@ -1,4 +1,4 @@
-"""What is demanded of an entry's report: an answer or a clear error, within the budgets, and what the entry expects."""
+"""What an entry's report must show: an answer or a clear error, within the budgets, as the entry expects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One entry: compile it, then steps in which everything is called that a server calls; what each cost is counted."""
+"""One entry: compile it, then walk some steps and make every call that a server makes; count what each call costs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Walk:
             self.report.work = max(self.report.work, self._work() - before)
 
     def ask(self, name: str, call: Callable[[], Any]) -> Any:
-        """A question of several parts, each of which has a budget: that one is crossed is an answer, too."""
+        """Ask a question of several parts, each with a budget of its own. A crossed budget counts as an answer."""
         before, of_steps = self._work(), self.report.work
         try:
             return self.timed(name, call)
@@ -83,7 +83,7 @@ class Walk:
 
 
 def work_of(counters: Mapping[str, int]) -> int:
-    """The counted work of a grammar so far."""
+    """The work that a grammar has counted so far."""
     if "work" in counters:
         return counters["work"]
     names = ("nodes_walked", "derivatives", "lexer_transitions", "row_advances")
@@ -91,7 +91,7 @@ def work_of(counters: Mapping[str, int]) -> int:
 
 
 def run_entry(entry: Mapping[str, Any], compiler: cd.Compiler, tell: Callable[[Report], None], steps: int = STEPS) -> Report:
-    """Compile an entry and walk through it; never raises."""
+    """Compile an entry and walk through it. Never raises."""
     report = Report(entry["id"])
     walk = Walk(report, tell)
     walk.entry_kind = entry["kind"]
@@ -119,7 +119,7 @@ def run_entry(entry: Mapping[str, Any], compiler: cd.Compiler, tell: Callable[[R
 
 
 def _admitted(compiler: cd.Compiler, spec: cd.Spec) -> bool:
-    """Whether a server's door lets a spec in."""
+    """Whether the check at a server's door admits a spec."""
     try:
         admit(compiler, spec)
     except cd.GrammarError:
@@ -128,7 +128,7 @@ def _admitted(compiler: cd.Compiler, spec: cd.Spec) -> bool:
 
 
 def _begin(walk: Walk) -> None:
-    """What a server does before an answer begins: a short ending, and a first mask under a small budget of tokens."""
+    """What a server does before an answer begins: a short ending, and the first mask under a small budget of tokens."""
     assert walk.grammar is not None
     matcher = walk.grammar.matcher()
     row = np.zeros((1, (matcher.grammar.vocab.size + 31) // 32), np.int32)
@@ -142,7 +142,7 @@ def _done(report: Report, outcome: str, message: str) -> Report:
 
 
 def _error(report: Report, outcome: str, message: str) -> Report:
-    """An error that was raised on purpose: a server has to be able to send its message."""
+    """Note an error that was raised on purpose. A server has to be able to send its message."""
     try:
         message.encode()
     except UnicodeEncodeError:
@@ -160,7 +160,7 @@ def _foreign(report: Report, error: BaseException) -> Report:
 
 
 def _steps(walk: Walk, entry: Mapping[str, Any], rng: random.Random, steps: int) -> str:
-    """Steps with random tokens; returns what is wrong with an answer, or nothing."""
+    """Steps with random tokens. Returns what is wrong with an answer, or nothing."""
     assert walk.grammar is not None
     matcher = walk.timed("matcher", walk.grammar.matcher)
     problem = _follow(walk, matcher, entry)
@@ -196,7 +196,7 @@ def _follow(walk: Walk, matcher: cd.Matcher, entry: Mapping[str, Any]) -> str:
 
 
 def _some_token(rng: random.Random, vocab: cd.Vocabulary, allowed: np.ndarray) -> int:
-    """A random token: any, a long one of some, or a short one of some. An end token only where there is nothing else."""
+    """A random token: any, a long one of some, or a short one of some. An end token only if there is no other."""
     going_on = allowed[~np.isin(allowed, vocab.eos_token_ids)]
     few = [int(rng.choice(going_on if len(going_on) else allowed)) for _ in range(8)]
     return rng.choice(
@@ -205,7 +205,7 @@ def _some_token(rng: random.Random, vocab: cd.Vocabulary, allowed: np.ndarray) -
 
 
 def _questions(walk: Walk, matcher: cd.Matcher, row: np.ndarray, token: int, rng: random.Random) -> str:
-    """What is asked less often. The matcher stays where it is."""
+    """Ask what servers ask less often. The matcher stays where it is."""
     vocab = matcher.grammar.vocab
     place = matcher.tokens
     ending = walk.timed("shortest_completion", matcher.shortest_completion)
@@ -249,7 +249,7 @@ def _several(walk: Walk, matcher: cd.Matcher, row: np.ndarray, ending: int) -> s
 
 
 def _within(matcher: cd.Matcher, row: np.ndarray, budget: int) -> str:
-    """A mask under a budget; "too small" where no ending was found that fits."""
+    """A mask under a budget; "too small" if no ending was found that fits."""
     try:
         matcher.fill_next_token_bitmask(row, budget=budget)
     except cd.BudgetError:

@@ -1,7 +1,7 @@
-"""Breaks one line of a kernel at a time, in a copy, and looks whether the tests notice.
+"""Breaks one line of a kernel at a time, in a copy of the sources, and checks that the tests notice.
 
-``python tests/mutations/run.py [--only lexer.py] [--compiled]``. The kernels run interpreted, but for breaks
-that only many cases find; a test that fails, or does not end, has noticed. Exit status 1 if something went unnoticed.
+``python tests/mutations/run.py [--only lexer.py] [--compiled]``. The kernels run interpreted, except for breaks that only
+many cases find. A test that fails or does not end has noticed. The exit status is 1 if a break went unnoticed.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 class Break(NamedTuple):
     """A line of ``breaks.jsonl``: ``was``, which stands at one place in ``file``, becomes ``now``.
 
-    ``tests``: arguments for pytest, which has to notice; ``what``: the mistake, in words; ``compiled``: whether so many cases
-    are needed that the kernels have to be compiled.
+    ``tests``: arguments for pytest, whose tests have to notice. ``what``: the mistake, in words. ``compiled``: whether so
+    many cases are needed that the kernels have to be compiled.
     """
 
     file: str
@@ -44,7 +44,7 @@ _FAILED = 1  # pytest's exit status; 2 and above: the tests were not run
 
 
 def copy_sources(into: Path) -> None:
-    """What the tests need, without caches."""
+    """Copy what the tests need, without caches."""
     ignore = shutil.ignore_patterns("__pycache__", "*.pyc")
     for name in ("cdplugin", "tests", "docs", "examples", "perf"):
         shutil.copytree(ROOT / name, into / name, ignore=ignore)
@@ -53,7 +53,7 @@ def copy_sources(into: Path) -> None:
 
 
 def outcome(tests: str, folder: Path, environment: Mapping[str, str]) -> str:
-    """ "passed", "failed", "no end", or how pytest could not run them."""
+    """How pytest ended: "passed", "failed", "no end", or why it could not run the tests."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests.split(" ")]
     try:
         done = subprocess.run(
@@ -69,7 +69,7 @@ def outcome(tests: str, folder: Path, environment: Mapping[str, str]) -> str:
 
 
 def try_break(change: Break, folder: Path, environment: Mapping[str, str]) -> str:
-    """The outcome of the tests with one line broken."""
+    """Run the tests with one line broken. Returns the outcome."""
     path = folder / "cdplugin" / "kernels" / change.file
     source = path.read_text()
     if source.count(change.was) != 1:
