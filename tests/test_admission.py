@@ -1,4 +1,4 @@
-"""What is admitted compiles and takes its first steps; what is not says what compiling, or the first steps, would say."""
+"""The door: what it admits compiles and takes its first steps; what it refuses gets the error that they would raise."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Work ahead: whatever is met, no answer changes; real work comes first; bounds hold; errors and forks stay inside.
+"""Work ahead changes no answer, whatever it visits. Real work comes first, bounds hold, and errors and forks stay inside.
 
-``Ahead(0)`` visits on the test's own thread, when it is told to: so nothing here depends on a clock.
+``Ahead(0)`` visits places on the test's own thread, when the test tells it to, so nothing here depends on a clock.
 """
 
 from __future__ import annotations

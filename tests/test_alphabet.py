@@ -1,4 +1,4 @@
-"""Alphabets against ``json.loads``, Unicode tables against Python's, and the regex and choice front end."""
+"""Alphabets beside ``json.loads``, Unicode tables beside Python's; and the front ends of regular expressions and choices."""
 
 from __future__ import annotations
 

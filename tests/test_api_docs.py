@@ -1,4 +1,4 @@
-"""The public names: docs/api.md against the package, the version, the errors' classes."""
+"""The public names: docs/api.md agrees with the package, its version and the classes of its errors."""
 
 from __future__ import annotations
 

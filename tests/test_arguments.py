@@ -1,4 +1,4 @@
-"""Arguments of the wrong kind: a ``TypeError`` or ``ValueError`` that says which, what was expected and what was found."""
+"""Arguments of the wrong kind: a ``TypeError`` or ``ValueError`` says which, what was expected and what was found."""
 
 from __future__ import annotations
 

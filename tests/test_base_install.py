@@ -1,4 +1,4 @@
-"""`pip install cdplugin` alone: NumPy's arrays as masks and logits, and what names its extra where a library is absent."""
+"""`pip install cdplugin` alone: masks and logits are NumPy arrays, and what lacks a library names the extra that brings it."""
 
 from __future__ import annotations
 

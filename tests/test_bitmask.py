@@ -1,4 +1,4 @@
-"""Allocating, viewing and applying bitmasks, against a readable torch reference and against xgrammar."""
+"""Allocating, viewing and applying bitmasks, beside a readable reference in torch and beside xgrammar."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Bounded plain text with nothing known yet: each token as the first one, then the mask, against brute force.
+"""Bounded plain text with nothing computed yet: each token comes first once, then the mask is compared with brute force.
 
-A token of plain characters is taken at once where no transition is known (``kernels/lexer/plain_text.py``), and slices answer
-for the rest of a token (``kernels/masks/bases.py``); bounds next to the longest token are where either may be one off.
+Where no transition is known, the lexer takes a token of plain characters at once (``kernels/lexer/plain_text.py``), and
+slices decide the rest of a token (``kernels/masks/bases.py``). Bounds near the length of the longest token are where either
+may be off by one.
 """
 
 from __future__ import annotations

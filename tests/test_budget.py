@@ -1,4 +1,4 @@
-"""One budget per operation: what crosses it is an error of that request, and leaves no trace in anybody's masks."""
+"""One budget per operation: what crosses it fails only that request, and changes no mask of anybody."""
 
 from __future__ import annotations
 

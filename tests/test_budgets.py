@@ -1,4 +1,4 @@
-"""Masks for a budget of tokens: exact beside brute force over tokens, and no text runs out of time."""
+"""Masks under a budget of tokens are exact beside brute force over tokens, and every text ends within its budget."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cached files: whose they may be, that damage is found, that a full or read-only disk stops nobody."""
+"""Cached files: who may own them, that damage is found, and that a full or read-only disk stops nobody."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept: a folder per version and flags, one that can be written; and what a warm start imports."""
+"""Where compiled kernels are kept: in a writable folder, one for each version and flags. And what a warm start imports."""
 
 from __future__ import annotations
 

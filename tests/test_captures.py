@@ -1,4 +1,4 @@
-"""Captures: derivations by brute force, groups of ``re``, captures of llguidance; long and deep texts; limits."""
+"""Captures beside derivations by brute force, groups of ``re`` and captures of llguidance; long and deep texts; limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: exit status and what it says, in this process; the console script once, in another."""
+"""The command line: exit status and output, in this process; and the console script once, in another process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short endings: legal by brute force, short by brute force, shrinking when they are followed, found quickly and anywhere."""
+"""Short endings are legal and short beside brute force, shrink as they are followed, and are found quickly from any place."""
 
 from __future__ import annotations
 

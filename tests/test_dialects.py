@@ -1,4 +1,4 @@
-"""Every line of docs/dialects.md, by its first cell: what is taken and what is refused."""
+"""Checks every row of docs/dialects.md, by its first cell: the notation accepts or refuses what the row says."""
 
 from __future__ import annotations
 

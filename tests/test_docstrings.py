@@ -1,4 +1,4 @@
-"""Docstrings that list attributes list those that there are; kernels are explained."""
+"""Docstrings that list attributes list exactly those that exist; and enough lines of the kernels are docstrings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cdplugin doctor`` names a remedy for each problem that it finds, and finds those that were made."""
+"""``cdplugin doctor`` finds the problems that the test makes, and names a remedy for each."""
 
 from __future__ import annotations
 

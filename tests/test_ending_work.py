@@ -1,4 +1,4 @@
-"""What looking for a short ending costs: counted, in grammars that are large, and clear where there is none of any use."""
+"""The counted work of looking for a short ending in large grammars; and a clear answer where no useful ending exists."""
 
 from __future__ import annotations
 

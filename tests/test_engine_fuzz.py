@@ -1,4 +1,4 @@
-"""Masks of random grammars against the brute-force reference, bit for bit, along walks with rollbacks, forks and resets."""
+"""Masks of random grammars equal the brute-force reference, bit for bit, along walks with rollbacks, forks and resets."""
 
 from __future__ import annotations
 

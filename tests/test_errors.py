@@ -1,4 +1,4 @@
-"""Every error can be copied and pickled, whatever its constructor takes, and its text is Unicode of bounded length."""
+"""Every error can be copied and pickled, whatever its constructor takes; its text is Unicode of bounded length."""
 
 from __future__ import annotations
 

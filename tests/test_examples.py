@@ -1,4 +1,4 @@
-"""Examples run as they stand, with the small model, to the end. They check what it wrote and say so."""
+"""The examples run as they stand, to the end, with the small model. They check what it wrote themselves."""
 
 from __future__ import annotations
 

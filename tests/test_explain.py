@@ -1,4 +1,4 @@
-"""What ``explain`` says of lexemes that end, of tokens that a grammar names, and where in the grammar a place is."""
+"""What ``explain`` says of lexemes that end, of tokens that a grammar names, and of where in the grammar a place is."""
 
 from __future__ import annotations
 

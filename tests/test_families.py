@@ -1,4 +1,4 @@
-"""Rules that come late: grammars with families of nonterminals have the masks of the same grammar written out in full."""
+"""Late rules: a grammar with families of nonterminals has the masks of the same grammar with all rules written out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forced tokens: singleton masks by brute force, forced text as real tokenizers write it, whatever follows."""
+"""Forced tokens beside masks of one token by brute force; forced text as real tokenizers write it, whatever follows."""
 
 from __future__ import annotations
 

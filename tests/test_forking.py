@@ -1,6 +1,6 @@
-"""A forked child works: after threads of its parent have, and while they hold every lock there is.
+"""A forked child works, both after threads of its parent have worked and while they hold every lock.
 
-Each case is a process of its own, whose child ends itself by an alarm if it hangs.
+Each case is a process of its own. Its child is ended by an alarm if it hangs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""perf/gpu.sh: its dry run on the CPU, and what becomes of steps that fail, take too long, or lack something."""
+"""perf/gpu.sh: its dry run on the CPU, and what it reports of steps that fail, take too long, or lack a module."""
 
 from __future__ import annotations
 

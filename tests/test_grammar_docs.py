@@ -1,4 +1,4 @@
-"""The examples of docs/grammars.md: each grammar compiles, and takes and refuses the texts that are named below it."""
+"""The examples of docs/grammars.md: each grammar compiles, and accepts and refuses the texts that are named below it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Tables that grow one item at a time: a kernel that runs out of room anywhere starts again and finds the same masks.
 
-Every place that may allocate is a place where ``GROW`` may be returned; a status that is taken for a result, or for another
-status, shows here as another mask or as a limit that nothing crossed.
+``GROW`` may come back from every call that allocates. If a kernel takes that status for a result, or for another status, it
+shows here as another mask, or as a limit that nothing crossed.
 """
 
 from __future__ import annotations

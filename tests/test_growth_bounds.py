@@ -1,5 +1,7 @@
-"""What the rules say is left at most: never less than what is left, by brute force over ways down through random rules, and
-beside the endings that are found in random texts.
+"""The bounds from the rules never say less than what a text still needs.
+
+They are compared with brute force over the ways down through random rules, and with the endings that are found in random
+texts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The next Infill of a grammar takes over the tables of one that has gone: the answers are those of new tables."""
+"""An Infill that takes over the tables of one that is gone gives the answers that one with new tables gives."""
 
 from __future__ import annotations
 

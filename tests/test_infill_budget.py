@@ -1,4 +1,4 @@
-"""Infilling takes no more work than it is granted; what crosses a budget leaves no trace in later answers."""
+"""Infilling takes no more work than its budget allows, and what crosses a budget changes no later answer."""
 
 from __future__ import annotations
 

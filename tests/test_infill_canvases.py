@@ -1,4 +1,4 @@
-"""Texts with many slots are filled by the matcher from slot to slot (:mod:`cdplugin.infill.canvases`)."""
+"""Texts with many slots, which the matcher fills from slot to slot (:mod:`cdplugin.infill.canvases`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokens that cut characters are ruled out where the text beside them tells so (:mod:`cdplugin.infill.characters`)."""
+"""Tokens that cut a character in two are ruled out where the text beside them shows it (:mod:`cdplugin.infill.characters`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""C++ programs with one to three random cuts: all completable, and every completion accepted by the matcher.
+"""C++ programs with one to three random cuts: all are completable, and the matcher accepts every completion.
 
-``CDPLUGIN_INFILL_CUTS=500 pytest tests/test_infill_cpp.py`` tries as many as it says.
+``CDPLUGIN_INFILL_CUTS=500 pytest tests/test_infill_cpp.py`` tries that many cuts.
 """
 
 from __future__ import annotations

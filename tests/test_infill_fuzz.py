@@ -1,6 +1,6 @@
-"""Infilling against brute force, on random small problems: spanning lexemes, several gaps, exact numbers of tokens, empty gaps.
+"""Infilling beside brute force, on small random problems: spanning lexemes, several or empty gaps, exact numbers of tokens.
 
-``CDPLUGIN_INFILL_PROBLEMS=20000 pytest tests/test_infill_fuzz.py`` runs as many problems as it says.
+``CDPLUGIN_INFILL_PROBLEMS=20000 pytest tests/test_infill_fuzz.py`` runs that many problems.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Canvases under grammars whose lexemes compete (longest match), beside :mod:`naive_lexing`, on random small problems.
+"""Canvases under grammars whose lexemes compete (longest match), beside :mod:`naive_lexing`, on small random problems.
 
-Whatever is called completable has a legal filling, and random choices finish it: no canvas is left without a token.
-``CDPLUGIN_INFILL_LONGEST=20000 pytest tests/test_infill_longest.py`` tries as many problems as it says.
+Whatever is called completable has a legal filling, and random choices complete it: no canvas is left without a token.
+``CDPLUGIN_INFILL_LONGEST=20000 pytest tests/test_infill_longest.py`` tries that many problems.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Infilling masks, exhaustively: over the first 2,000 tokens of a real vocabulary, a token is in the mask of a place exactly if
-the text can be completed once it stands there.
+"""Infilling masks, exhaustively, over the first 2,000 tokens of a real vocabulary.
 
-(``perf/mask_samples.py`` samples the same over all 128,256 tokens.)
+A token must be in the mask of a place exactly if the text can be completed with the token there. (``perf/mask_samples.py``
+samples the same over all 128,256 tokens.)
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The strict lattice with few nodes beside the one with all of them: the same answer for every text.
+"""The strict lattice with few nodes beside the one with all of them: both give the same answer for every text.
 
-In a check, nodes are told apart only by what the text ahead lets begin, and those like a gap's are that one
-(:mod:`cdplugin.kernels.infill.ahead`, :mod:`cdplugin.kernels.infill.twins`). The session's answers do not show a node too few:
-what the strict lattice misses is searched for with the matcher. So here the lattices are asked themselves, with texts each
-of which is the last one with something changed.
+In a check, the lattice tells nodes apart only by what the text ahead lets begin, and merges nodes that are like a gap's
+with it (:mod:`cdplugin.kernels.infill.ahead`, :mod:`cdplugin.kernels.infill.twins`). A session's answers would not show a
+missing node, because the matcher searches for what the strict lattice misses. So these tests ask the lattices themselves.
+Each text is the one before it with something changed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Operators by precedence, with operands of many bytes: what the matcher accepts is completable, whole and with spans cut out.
+"""Operators by precedence, with operands of many bytes: what the matcher accepts is completable, whole or with gaps.
 
-Where an operand may end at many places, what follows it is kept in rows; where at few, rules of one symbol are followed at once
+If an operand may end at many places, rows keep what follows it; if at few, the rules of one symbol are followed at once
 (:mod:`cdplugin.kernels.infill.chains`). Both meet where an operator follows a long operand.
 """
 

@@ -1,8 +1,8 @@
-"""Python programs with one to three random cuts: all completable, and every completion accepted by the matcher.
+"""Python programs with one to three random cuts: all are completable, and the matcher accepts every completion.
 
-Blocks are told by their indentation, keywords stand beside names, and f-strings have lexemes of their own, so the strict
-lattice knows little of them (:mod:`cdplugin.infill.answers`): what the loose one spells is put to the matcher.
-``CDPLUGIN_INFILL_CUTS=500 pytest tests/test_infill_python.py`` tries as many as it says.
+Indentation makes blocks, keywords stand beside names, and f-strings have lexemes of their own, so the strict lattice knows
+little of Python (:mod:`cdplugin.infill.answers`). What the loose lattice spells is put to the matcher.
+``CDPLUGIN_INFILL_CUTS=500 pytest tests/test_infill_python.py`` tries that many cuts.
 """
 
 from __future__ import annotations

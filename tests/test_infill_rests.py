@@ -1,4 +1,4 @@
-"""What is known of texts that end gaps (:mod:`cdplugin.infill.rests`): forgotten when it is much, and never wrong for that."""
+"""Rests, texts that ended gaps (:mod:`cdplugin.infill.rests`): dropped when they become many, and no answer is wrong for it."""
 
 from __future__ import annotations
 

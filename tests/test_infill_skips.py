@@ -1,7 +1,7 @@
 """Infilling beside the matcher, where texts begin, end and are cut inside skips, comments and keywords beside names.
 
 Every answer, mask and completion is compared with all fillings (:mod:`exhaustive_infill`), on grammars of all lexing modes.
-``CDPLUGIN_INFILL_SKIPS=20000 pytest tests/test_infill_skips.py`` tries as many problems as it says.
+``CDPLUGIN_INFILL_SKIPS=20000 pytest tests/test_infill_skips.py`` tries that many problems.
 """
 
 from __future__ import annotations

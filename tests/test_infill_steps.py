@@ -1,4 +1,4 @@
-"""What the matcher tells of many texts at once, and of tokens by class, as one by one."""
+"""Following many texts at once, and tokens by class, gives what the matcher gives one by one."""
 
 from __future__ import annotations
 

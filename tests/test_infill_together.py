@@ -1,4 +1,4 @@
-"""Fillings of slots are looked for from many cursors at once, by few tokens (:mod:`cdplugin.infill.together`)."""
+"""The search for fillings of slots from many cursors at once, by few tokens (:mod:`cdplugin.infill.together`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No canvas is without a token before it is full (:mod:`cdplugin.infill.witness`), however few texts are tried for a mask."""
+"""No canvas is without a token before it is full (:mod:`cdplugin.infill.witness`), however few texts a mask tries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C at any moment leaves things usable: no lock is held, no thread writes where nobody looks, nothing is half changed."""
+"""Ctrl-C at any moment leaves everything usable: no lock stays held, no thread goes on writing, no table is half changed."""
 
 from __future__ import annotations
 

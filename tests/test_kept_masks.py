@@ -1,4 +1,4 @@
-"""Masks that are written often are kept as rows: they stay what they were, and an arena keeps few of them."""
+"""Masks that are written often are kept as rows: they never change, and an arena keeps few of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What expressions match, against texts that are tried one by one."""
+"""What expressions match, beside texts that are tried one by one."""
 
 from __future__ import annotations
 

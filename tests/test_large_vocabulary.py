@@ -1,7 +1,7 @@
 """Masks over the 128,256 tokens of Llama 3 equal stepping each token, at random places of real texts.
 
-Most tests have small vocabularies, so that everything can be tried. What depends on size (subtrees taken whole, walks beside
-a neighbour's, lists of tokens that become bitmasks) is met only here and in examples with real models.
+Most tests have small vocabularies, so that they can try everything. What depends on size happens only here and in examples
+with real models: subtrees taken whole, walks beside a neighbour's, lists of tokens that become bitmasks.
 """
 
 from __future__ import annotations

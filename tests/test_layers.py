@@ -1,4 +1,4 @@
-"""The plan of the house: which part may import which, and what nobody may import at the top of a file."""
+"""The layers of the code: which part may import which, and what no file may import at its top."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Budgets: each limit raises and says its name, hostile grammars stay small by count, and what ran before changes no mask."""
+"""Each limit raises and gives its name; hostile grammars stay small, by count; and what ran before changes no mask."""
 
 from __future__ import annotations
 

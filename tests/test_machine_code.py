@@ -1,4 +1,4 @@
-"""Machine code on disk: made again where it is damaged, kept where it can be, shared by all installations of a version."""
+"""Machine code on disk: made anew if damaged, kept where it can be, and shared by all installations of a version."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What a decoding loop relies on: accept, validate, rollback, fork, stop tokens, the end, bitmasks of all kinds, messages.
+"""What a decoding loop relies on: accept, validate, rollback, fork, stop tokens, the end, all kinds of bitmasks, messages.
 
-The model of :func:`check_against_model` is a list of tokens and the brute-force reference; nothing else decides what is right.
+The model of :func:`check_against_model` is a list of tokens and the brute-force reference. Nothing else decides what is
+right.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the caches of the process hold, in bytes: counted as it is, and bounded, whatever requests ask for."""
+"""The bytes that the process's caches hold are counted right and stay bounded, whatever requests ask for."""
 
 from __future__ import annotations
 

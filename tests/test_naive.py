@@ -1,4 +1,4 @@
-"""The reference itself, against something dumber still: languages written out word by word up to a length."""
+"""The reference itself, beside something simpler still: languages written out word by word up to a length."""
 
 from __future__ import annotations
 

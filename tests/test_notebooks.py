@@ -1,4 +1,4 @@
-"""The notebooks run from the first cell to the last, each in a fresh kernel, with the small model; they are committed run."""
+"""The notebooks run from the first cell to the last, each in a fresh kernel, with the small model; outputs are committed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wheel: what is in it, and that it works from a fresh virtual environment (dependencies lent by this one)."""
+"""The wheel: what it contains, and that it works in a fresh virtual environment (with this one's dependencies)."""
 
 from __future__ import annotations
 

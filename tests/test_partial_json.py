@@ -1,4 +1,4 @@
-"""Values of JSON that is still being written, against completing each prefix by hand and parsing that."""
+"""Values of JSON that is still being written, beside completing each prefix by hand and parsing that."""
 
 from __future__ import annotations
 

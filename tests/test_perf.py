@@ -1,4 +1,4 @@
-"""The benchmarks count what they say they count: a tiny MaskBench, walks, and refusals that are only a matter of order."""
+"""The benchmarks count what they say: a tiny MaskBench, random walks, and refusals that are only a matter of order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""perf/README.md against the files that it is of: commands exist, headline numbers are theirs, every file is named."""
+"""perf/README.md beside the files of results: its commands exist, its headline numbers are theirs, and it names every file."""
 
 from __future__ import annotations
 

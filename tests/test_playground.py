@@ -1,4 +1,4 @@
-"""The playground: its answers against a matcher's, its HTTP against what other pages and broken clients send."""
+"""The playground: its answers beside a matcher's, and its HTTP against what other pages and broken clients send."""
 
 from __future__ import annotations
 

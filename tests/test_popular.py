@@ -1,4 +1,4 @@
-"""What many requests name is met before one of them asks (:mod:`cdplugin.specs.popular`)."""
+"""What many requests name is computed before one of them asks for it (:mod:`cdplugin.specs.popular`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""README's table against the results' file that it is of; its pictures against the script that makes them."""
+"""README's table beside the file of results that it shows; its pictures beside what their script makes."""
 
 from __future__ import annotations
 

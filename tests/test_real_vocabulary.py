@@ -1,6 +1,6 @@
 """JSON schemas over Llama 3's vocabulary: the whole mask equals stepping every one of its 128,256 tokens.
 
-Stepping follows a token byte by byte and knows no slices, bases, deltas or saturation.
+Stepping follows a token byte by byte, and uses no slices, bases, deltas or saturation.
 """
 
 from __future__ import annotations

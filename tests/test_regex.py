@@ -1,4 +1,4 @@
-"""Regular expressions against Python's ``re``, Node's ``RegExp`` and ``json.loads``."""
+"""Regular expressions beside Python's ``re``, Node's ``RegExp`` and ``json.loads``."""
 
 from __future__ import annotations
 

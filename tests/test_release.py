@@ -1,4 +1,4 @@
-"""The release's own checks notice what is wrong; the files that describe the project agree."""
+"""The release's own checks notice what is wrong, and the files that describe the project agree."""
 
 from __future__ import annotations
 

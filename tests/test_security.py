@@ -1,4 +1,4 @@
-"""SECURITY.md names every limit with its default."""
+"""SECURITY.md names every limit with its default, and says how to report."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What ends lexemes of longest match, and the bounds that it gives: never less than the shortest ending, by brute force, and
-texts that are led astray end in time.
+"""Separators, which end lexemes of longest match, and the bounds that they give.
+
+A bound is never less than the shortest ending, by brute force, and texts that are led astray end in time.
 """
 
 from __future__ import annotations

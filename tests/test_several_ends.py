@@ -1,4 +1,4 @@
-"""Texts that may be cut into lexemes in many ways: what ends at a node of the trie is noted once, however it is reached."""
+"""Texts that may be cut into lexemes in many ways: the end at a node of the trie is noted once, however it is reached."""
 
 from __future__ import annotations
 

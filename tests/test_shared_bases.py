@@ -1,4 +1,4 @@
-"""What grammars of one vocabulary learn of each other: the same masks, found sooner."""
+"""Mask bases that grammars of one vocabulary take over from each other: the masks are the same, and found sooner."""
 
 from __future__ import annotations
 

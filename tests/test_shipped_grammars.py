@@ -1,4 +1,4 @@
-"""The grammars of ``cd.grammars``: programs that they must take, and what they derive read by a parser of the language."""
+"""The grammars of ``cd.grammars`` accept the programs that they must; a parser of the language reads what they derive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Masks beside words that are spelled out: each token of each mask, followed one by one."""
+"""Masks beside words that are spelled out (simplified states): each token of each mask is followed by itself."""
 
 from __future__ import annotations
 

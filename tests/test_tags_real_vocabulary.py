@@ -1,7 +1,7 @@
-"""Tool calls, triggers, templates and grammars end to end with SmolLM2's vocabulary (49,152 ids).
+"""Tool calls, triggers, templates and grammars end to end, with SmolLM2's vocabulary (49,152 ids).
 
-Texts are followed by their canonical tokens; at each place some hundred tokens are compared with a second grammar over single
-bytes, which each token's bytes are stepped through.
+Texts are followed by their canonical tokens. At each place some hundred tokens are compared with a second grammar over
+single bytes, which steps through each token's bytes.
 """
 
 from __future__ import annotations

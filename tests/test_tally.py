@@ -1,4 +1,4 @@
-"""One budget for the expressions of a compilation: what a few bytes ask for is counted first, the same each time."""
+"""One budget for all expressions of a compilation: work is counted before it is done, and always the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates: fixed text and holes, built both ways; what is captured; what is refused."""
+"""Templates, fixed text with holes: both ways to build them, what is captured, and what is refused."""
 
 from __future__ import annotations
 

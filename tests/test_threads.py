@@ -1,4 +1,4 @@
-"""Batches on threads, matchers of one grammar on several threads, compiling on threads: as if alone."""
+"""Batches on threads, matchers of one grammar on several threads, compiling on threads: each result is as if alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``make test`` leaves to ``make check`` (``slow.json``) exists, and JUnit files are read as pytest names tests."""
+"""The tests that ``make test`` leaves to ``make check`` (``slow.json``) exist; JUnit files are read as pytest names tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``Matcher.trace()``: steps against the matcher's own answers, places against the schema, pages that run nothing."""
+"""``Matcher.trace()``: steps beside the matcher's own answers, places beside the schema, and pages that run no script."""
 
 from __future__ import annotations
 

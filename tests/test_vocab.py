@@ -1,4 +1,4 @@
-"""Vocabularies against the tokenizers' own decode, and the trie against the token list."""
+"""Vocabularies beside the tokenizers' own decode, and the trie beside the token list."""
 
 from __future__ import annotations
 

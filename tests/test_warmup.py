@@ -1,4 +1,4 @@
-"""Warming up: every kernel, and no more; who is told that kernels are being compiled."""
+"""Warming up compiles every kernel and nothing more; and who is told that kernels are being compiled."""
 
 from __future__ import annotations
 
