@@ -1,4 +1,4 @@
-"""Adapters have idle threads meet what is likely to come: only where they are told to, and no answer changes."""
+"""Adapters let idle threads visit likely places: only where they are told to, and no answer changes."""
 
 from __future__ import annotations
 

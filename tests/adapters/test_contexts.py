@@ -1,4 +1,4 @@
-"""The core of hosts that show the whole context at each call, against a list of words; and TensorRT-LLM's interface."""
+"""The core for hosts that show the whole context at each call, beside a list of words; and TensorRT-LLM's interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The diffusion loop on random logits and on a small trained transformer; gaps filled by a left-to-right model."""
+"""The diffusion loop with random logits and with a small trained transformer; and gaps filled by a left-to-right model."""
 
 from __future__ import annotations
 

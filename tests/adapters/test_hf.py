@@ -1,7 +1,7 @@
 """generate() of transformers with real (tiny, random) models.
 
-The reference for what a decoding mode must yield is ``prefix_allowed_tokens_fn``, transformers' own slow way to constrain a
-text: it is asked for the allowed tokens of one whole prefix at a time, and answers with a matcher that starts afresh each time.
+The reference for each decoding mode is ``prefix_allowed_tokens_fn``, transformers' own slow way to constrain a text. It
+asks for the allowed tokens of one whole prefix at a time; here a fresh matcher answers it each time.
 """
 
 from __future__ import annotations

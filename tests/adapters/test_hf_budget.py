@@ -1,4 +1,4 @@
-"""Outputs are closed legally inside a budget: random logits for several schemas, and generate() of a tiny model."""
+"""Outputs end legally within a budget: random logits for several schemas, and generate() of a tiny model."""
 
 from __future__ import annotations
 

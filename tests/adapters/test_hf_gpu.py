@@ -1,4 +1,4 @@
-"""generate() under grammars on a card, as on the CPU: every mode's output is legal, and the overlapped mode's is the same."""
+"""generate() under grammars on a GPU: every mode's output is legal, and the overlapped mode's is the same."""
 
 from __future__ import annotations
 

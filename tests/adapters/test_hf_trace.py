@@ -1,4 +1,4 @@
-"""``GrammarLogitsProcessor(..., trace=True)``: what the model wanted, against its own scores; off, nothing is kept."""
+"""``GrammarLogitsProcessor(..., trace=True)``: what the model wanted, beside its own scores. Switched off, it keeps nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What servers count: in one process, over several, as Prometheus reads it; and the log's line about slow requests."""
+"""What servers count, in one process and over several, as Prometheus reads it; and the log's line about slow requests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The backend against SGLang's own classes, on the CPU: what its scheduler calls, in the order in which it calls it.
+"""The backend with SGLang's own classes, on the CPU: what its scheduler calls, in the same order.
 
-Needs the real package (``make hosts``); its server needs a card (``examples/sglang_serve.py``).
+Needs the real package (``make hosts``). SGLang's server needs a GPU (``examples/sglang_serve.py``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Budgets of vLLM's requests on stand-ins: what is left, drafts, reasoning, the door, and both routes."""
+"""Budgets of vLLM's requests, with stand-ins for vLLM: what is left, drafts, reasoning, the door, and both routes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cdplugin doctor --vllm`` finds what was broken, and says how to mend it."""
+"""``cdplugin doctor --vllm`` finds what the test broke, and says how to mend it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The check of requests: what it says is what the compiler says, once for equal requests, and not on the event loop."""
+"""The check of requests says what the compiler says, checks equal requests once, and keeps off the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What vLLM calls, without vLLM: requests become specs, states follow the contract and never raise."""
+"""What vLLM calls, without vLLM: requests become specs; states follow vLLM's contract and never raise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cdplugin doctor --url`` on servers that are well and not: a small one that answers as vLLM does, or fails to."""
+"""``cdplugin doctor --url`` with healthy and broken servers: a small one that answers as vLLM does, or fails to."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A real ``vllm serve`` and hostile requests: each is answered, and who asks beside it does not notice.
+"""A real ``vllm serve`` and hostile requests: each gets an answer, and requests beside it notice nothing.
 
-Of time, the only bound in the tests: ``/health`` and a good request each within two seconds, or ten times what they take (in
-the median) while nothing else is asked, where the machine is that slow. A request that seems to break this is sent again in
-other words: three times in a row is no chance.
+This is the only bound of time in the tests: ``/health`` and a good request each have two seconds. Where the machine is
+slow, they have ten times what they take (in the median) while nothing else is asked. A request that seems to break this is
+sent again in other words: three times in a row is no chance.
 """
 
 from __future__ import annotations

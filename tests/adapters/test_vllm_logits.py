@@ -1,4 +1,4 @@
-"""The logits processor on stand-ins for vLLM's two model runners: batches that change, output to replay, drafts."""
+"""The logits processor with stand-ins for vLLM's two model runners: changing batches, output to replay, drafts."""
 
 from __future__ import annotations
 

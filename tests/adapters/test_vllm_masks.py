@@ -1,4 +1,4 @@
-"""Bitmasks that vLLM applies on the CPU: by our kernel, with the same logits as xgrammar's, and by xgrammar elsewhere."""
+"""Bitmasks that vLLM applies on the CPU: cdplugin's kernel gives the same logits as xgrammar's, which is used elsewhere."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Several processes on one machine: tensor, pipeline and data parallelism.
+"""vLLM with several processes on one machine: tensor, pipeline and data parallelism.
 
-Slow: `make vllm` leaves these out (``-m vllm`` runs them).
+These tests are slow: `make vllm` leaves them out (``-m vllm`` runs them).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The entry points, on a stand-in for vLLM: what is changed when, and what happens on a version that is not as expected."""
+"""The entry points, with a stand-in for vLLM: what they change and when, and what happens with an unexpected version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real ``vllm serve`` on the CPU and OpenAI's client: what the example shows, good and bad requests mixed, and its end."""
+"""A real ``vllm serve`` on the CPU and OpenAI's client: what the example shows, good and bad requests mixed, the shutdown."""
 
 from __future__ import annotations
 

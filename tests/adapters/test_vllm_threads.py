@@ -1,4 +1,4 @@
-"""Who waits for whom while grammars are compiled in vLLM's scheduler process."""
+"""Which threads wait for which while vLLM's scheduler process compiles grammars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools that are strict on the server's wish: vLLM's own functions, beside what they do where the client says it."""
+"""Tools that the server's option makes strict: vLLM's own functions, beside what they do when the client asks for it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Vocabularies in which no token has a comma, a colon, a quote or a bracket: what is left of a schema is what they can write.
+"""Vocabularies in which no token has a comma, a colon, a quote or a bracket: a schema keeps the values that they can write.
 
-The members of objects and the items of arrays whose rules are made late once took these signs for granted: masks led into dead
-ends, or raised ``KeyError``.
+The late rules of objects' members and arrays' items once assumed that these signs can be written. Masks led into dead ends,
+or raised ``KeyError``.
 """
 
 from __future__ import annotations

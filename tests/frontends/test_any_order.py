@@ -1,4 +1,4 @@
-"""Many members in any order: masks beside those of a rule for each name, and what a member takes."""
+"""Many members in any order: masks beside those of a grammar with a rule for each name; and what a member costs."""
 
 from __future__ import annotations
 

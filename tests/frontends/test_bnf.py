@@ -1,4 +1,4 @@
-"""GBNF and EBNF: exactly the language that the text says, folded or not."""
+"""GBNF and EBNF grammars accept exactly the language that their text says, with literals folded or not."""
 
 from __future__ import annotations
 

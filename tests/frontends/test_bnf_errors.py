@@ -1,6 +1,6 @@
 """Malformed GBNF and EBNF: the message says what is wrong, where, what was expected and what was found.
 
-A table of message → grammars that deserve it; ``line:column`` stands before each.
+A table maps each message to the grammars that must get it; ``line:column`` stands before each grammar.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hostile grammars: exponentially ambiguous, cyclic, deep, huge. Work is bounded and counted, or refused clearly."""
+"""Hostile grammars (exponentially ambiguous, cyclic, deep, huge): their work is bounded by count, or they are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""xgrammar's macros and options of rules: what is accepted beside xgrammar 0.2.8, captures, and what is refused."""
+"""xgrammar's macros and options of rules: what cdplugin accepts beside xgrammar 0.2.8, captures, and what it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether an array can be closed, beside a search over all numbers of items."""
+"""Whether an array can be closed here, beside a search over all numbers of items."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nonterminals that derive each other: one stands for all, and the language stays what it was."""
+"""Nonterminals that derive each other are merged into one, and the language stays the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``uniqueItems`` over items of any kind: what is accepted is what is valid, masks are exact, and no walk gets stuck."""
+"""``uniqueItems`` over items of any kind: exactly the valid arrays are accepted, masks are exact, and no walk gets stuck."""
 
 from __future__ import annotations
 

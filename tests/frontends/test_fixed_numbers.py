@@ -1,4 +1,4 @@
-"""Numbers that ``enum`` and ``const`` list: in all the spellings that stand for them, and in no other."""
+"""The numbers of ``enum`` and ``const`` are accepted in all spellings of the same value, and in no other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fixed values beside other keywords: which of those that ``enum`` lists are left, keyword by keyword."""
+"""The values of ``enum`` beside other keywords: each keyword leaves exactly those that it allows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formats: the official suite, jsonschema's checkers on what the expressions generate, and peers on texts that nearly fit."""
+"""Formats beside the official suite, jsonschema's checkers on texts that the expressions generate, and peers on near misses."""
 
 from __future__ import annotations
 

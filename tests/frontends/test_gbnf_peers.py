@@ -1,7 +1,7 @@
-"""GBNF beside xgrammar: the masks of both are the same, bit for bit, on seeded walks at random and along texts.
+"""GBNF beside xgrammar: both make the same masks, bit for bit, on random walks with fixed seeds and along texts.
 
-One difference is listed, with its argument, at :meth:`xgrammar_peer.Peer.compare`. Ours takes left recursion as it stands;
-xgrammar's grammar is rewritten there.
+One difference is listed, with its argument, at :meth:`xgrammar_peer.Peer.compare`. cdplugin takes left recursion as it is
+written; for xgrammar the grammar is rewritten.
 """
 
 from __future__ import annotations

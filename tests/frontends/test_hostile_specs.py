@@ -1,4 +1,4 @@
-"""Small specs of all kinds that asked for too much: each ends in counted work, with an answer or an error that says where."""
+"""Small specs of all kinds that once took too much: each ends within counted work, by an answer or an error that says where."""
 
 from __future__ import annotations
 

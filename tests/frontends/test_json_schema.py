@@ -1,4 +1,4 @@
-"""The JSON Schema front end, keyword by keyword, against the brute-force matcher."""
+"""The JSON Schema front end, keyword by keyword, beside the brute-force matcher."""
 
 from __future__ import annotations
 

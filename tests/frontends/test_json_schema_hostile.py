@@ -1,4 +1,4 @@
-"""Hostile and broken schemas: each ends soon, in a grammar or in an error that says where, what was expected and found."""
+"""Hostile and broken schemas: each ends soon, by a grammar or an error with its place, what was expected and what was found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Separators and indentation beside ``json.dumps``; samplers that always want whitespace, or digits, come to an end."""
+"""Separators and indentation beside ``json.dumps``. Samplers that always want whitespace, or digits, come to an end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random schemas, instances and number bounds, against ``jsonschema`` and against Python's own arithmetic."""
+"""Random schemas, instances and bounds of numbers, beside ``jsonschema`` and Python's own arithmetic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""multipleOf against exact fractions; formats beside patterns, lengths, enumerations and ``not``."""
+"""``multipleOf`` beside exact fractions; formats beside patterns, lengths, enumerations and ``not``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The official test suite (json-schema.org): each group is right on every test, or refused by name. None may be wrong.
+"""The official test suite (json-schema.org): each group is judged right on every test or refused by name; none is wrong.
 
-Drafts 7 and 2020-12 are of a later version than the others, which are as jsonschema 4.26 has them.
+The suite's drafts 7 and 2020-12 come from a later version; the other drafts are those that jsonschema 4.26 has.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The keyword map against the code: what is read, by whom, what is enforced in which draft, and what is refused."""
+"""The keyword map beside the code: which keywords are read, by what code, enforced in which draft, and which are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text up to the first of some words: by elimination of states, by complement, and by searching through the text."""
+"""Text up to the first of some words, computed by elimination of states, by complement, and by searching through the text."""
 
 from __future__ import annotations
 

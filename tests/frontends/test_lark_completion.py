@@ -1,4 +1,4 @@
-"""Short endings of 28 Lark grammars: llguidance takes them and may stop after them."""
+"""Short endings of 28 Lark grammars: llguidance accepts them, and lets the text stop after them."""
 
 from __future__ import annotations
 

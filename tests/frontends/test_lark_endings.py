@@ -1,4 +1,4 @@
-"""Grammars that longest match never lets end are refused; none that has a word is (brute force says which those are)."""
+"""Grammars that longest match never lets end are refused; by brute force, no grammar that has a word is."""
 
 from __future__ import annotations
 

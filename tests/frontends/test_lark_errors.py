@@ -1,4 +1,4 @@
-"""What a malformed Lark grammar is told: each message with the grammars that get it, where, and what is said beside it."""
+"""The errors of malformed Lark grammars: a table from each message to the grammars that get it, the place, and the hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grammars written to hurt: a result in bounded work, or ``LimitExceeded``; never a recursion, never an endless walk."""
+"""Grammars written to hurt: a result within bounded work or ``LimitExceeded``; no RecursionError, no walk without end."""
 
 from __future__ import annotations
 

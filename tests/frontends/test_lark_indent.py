@@ -1,4 +1,4 @@
-"""``%indent`` and ``%word``: beside Lark's own indenter, and beside a plain lexer and parser."""
+"""``%indent`` and ``%word`` beside Lark's own indenter, and beside a plain lexer and parser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Masks of Lark grammars, bit for bit, beside those of llguidance: along texts of the language and at random after them."""
+"""Masks of Lark grammars beside those of llguidance, bit for bit, along texts of the language and at random after them."""
 
 from __future__ import annotations
 

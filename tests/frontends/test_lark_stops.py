@@ -1,4 +1,4 @@
-"""``stop=`` beside llguidance, which takes the text of ``stop=`` back and writes it again; ``max_tokens=`` of grammars."""
+"""``stop=`` beside llguidance, which takes the text of ``stop=`` back and writes it again; and ``max_tokens=`` in grammars."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules with a parameter that are written out beside the same rules made late: the same masks and endings."""
+"""Rules with a parameter: written out in full or made late, they give the same masks and endings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether patterns share texts, against texts that are tried one by one."""
+"""Whether patterns share texts, beside texts that are tried one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``oneOf`` over many objects that may overlap, as published schemas write it: what it compiles to, against ``jsonschema``."""
+"""``oneOf`` over many objects that may overlap, as published schemas write it: what it compiles to, beside ``jsonschema``."""
 
 from __future__ import annotations
 

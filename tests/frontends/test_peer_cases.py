@@ -1,7 +1,7 @@
-"""What the peers' own tests expect: every case on which we say otherwise is named here, with the line that decides it.
+"""The peers' own tests: each case on which cdplugin disagrees is named here, with the row of the documents that decides it.
 
-``tests/data/peer_disagreements.json``: by the first cell of a line of docs/dialects.md (or by a reason below), the cases, each
-by the beginning of the SHA-256 of its line. Those of the other half of the recorded cases are not listed.
+``tests/data/peer_disagreements.json`` lists the cases by the first cell of a row of docs/dialects.md (or by a reason
+below), each by the beginning of the SHA-256 of its line. It does not list those of the other half of the recorded cases.
 """
 
 from __future__ import annotations

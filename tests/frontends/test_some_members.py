@@ -1,4 +1,4 @@
-"""Objects in which complements ask that *some* member is such: every small object in every order, against jsonschema."""
+"""Objects in which a complement asks for *some* member of a kind: every small object in every order, beside jsonschema."""
 
 from __future__ import annotations
 

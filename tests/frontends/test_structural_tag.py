@@ -1,4 +1,4 @@
-"""Structural tags: free text, triggers and tags as xgrammar documents them, and special tokens, which it has not."""
+"""Structural tags: free text, triggers and tags as xgrammar documents them; and special tokens, which it does not have."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``unevaluatedProperties`` and ``unevaluatedItems`` beside branches that overlap, and jsonschema's word for it."""
+"""``unevaluatedProperties`` and ``unevaluatedItems`` with branches that overlap, beside jsonschema."""
 
 from __future__ import annotations
 

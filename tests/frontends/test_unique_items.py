@@ -1,4 +1,4 @@
-"""``uniqueItems`` over sets without end: equal values are refused however they are spelt, and nothing leads nowhere.
+"""``uniqueItems`` over infinite sets: equal values are refused in whatever spelling, and no text meets a dead end.
 
 The references are jsonschema on all short texts, and stepping every token.
 """

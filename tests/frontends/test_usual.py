@@ -1,4 +1,4 @@
-"""Usual schemas are written by a shortcut (``usual.py``): it gives what the way of all schemas gives, symbol by symbol."""
+"""Usual schemas take a shortcut (``usual.py``), which gives what the general way gives, symbol by symbol."""
 
 from __future__ import annotations
 

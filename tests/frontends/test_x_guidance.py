@@ -1,4 +1,4 @@
-"""``x-guidance`` of a schema after ``%json``: what is accepted beside llguidance 1.9.1, and what is refused."""
+"""``x-guidance`` of a schema after ``%json``: what cdplugin accepts beside llguidance 1.9.1, and what it refuses."""
 
 from __future__ import annotations
 

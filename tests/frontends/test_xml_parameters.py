@@ -1,4 +1,4 @@
-"""Parameters as XML: ``allOf``, ``patternProperties``, names that are escaped; what of a structural tag may be left out."""
+"""Parameters as XML: ``allOf``, ``patternProperties``, escaped names; and what a structural tag may omit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After any failure inside an engine (memory, budget, Ctrl+C, files that cannot be written): the answers of a fresh one."""
+"""After any failure inside an engine (memory, budget, Ctrl+C, unwritable files), its answers are those of a fresh one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any calls in any order: matchers of a random grammar beside a model that only knows texts and :mod:`naive`."""
+"""Any calls in any order: matchers of a random grammar beside a model that knows only texts and :mod:`naive`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Canvases of small grammars, asked and changed in any order, beside all that they can be filled with.
+"""Canvases of small grammars, asked and changed in any order, beside all their legal fillings.
 
-A model of a canvas is the list of its legal fillings: all tokens are tried in all slots, and the matcher judges the texts. Two
-canvases of one grammar are changed in turns, with the numbers of :mod:`fuzz.thresholds` as they are or made small. What is
-accepted can be filled, what is refused cannot, and what a mask lacks is counted.
+The model of a canvas is the list of its legal fillings: all tokens are tried in all slots, and the matcher judges the
+texts. Two canvases of one grammar are changed in turns, with the numbers of :mod:`fuzz.thresholds` as they are or made
+small. An accepted token must leave a filling, a refused one must not, and tokens that a mask lacks are counted.
 """
 
 from __future__ import annotations

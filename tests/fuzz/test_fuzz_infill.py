@@ -1,8 +1,9 @@
 """Long infilling sessions in which slots, gaps and fixed tokens stand in any order, over grammars that people use.
 
-There is no model of such a grammar to compare with, so what every session promises is asked: a legal text with holes is
-completable, a token of a mask can be set, one that is not in it cannot (where the mask counts none as undecided), changes are
-taken back, and what :meth:`InfillSession.complete` returns is legal. What is not found out within its limits is no error.
+No model of such a grammar exists to compare with, so the tests check what every session promises: a legal text with holes
+is completable; a token of a mask can be set, and one that is not in it cannot (if the mask counts none as undecided);
+changes can be undone; and what :meth:`InfillSession.complete` returns is legal. What a session does not find within its
+limits is not an error.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Infilling with the engine's internal thresholds set to small values at random (:mod:`fuzz.thresholds`), beside the engine as
-it is: a question has the same answer, or none. Texts are legal ones with holes, so each is completable.
+"""Infilling with random small internal thresholds (:mod:`fuzz.thresholds`), beside the engine as it is.
+
+A question has the same answer in both, or none. The texts are legal ones with holes, so each is completable.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mutated specs of all kinds: each compiles and can be stepped, or is refused by name; nothing else is raised."""
+"""Mutated specs of all kinds: each compiles and can be stepped, or is refused by name. Nothing else is raised."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Matchers of one grammar and of several on many threads, also in batches: the masks that one thread alone finds."""
+"""Matchers of one grammar and of several on many threads, in batches too: their masks are those that one thread alone finds."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Specs of all kinds, with the engine's internal thresholds set to small values at random, beside the engine as it is.
+"""Specs of all kinds with random small internal thresholds, beside the engine as it is.
 
-A walk through the masks of a grammar is followed again under other numbers (:mod:`fuzz.thresholds`): the masks are the same
-bit for bit, or a documented limit is raised where one of these numbers is such a limit. Endings, and texts under a budget of
-tokens, may be others; what they promise is asked.
+A walk through the masks of a grammar is followed again under other numbers (:mod:`fuzz.thresholds`). The masks must be the
+same, bit for bit, unless one of these numbers is a documented limit, which may raise. Endings, and texts under a budget of
+tokens, may differ; the tests check what these promise.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""All that may be asked of a process, in turns, with small thresholds: work ahead, hosts, captures, two vocabularies.
+"""Everything that may be asked of a process, in turns, with small thresholds: work ahead, hosts, captures, two vocabularies.
 
-Walks are taken with the engine as it is. Then several grammars are asked about the places of these walks, in any order, under
-other numbers (:mod:`fuzz.thresholds`): by matchers, and as hosts do, while what may come is met ahead and arenas are replaced.
-Each answer is that of the walk. A second vocabulary has the same texts under other ids, so its answers are those of the first.
+First, walks are taken with the engine as it is. Then several grammars are asked about the places of these walks, in any
+order and under other numbers (:mod:`fuzz.thresholds`): by matchers and as hosts do, while work ahead goes on and arenas are
+replaced. Each answer must be that of the walk. A second vocabulary has the same texts under other ids, so its answers must
+be those of the first.
 """
 
 from __future__ import annotations

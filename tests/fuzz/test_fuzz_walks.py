@@ -1,8 +1,8 @@
-"""Any calls along random texts over Llama 3's vocabulary, beside a matcher that has done nothing but follow the same tokens.
+"""Any calls along random texts over Llama 3's vocabulary, beside a matcher that has only followed the same tokens.
 
-One matcher is asked for masks, endings, forced tokens, budgets and explanations, goes back, is forked and copied, and has its
-arena replaced. After each of these its mask is, bit for bit, that of a matcher of another compilation which has followed its
-tokens and was asked for nothing; and some tokens are tried one by one, which takes no mask at all.
+One matcher is asked for masks, endings, forced tokens, budgets and explanations, goes back, is forked and copied, and has
+its arena replaced. After each of these, its mask must equal, bit for bit, that of a matcher of another compilation that has
+followed the same tokens and was asked for nothing. Some tokens are also tried one by one, which takes no mask at all.
 """
 
 from __future__ import annotations

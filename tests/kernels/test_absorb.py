@@ -1,4 +1,4 @@
-"""Alternatives that another one contains are left out of lexer states; what a text may go on with stays what it is."""
+"""A lexer state leaves out alternatives that another one contains; what may follow a text stays the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be under way after a lexeme (:mod:`cdplugin.kernels.infill.alive`), beside a search over dots written plainly."""
+"""What may be under way after a lexeme (:mod:`cdplugin.kernels.infill.alive`), beside a plain search over dots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The masking kernels against a loop over bits; the Triton kernel runs in Triton's interpreter, in a process of its own."""
+"""The masking kernels beside a loop over bits. Triton's interpreter runs the Triton kernel, in a process of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parser's rows beside the words of a grammar, grown until nothing changes."""
+"""The parser's rows beside the words of a grammar, which are grown until nothing changes."""
 
 from __future__ import annotations
 

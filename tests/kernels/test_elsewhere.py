@@ -1,4 +1,4 @@
-"""A kernel that is not on disk is compiled by another process; where that cannot be, by this one."""
+"""A kernel that is not on disk is compiled by another process, or by this one if that is not possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ends of lexemes, grouped by what ends: sorted by passes where few things end, beside Python's own sort."""
+"""Ends of lexemes in groups by what ends. Where few things end, passes sort them; Python's own sort is the reference."""
 
 from __future__ import annotations
 

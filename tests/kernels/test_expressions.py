@@ -1,4 +1,4 @@
-"""Expressions in the kernels: values, derivatives, nullability, emptiness, against Python's ``re`` and brute force."""
+"""Expressions in the kernels: values, derivatives, nullability and emptiness, beside Python's ``re`` and brute force."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""Names that no token reads to their end (:mod:`cdplugin.kernels.masks.far_words`), and tokens inside names, taken at once
-(:mod:`cdplugin.kernels.lexer.spelled_run`): masks and cursors equal those of another grammar that is stepped byte by byte.
+"""Far words (:mod:`cdplugin.kernels.masks.far_words`) and spelled runs (:mod:`cdplugin.kernels.lexer.spelled_run`).
+
+A far word is a name that no token reads to its end; a spelled run takes a token inside a name at once. Masks and cursors
+equal those of another grammar that is stepped byte by byte.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The heap of the best-first search, and arrays that make room."""
+"""The heap of the best-first search, and arrays that grow."""
 
 from __future__ import annotations
 

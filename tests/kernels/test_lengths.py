@@ -1,4 +1,4 @@
-"""Conjunctions with a length: the numbers of :mod:`cdplugin.kernels.regex.lengths` against a search by hand."""
+"""Conjunctions with a length: the numbers of :mod:`cdplugin.kernels.regex.lengths` beside a search by hand."""
 
 from __future__ import annotations
 

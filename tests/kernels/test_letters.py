@@ -1,4 +1,4 @@
-"""Subtrees taken whole: letters, digits and characters beyond ASCII that may come as they like. Masks equal stepping tokens."""
+"""Subtrees of letters, digits and characters beyond ASCII in any order, taken whole: masks equal stepping each token."""
 
 from __future__ import annotations
 

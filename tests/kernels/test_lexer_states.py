@@ -1,4 +1,4 @@
-"""States of several lexemes, some of which end where others go on."""
+"""Lexer states of several lexemes, some of which end where others go on."""
 
 from __future__ import annotations
 

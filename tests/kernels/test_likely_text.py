@@ -1,4 +1,4 @@
-"""A text tried before a search: what is found is there, and it takes a derivative for each byte, not for each class."""
+"""A text tried before a search: what it finds is right, and it takes a derivative for each byte, not for each byte class."""
 
 from __future__ import annotations
 

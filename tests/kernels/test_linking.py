@@ -1,4 +1,4 @@
-"""Entry kernels and what is linked into them: values, errors, one callee below several callers, and the cache on disk."""
+"""Entry kernels and what is linked into them: values, errors, one callee of several callers, and the cache on disk."""
 
 from __future__ import annotations
 

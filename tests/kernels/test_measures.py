@@ -1,4 +1,4 @@
-"""Measures of expressions beside brute force over texts: the shortest match, what a match may still need, bytes that it has."""
+"""Measures of expressions beside brute force over texts: the shortest match, what a match may still need, the bytes in it."""
 
 from __future__ import annotations
 

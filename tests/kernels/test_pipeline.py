@@ -1,4 +1,4 @@
-"""The part of Numba's pipeline that kernels go through: the passes that it leaves out, and the signatures that it remembers."""
+"""The part of Numba's pipeline that kernels go through: the passes that it omits, and the signatures that it remembers."""
 
 from __future__ import annotations
 

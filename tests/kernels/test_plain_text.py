@@ -1,4 +1,4 @@
-"""How much plain text a lexer state lives through: what :mod:`cdplugin.kernels.lexer.plain_text` finds, beside short texts."""
+"""How much plain text a lexer state survives: the result of :mod:`cdplugin.kernels.lexer.plain_text` beside short texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs: names and keys that kernels write, beside the trees that they stand for, and what an arena makes of those."""
+"""Programs: names and keys that kernels write, beside the trees that they stand for, and what an arena makes of the trees."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Counts cut to what the trie has below a node (:func:`cdplugin.kernels.lexer.lexer.saturated_within`): masks equal stepping
-each token, whatever the counts are, and a walk meets few states.
+"""Counts cut to what the trie has below a node (:func:`cdplugin.kernels.lexer.lexer.saturated_within`).
+
+Masks equal stepping each token, whatever the counts are, and a walk meets few states.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Transition rows: each of the three kinds says what the derivatives of a state's expressions say."""
+"""Transition rows: each of the three kinds agrees with the derivatives of a state's expressions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Counts out of a token's reach, and plain text found by search: masks equal stepping each token, slices on or off.
+"""Saturation, and plain text found by search: masks equal stepping each token, with slices on and off.
 
-Stepping knows neither saturation nor slices nor bases, so it is the reference here; some masks are compared with naive too.
+Stepping uses no saturation, slices or bases, so it is the reference here. Some masks are compared with naive too.
 """
 
 from __future__ import annotations

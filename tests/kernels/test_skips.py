@@ -1,4 +1,4 @@
-"""Two kinds of skips in one row: after one of them, only lexemes that may have it before them start."""
+"""Two kinds of skips in one row: after a skip, only lexemes start that may have it before them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store: values and memo entries are found, however often their hash tables have been filled anew."""
+"""The store finds values and memo entries, however often their hash tables are rebuilt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The flat trie against a dict of dicts, walked recursively."""
+"""The flat trie beside a dict of dicts that is walked recursively."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Views on tables by address: items, stores, indices outside, and bits of words."""
+"""Views of tables by address: items, stores, indices outside, and bits of words."""
 
 from __future__ import annotations
 
