@@ -1,8 +1,8 @@
-"""One batch, a grammar of another kind for each prompt, one row free. ``python examples/batch_mixed.py [MODEL]``.
+"""One batch with a grammar of another kind for each prompt, and one free row. ``python examples/batch_mixed.py [MODEL]``.
 
-What each row must be is checked by something that knows nothing of grammars; the program fails if a row is not that.
+A check that knows nothing of grammars judges each row. The program fails if a row is not what its grammar demands.
 
-On busy cores ``OMP_NUM_THREADS=1`` is faster: threads that wait for each other are slower than none.
+On busy cores, set ``OMP_NUM_THREADS=1``: several threads that wait for each other are slower than one.
 """
 
 import json

@@ -1,9 +1,9 @@
 """Python and C++ that parse, from a model too small to write them unaided. ``python examples/code_that_parses.py [MODEL]``.
 
-Each output ends legally inside its budget of tokens (``max_new_tokens`` of the processor). What was written under the grammar
-is read by a real parser, and the program fails if that finds fault: ``ast.parse`` for Python, tree-sitter for C++.
+Each output ends legally within its budget of tokens (``max_new_tokens`` of the processor). A real parser reads what was
+written under the grammar (``ast.parse`` for Python, tree-sitter for C++), and the program fails if it finds an error.
 
-On busy cores ``OMP_NUM_THREADS=1`` is faster: threads that wait for each other are slower than none.
+On busy cores, set ``OMP_NUM_THREADS=1``: several threads that wait for each other are slower than one.
 """
 
 import ast

@@ -119,7 +119,7 @@ class Answer:
     ids: list[int] = field(default_factory=list)
 
     def judge(self, schema: dict[str, Any], grammar: Any) -> None:
-        """Sets ``valid``, or ``fault``: what jsonschema says, or where a text that was cut leaves the grammar."""
+        """Set ``valid``, or ``fault``: what jsonschema says, or where a text that was cut leaves the grammar."""
         import jsonschema
 
         if not self.ended:
@@ -191,7 +191,7 @@ def load(model_name: str, progress: Progress) -> tuple[Any, Any, Any]:
     from cdplugin.warmup import is_warm
 
     def announce(text: str) -> None:
-        """Where nothing moves (a log file), a line says what is being waited for."""
+        """Print a line that says what is being waited for, if nothing on the screen moves (a log file)."""
         if not progress.console.is_terminal:
             print(text, "...", flush=True)
 
@@ -234,7 +234,7 @@ def load(model_name: str, progress: Progress) -> tuple[Any, Any, Any]:
 
 
 def show(console: Console, model: Any, tokenizer: Any, compiler: Any, question: str, schema: Any) -> bool:
-    """Generate both answers into a table that fills as they grow; False if the constrained one ended and is not valid."""
+    """Generate both answers into a table that grows with them. False if the constrained answer ended and is not valid."""
     import cdplugin as cd
 
     console.print(f"\n[bold]{escape(question)}[/bold]")

@@ -1,7 +1,7 @@
-"""Fill gaps in the middle with an ordinary left-to-right model: ``python examples/fill_in.py [MODEL]``.
+"""Fill gaps in the middle of a text with an ordinary left-to-right model: ``python examples/fill_in.py [MODEL]``.
 
-The text around the gaps is fixed; what the model writes has to fit before *and* behind, so that the whole is legal.
-Default: the demo's model.
+The text around the gaps is fixed. What the model writes has to fit the text before *and* after it, so that the whole is
+legal. Without an argument it uses the demo's model.
 """
 
 import json
@@ -49,7 +49,9 @@ pieces = [
 
 
 def prompt(before: bytes, after: bytes) -> list[int]:
-    """A model with tokens for fill-in-the-middle would get ``<prefix>…<suffix>…<middle>``; this one is told, and goes on."""
+    """A model with tokens for fill-in-the-middle would get ``<prefix>…<suffix>…<middle>``. This model is told what to do,
+    and goes on.
+    """
     task = f"Complete this JSON. It will go on with: {after.decode()}" if after else "Complete this JSON."
     text = f"<|im_start|>user\n{task}<|im_end|>\n<|im_start|>assistant\n{before.decode()}"
     return list(tokenizer.encode(text, add_special_tokens=False))

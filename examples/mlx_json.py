@@ -1,9 +1,9 @@
-"""JSON with mlx-lm, one text and a batch, each under its own schema.
+"""JSON with mlx-lm: one text and a batch, each under its own schema.
 
     pip install 'cdplugin[mlx]' jsonschema
     python examples/mlx_json.py [FOLDER OR NAME OF A MODEL]
 
-Without a model it takes SmolLM2-135M-Instruct (see demo_model.py). Says whether every text is valid.
+Without a model it uses SmolLM2-135M-Instruct (see demo_model.py). It prints whether every text is valid.
 """
 
 from __future__ import annotations

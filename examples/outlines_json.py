@@ -1,9 +1,9 @@
-"""JSON with Outlines over transformers, one text and a batch.
+"""JSON with Outlines over transformers: one text and a batch.
 
     pip install 'cdplugin[outlines,hf]' jsonschema
     python examples/outlines_json.py [FOLDER OR NAME OF A MODEL]
 
-Without a model it takes SmolLM2-135M-Instruct (see demo_model.py). Says whether every text is valid.
+Without a model it uses SmolLM2-135M-Instruct (see demo_model.py). It prints whether every text is valid.
 """
 
 from __future__ import annotations

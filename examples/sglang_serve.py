@@ -1,12 +1,12 @@
-"""SGLang's server with the backend ``cdplugin``: real HTTP requests. **Needs a card; not run yet.**
+"""SGLang's server with the backend ``cdplugin``: real HTTP requests. **Needs a GPU; not run yet.**
 
     pip install 'cdplugin[sglang]' openai jsonschema
     python examples/sglang_serve.py --model MODEL [--speculative] [-- further arguments of the server]
 
-Starts the server on the loopback address, sends what OpenAI's clients and native ones send (a JSON schema, streamed and not; a
-regular expression; EBNF; a structural tag; a schema that is wrong; 64 requests at once), checks each answer without cdplugin,
-and stops the server. ``--speculative`` drafts by n-grams, so that masks of draft trees are taken. Ends with a non-zero status
-where an answer is wrong.
+It starts the server on the loopback address, sends requests as OpenAI's clients and SGLang's native ones do (a JSON schema,
+streamed and not; a regular expression; EBNF; a structural tag; a wrong schema; 64 requests at once), checks each answer
+without cdplugin, and stops the server. ``--speculative`` drafts by n-grams, so that masks of draft trees are needed. The
+exit status is not zero if an answer is wrong.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""A model that must call a tool, in Hermes' format, and the call parsed and run. ``python examples/tool_calls.py [MODEL]``.
+"""A model must call a tool, in Hermes' format; the call is parsed and run. ``python examples/tool_calls.py [MODEL]``.
 
-Without an argument the demo's model is taken, which is small and knows little about tools: what it writes is a legal call all
-the same; the program fails if it is not. ``tool_choice="auto"`` lets a model that knows better answer in text, with calls in
-between.
+Without an argument it uses the demo's model, which is small and knows little about tools. It still writes a legal call; the
+program fails if it does not. ``tool_choice="auto"`` lets a better model answer in text, with calls in between.
 
-On busy cores ``OMP_NUM_THREADS=1`` is faster: threads that wait for each other are slower than none.
+On busy cores, set ``OMP_NUM_THREADS=1``: several threads that wait for each other are slower than one.
 """
 
 import json

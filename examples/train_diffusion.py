@@ -116,7 +116,7 @@ def train(steps: int = 600, seconds: float = 60.0, seed: int = 0, report: Any = 
 
 
 def load(folder: Path | None = None) -> Any:
-    """The trained model; trained now, and kept, if the folder does not have it."""
+    """The trained model. If the folder has none, train it now and keep it there."""
     from transformers import BertForMaskedLM
 
     from cdplugin.kernels.jit.cache_files import cache_root

@@ -19,7 +19,7 @@ from typing import Any
 
 
 class Registry:
-    """Backends from outside, by name. A backend is named, ``module:class``, and imported where it is needed first."""
+    """Backends from outside vLLM, by name. A backend is given as ``module:class``, and imported when it is first needed."""
 
     def __init__(self) -> None:
         self._paths: dict[str, str] = {}
@@ -43,7 +43,7 @@ registry = Registry()
 
 
 def install() -> None:
-    """Have vLLM ask the registry where it asks its own list now."""
+    """Make vLLM ask the registry where it now asks its own list."""
     from pydantic.dataclasses import rebuild_dataclass
     from vllm.config import structured_outputs
     from vllm.sampling_params import SamplingParams
@@ -103,7 +103,7 @@ def install() -> None:
 
 
 def main() -> None:
-    """Register cdplugin, and do what vLLM does with a request, from the check to the first masks; without a model."""
+    """Register cdplugin, then do what vLLM does with a request, from the check to the first masks, without a model."""
     from types import SimpleNamespace
 
     import torch

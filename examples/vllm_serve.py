@@ -64,7 +64,8 @@ DIRECTLY: Any = {"chat_template_kwargs": {"enable_thinking": False}}  # as for Q
 
 
 class Server:
-    """``vllm serve`` in a process group of its own; a context that waits until it answers, and stops it.
+    """``vllm serve`` in a process group of its own. As a context, it waits until the server answers, and stops it at the
+    end.
 
     Attributes: ``url``; ``process``; ``client``: an ``openai.OpenAI``; ``log``: the path of its output.
     """
@@ -188,7 +189,7 @@ def person(client: openai.OpenAI) -> Any:
 
 
 def person_streamed(client: openai.OpenAI) -> tuple[Any, int]:
-    """The same as it is written; with the number of pieces."""
+    """The same as a stream. Returns the number of pieces too."""
     pieces = []
     stream = client.chat.completions.create(
         model="small",
@@ -208,7 +209,7 @@ def person_streamed(client: openai.OpenAI) -> tuple[Any, int]:
 
 
 def tool_call(client: openai.OpenAI) -> tuple[str, Any]:
-    """A call of a tool, which the model must make: its name and arguments."""
+    """A tool call, which the model must make: its name and arguments."""
     tools: list[Any] = [WEATHER]
     answer = client.chat.completions.create(
         model="small",
@@ -224,10 +225,10 @@ def tool_call(client: openai.OpenAI) -> tuple[str, Any]:
 
 
 def reasoned(client: openai.OpenAI, ids: dict[str, int]) -> tuple[str, Any]:
-    """Reasoning, free, and then JSON, constrained.
+    """Reasoning, which is free, then JSON, which is constrained.
 
-    A model that was never trained to think is helped to come to an end of it: that token's logit is raised, and the end of the
-    answer's lowered, which the grammar allows where it is due.
+    The model was never trained to think, so it gets help to end its thinking: that token's logit is raised, and that of the
+    answer's end is lowered. The grammar still allows the end only where it is legal.
     """
     answer = client.chat.completions.create(
         model="small",
@@ -255,7 +256,7 @@ def regex(client: openai.OpenAI) -> str:
 
 
 def refused(client: openai.OpenAI) -> str:
-    """A schema with a mistake: HTTP 400, and what is wrong where."""
+    """A schema with a mistake: the answer is HTTP 400, and says what is wrong and where."""
     schema = {"type": "object", "properties": {"age": {"type": "integr"}}}
     try:
         client.chat.completions.create(
