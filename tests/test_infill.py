@@ -248,7 +248,9 @@ def test_masks_of_several_places(sums: cd.Infill) -> None:
 
 
 def test_sessions_on_threads(person: cd.Infill) -> None:
-    """The same masks and answers as one after another; two sets of tables, used by two threads; an error of one session."""
+    """Sessions on threads give the masks and answers of one after another. Two threads use two sets of tables, and an error
+    stays in its session.
+    """
     parallel = cd.Infill(person.grammar, threads=2)
     pieces = [['{"name": "', cd.GAP, "}"], ['{"name": "a', cd.Slots(2), cd.GAP], ['{"name": "b', cd.GAP]]
     sessions = [parallel.new(p) for p in pieces]

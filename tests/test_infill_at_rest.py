@@ -28,7 +28,7 @@ TEXTS: dict[str, tuple[cd.Spec, list[str]]] = {
 
 @pytest.fixture(autouse=True)
 def nothing_rests() -> None:
-    """What other tests left goes first."""
+    """Drop first what other tests left."""
     gc.collect()
     at_rest._tables.clear()
 

@@ -45,7 +45,7 @@ def answers(session: cd.InfillSession) -> list[Any]:
 
 
 def limited(infill: cd.Infill, work: int) -> None:
-    """Grant the questions so little."""
+    """Give the questions this small a budget."""
     arena = infill._tables.arena
     arena.set_limits(replace(arena.limits, max_step_work=work))
 
@@ -441,7 +441,7 @@ def test_random_beginnings_of_gaps_leave_work_to_end_them() -> None:
 
 
 def _work_of(infill: cd.Infill, call: Callable[[], Any]) -> int:
-    """What the last question of a call costs."""
+    """The work of the last question of a call."""
     call()
     header = infill._tables.arena.header
     return int(header[layout.WORK_GRANTED]) - int(header[layout.WORK_LEFT])

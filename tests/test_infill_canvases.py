@@ -70,7 +70,7 @@ def problem(infill: cd.Infill, rng: random.Random) -> cd.InfillSession:
 
 
 def all_fillings(infill: cd.Infill, session: cd.InfillSession) -> list[list[int]]:
-    """The tokens of every legal text that a session's slots may be filled to; those of a canvas end with end tokens."""
+    """The tokens of every legal text that a session's slots can become. Those of a canvas end with end tokens."""
     parts, end = session._parts, len(WORDS)
     found = []
     for filling in itertools.product(range(end + session._padded), repeat=sum(part.is_open for part in parts)):

@@ -23,7 +23,7 @@ VOCAB = cd.Vocabulary.from_bytes([*ALL_BYTES, b"</s>"], eos_token_ids=256)
 
 
 def answer_of(session: cd.InfillSession) -> bool | None:
-    """Whether a text can be completed; None where that was given up."""
+    """Whether a text can be completed; None if the question was given up."""
     try:
         return session.completable()
     except cd.LimitExceeded:

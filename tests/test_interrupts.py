@@ -56,7 +56,9 @@ class Interrupt:
 
 
 def every_place(owner: type, name: str, work: Callable[[], Any], check: Callable[[], None]) -> int:
-    """Interrupt ``work`` at its first, second, … call of a method until it gets through; returns how often it was."""
+    """Interrupt ``work`` at its first, second, … call of a method until it gets through. Returns how often it was
+    interrupted.
+    """
     n = 0
     while True:
         n += 1
@@ -132,7 +134,7 @@ def test_infill_on_threads() -> None:
 
 @pytest.mark.parametrize("owner", [Workspace, Arena], ids=lambda owner: owner.__name__)
 def test_a_session(owner: type) -> None:
-    """What is interrupted changes nothing, and later answers are those of a fresh session."""
+    """An interrupted call changes nothing, and later answers are those of a fresh session."""
     grammar = cd.Compiler(VOCAB, FRESH).compile(cd.JsonSchema(SCHEMA))
     pieces = ['{"a"', cd.GAP, ', "b": ', cd.Slots(3), "}"]
     fresh = cd.Infill(grammar).new(pieces)

@@ -72,7 +72,7 @@ def test_many_texts_are_soon_seen() -> None:
 
 
 def test_what_takes_too_long_leaves_nothing_behind() -> None:
-    """A question over budget raises; the next one is answered as by a fresh object."""
+    """A question over its budget raises. The next one is answered as by a fresh object."""
     languages = Languages()
     hard = both(
         *[cat(repeat(ANY, 0, None), A, repeat(ANY, n, n), B, repeat(ANY, 0, None)) for n in range(1, 40)], repeat(ANY, 0, 60)

@@ -30,7 +30,7 @@ def compiled(spec: cd.Spec | GrammarIR, **limits: int) -> cd.Grammar:
 
 
 def read(spec: cd.Spec | GrammarIR, text: bytes, **limits: int) -> dict[str, int]:
-    """Read a text byte by byte, with all masks; the grammar's counters."""
+    """Read a text byte by byte, with all masks. Returns the grammar's counters."""
     grammar = compiled(spec, **limits)
     matcher = grammar.matcher()
     bitmask = np.zeros((1, (VOCAB.size + 31) // 32), np.int32)
@@ -332,7 +332,7 @@ def test_parts_that_contradict_each_other(schema: dict, legal: str, refused: str
 
 
 def test_alternatives_that_begin_alike() -> None:
-    """What each of them predicts in the same way is one item, not one for each pair of them."""
+    """What several alternatives predict in the same way is one item, not one for each pair of them."""
     n = 700
     rules: Rules = {"S": [[L(b"{"), f"A{i}"] for i in range(n)], "W": [[L(b" "), "W"], []]}
     rules |= {f"A{i}": [["W", L(b"%d" % i), L(b"}")]] for i in range(n)}

@@ -59,7 +59,7 @@ def start(folder: Path) -> Any:
 
 
 def run(folder: Path) -> str:
-    """What the first call does: "loaded" or "compiled"."""
+    """What the first call did: "loaded" or "compiled"."""
     entry = start(folder)
     assert entry(5) == 26
     hits, misses = sum(entry.stats.cache_hits.values()), sum(entry.stats.cache_misses.values())
@@ -113,7 +113,7 @@ def test_a_whole_file_that_numba_cannot_use_is_made_again(folder: Path, content:
 
 
 class Trap:
-    """What a planted file does where it is unpickled."""
+    """What a planted file does when it is unpickled."""
 
     def __reduce__(self) -> Any:
         return os.mkdir, (str(Path(os.environ["TRAP"])),)
@@ -166,7 +166,7 @@ def test_an_edit_is_noticed(folder: Path) -> None:
 
 
 def test_an_interrupt_while_compiling(folder: Path) -> None:
-    """Ctrl-C comes when the n-th function is being compiled; the next call compiles and is right."""
+    """Ctrl-C comes while the n-th function is compiled. The next call compiles, and is right."""
     from numba.core import event
 
     class Interrupt(event.Listener):  # type: ignore[misc]
@@ -236,7 +236,7 @@ def test_nothing_is_kept_of_a_process_whose_sources_change(tmp_path: Path) -> No
 
 
 def test_the_key_covers_folders_of_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels may lie in folders; a file's place is part of the key, the place of the installation is not."""
+    """Kernels may lie in folders: a file's place is part of the key, the place of the installation is not."""
 
     def key(files: dict[str, str], root: str) -> bytes:
         for name, text in files.items():

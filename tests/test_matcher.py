@@ -37,7 +37,7 @@ def token(text: bytes) -> int:
 
 
 class Model:
-    """What a matcher with these stop tokens is to do, by brute force."""
+    """What a matcher with these stop tokens has to do, by brute force."""
 
     def __init__(self, ir: GrammarIR, stops: tuple[int, ...]) -> None:
         self.naive, self.stops = Naive(ir), stops
@@ -70,7 +70,7 @@ class Model:
 
 
 def check_against_model(matcher: cd.Matcher, model: Model, rng: random.Random, steps: int) -> int:
-    """Random calls, each compared with the model; returns how often the text ended."""
+    """Make random calls, and compare each with the model. Returns how often the text ended."""
     tokens: tuple[int, ...] = ()
     forks: list[tuple[cd.Matcher, tuple[int, ...]]] = []
     ended = 0
@@ -324,7 +324,7 @@ def test_only_the_stop_tokens_that_were_given_stop() -> None:
 
 
 def test_text_tokens_as_stops_are_no_text() -> None:
-    """Even where the text could go on with their bytes; another token with the same bytes is text."""
+    """A stop token is never text, even where the text could go on with its bytes. Another token with the same bytes is."""
     matcher = regex("a*b?").matcher([A, token(b"ab")])
     twin = VOCAB.tokens.index(b"a", 256)
     assert mask(matcher) == {A, token(b"ab"), twin, B}

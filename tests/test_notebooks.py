@@ -67,7 +67,7 @@ def test_a_notebook_that_fails_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_it_is_committed_as_it_ran(name: str) -> None:
-    """Every cell ran, in order, without an error; what it showed is there."""
+    """Every cell ran, in order, without an error, and its output is in the file."""
     code = [cell for cell in cells(name) if cell["cell_type"] == "code"]
     assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
     outputs = [output for cell in code for output in cell["outputs"]]

@@ -204,7 +204,7 @@ def test_closing_and_misuse() -> None:
 
 
 def test_depth_and_length_are_no_trouble() -> None:
-    """No recursion; each byte is looked at once, whatever the pieces."""
+    """Nothing recurses, and each byte is looked at once, however the text is cut into pieces."""
     reader = cd.PartialJson()
     for _ in range(100_000):
         reader.feed(b"[")
@@ -236,7 +236,7 @@ VOCAB = cd.Vocabulary.from_bytes(
 
 @pytest.mark.parametrize("seed", seeds(30, 4))
 def test_matchers(seed: int) -> None:
-    """After each token, after rollbacks and in forks: the value of the text so far."""
+    """The value of the text so far, after each token, after rollbacks and in forks."""
     rng = random.Random(seed)
     matcher = cd.Compiler(VOCAB).compile(cd.JsonSchema(SCHEMA)).matcher()
     assert matcher.partial() is None

@@ -483,7 +483,7 @@ def mutated(text: str, rng: random.Random) -> str:
 
 @pytest.mark.parametrize("count", [1500, pytest.param(20_000, marks=pytest.mark.slow)])
 def test_mutants(count: int) -> None:
-    """What CPython refuses is refused; what it takes is taken, but for what docs/languages.md says is left out."""
+    """What CPython refuses is refused. What it accepts is accepted, except for what docs/languages.md says is left out."""
     if sys.version_info >= (3, 12):
         pytest.skip("from CPython 3.12 on, ast.parse takes f-strings that 3.11, and so the grammar, refuses")
     texts = legal_programs()
@@ -526,7 +526,7 @@ def test_deep_walk() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("grammar", [cd.grammars.python(max_width=8), cd.grammars.PYTHON], ids=["8 columns", "96 columns"])
 def test_infilling(grammar: cd.Lark) -> None:
-    """What is filled in over several lines is legal."""
+    """A filling of several lines is legal."""
     infill = cd.Infill(WALKER.compiler.compile(grammar))
     gap = cd.GAP
     for parts in (

@@ -141,7 +141,7 @@ def compare(matcher: cd.Matcher) -> np.ndarray:
 
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_masks_equal_stepping_every_token(number: int) -> None:
-    """At three places inside an instance and three along a walk through the masks; a fresh matcher for each half."""
+    """At three places inside an instance and at three along a walk through the masks, with a fresh matcher for each half."""
     schema, instance = CASES[number]
     vocab, rng = vocabulary(), random.Random(number)
     grammar = cd.Compiler(vocab).compile(cd.JsonSchema(schema))

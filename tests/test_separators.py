@@ -59,7 +59,7 @@ def bound_of(grammar: cd.Grammar) -> tuple[cd.Matcher, Growth | None]:
 
 
 def shortest(matcher: cd.Matcher, cursor: int, most: int) -> int:
-    """Bytes of a shortest ending, breadth first over bytes; ``FAR`` if it takes more than ``most``."""
+    """The bytes of a shortest ending, by a breadth-first search; ``FAR`` if it takes more than ``most``."""
     arena = matcher._place()[0]
     level, seen = [cursor], {cursor}
     for length in range(most + 1):
@@ -72,7 +72,9 @@ def shortest(matcher: cd.Matcher, cursor: int, most: int) -> int:
 
 
 def check_places(matcher: cd.Matcher, growth: Growth, length: int) -> int:
-    """From every place that texts of so many letters lead to, an ending is no longer than the bound; how many places."""
+    """From every place that texts of so many letters lead to, an ending is no longer than the bound. Returns how many places
+    there are.
+    """
     arena = matcher._place()[0]
     with arena.lock, arena.one_budget(10**9):
         level, seen = [arena.start], {arena.start}
@@ -164,7 +166,7 @@ def test_many_lexemes_that_compete(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def deep(rng: random.Random, allowed: set[int]) -> int:
-    """A token that opens something, mostly; any other now and then."""
+    """Mostly a token that opens something, now and then any other."""
     openers = [token for token in allowed if (token < 256 and bytes([token]) in b'([{<"/*') or 256 <= token < VOCAB.size - 1]
     return rng.choice(openers if openers and rng.random() < 0.7 else sorted(allowed))
 

@@ -70,7 +70,7 @@ def _schemas(count: int, seed: int = 5) -> list[dict[str, object]]:
 
 
 def _masks(grammar: cd.Grammar, seed: int, steps: int = 25) -> list[bytes]:
-    """The masks along a random text; the same text for the same masks."""
+    """The masks along a random text; equal masks give the same text."""
     rng, matcher, out = random.Random(seed), grammar.matcher(), []
     bits = np.zeros((1, (grammar.vocab.size + 31) // 32), np.int32)
     for _ in range(steps):
@@ -376,7 +376,7 @@ def test_a_child_of_a_process_that_was_learning(vocab):
 
 
 def test_nobody_is_hurt_by_another_grammar(vocab, monkeypatch):
-    """What one grammar's limits forbid, or an exception has broken, is left out, and looked at once."""
+    """What one grammar's limits forbid, or an exception has broken, is left out, and looked at only once."""
     compiler, schemas = cd.Compiler(vocab), _schemas(12, seed=6)
     grammars = [compiler.compile(cd.JsonSchema(schema)) for schema in schemas[:6]]
     lender = _lender(compiler)

@@ -117,7 +117,7 @@ def database() -> sqlite3.Connection:
 
 
 def fault(database: sqlite3.Connection, text: str) -> str:
-    """What SQLite says when it prepares the text; nothing is run."""
+    """The error of SQLite when it prepares the text; nothing is run."""
     try:
         database.execute("EXPLAIN " + text)
     except sqlite3.Error as error:
@@ -393,7 +393,7 @@ def is_read(text: str) -> bool:
 
 @pytest.mark.parametrize("text", OF_OTHERS)
 def test_statements_of_other_databases(text: str) -> None:
-    """What SQLite does not know, or does not prepare without values, is read by sqlglot."""
+    """sqlglot reads the statements that SQLite does not know, or does not prepare without values."""
     assert is_read(text)
     assert WALKER.follow(cd.grammars.SQL, text).is_accepting()
 
@@ -507,7 +507,7 @@ def test_walks_are_parsed() -> None:
 
 
 def test_walks_are_no_syntax_errors(database: sqlite3.Connection) -> None:
-    """What is wrong with them is their meaning, and never that a name is missing from the schema."""
+    """Walks may be wrong in their meaning, but never in their syntax, nor by a name that the schema lacks."""
     functions = ["lower", "count", "coalesce", "round", "max", "min"]
     spec = cd.grammars.sql(SCHEMA, aliases=["t1"], functions=functions)
     begins = ["", "select ", "select id from ", "insert into users ", "with t1 as (", "update users set "]

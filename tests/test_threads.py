@@ -45,7 +45,7 @@ def walk(matcher: cd.Matcher, seed: int, steps: int) -> list[bytes]:
 
 
 def on_threads(work: Callable[[int], Any], count: int) -> list[Any]:
-    """``work(0)``, ``work(1)``, … at once; errors are raised here."""
+    """Run ``work(0)``, ``work(1)``, … at once. Raises their errors here."""
     results: list[Any] = [None] * count
     errors: list[BaseException] = []
     barrier = threading.Barrier(count)
@@ -142,7 +142,7 @@ def test_wrong_batches() -> None:
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_limit_in_one_row_leaves_the_others_right(threads: int) -> None:
-    """The batch is finished, then the error is raised; the row at fault can be left out, and the next batch is right."""
+    """The batch is finished before the error is raised. The row at fault can be left out, and the next batch is right."""
     tight = cd.Compiler(VOCAB, cd.Limits(max_expr_width=40))
     hostile = tight.compile(cd.Regex(HUNGRY)).matcher()
     assert hostile.accept_tokens(b"ab" * 8) == 16

@@ -42,7 +42,7 @@ TEXT = 'He said: "Grüße, 世界! 👩‍🚀"\n\tdef f(x):\r\n        return {
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Any, Vocabulary]]:
-    """Tokenizer and vocabulary by name; each is built once, without the disk cache."""
+    """A tokenizer and its vocabulary by name. Each is built once, without the disk cache."""
     made: dict[str, tuple[Any, Vocabulary]] = {}
 
     def get(name: str) -> tuple[Any, Vocabulary]:
@@ -552,7 +552,7 @@ def test_fingerprint() -> None:
 
 
 def test_vocabularies_that_leave_masks_empty() -> None:
-    """Told once when they are made, with the remedy; the masks are really empty."""
+    """The warning comes once, when they are made, and names the remedy. Their masks are really empty."""
     import cdplugin as cd
 
     with pytest.warns(

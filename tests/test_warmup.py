@@ -42,7 +42,7 @@ for found in pkgutil.walk_packages(cdplugin.kernels.__path__, "cdplugin.kernels.
     ids=["command", "adapter"],
 )
 def test_what_is_warm(work: str, cold: list[str]) -> None:
-    """The command line's ``warmup`` is for everything; a server, which does not infill, waits for what it needs."""
+    """The command ``warmup`` compiles everything. A server, which does not infill, waits only for what it needs."""
     command = [sys.executable, "-c", UNUSED.format(work=work)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=590)
     assert done.returncode == 0, done.stderr

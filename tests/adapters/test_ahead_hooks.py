@@ -60,7 +60,7 @@ def test_a_vllm_request_is_met_ahead() -> None:
 
 
 def test_vllm_hands_a_request_over() -> None:
-    """When its grammar is ready, and its budget known; not where another instance decodes."""
+    """vLLM hands a request over when its grammar is ready and its budget known, and not if another instance decodes it."""
     from cdplugin.adapters.vllm.plugin import hand_over
 
     for role, expected in ((None, True), ("kv_producer", False)):
@@ -122,7 +122,7 @@ def test_checking_and_compiling_start_no_threads(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_hugging_face(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the lookahead, and only with it, threads start; the logits are the same."""
+    """With the lookahead, and only with it, threads start. The logits are the same."""
     torch = pytest.importorskip("torch")
     from cdplugin.adapters.hf import GrammarLogitsProcessor
 

@@ -93,7 +93,7 @@ def test_random_logits_other_grammars(spec: cd.specs.Spec, length: int) -> None:
 
 @pytest.mark.parametrize("shift", [False, True])
 def test_a_legal_text_is_left_alone(shift: bool) -> None:
-    """What the model wants is returned unchanged, and no mask is computed, if it is legal."""
+    """If what the model wants is legal, it is returned unchanged, and no mask is computed."""
     infill, mask = infill_for(cd.JsonSchema(SCHEMA))
     end = infill.vocab.eos_token_ids[0]
     wanted = [256, ord("a"), 257, 258, ord("7"), ord("}"), end, end]
@@ -226,7 +226,7 @@ def test_trained_model() -> None:
 
 
 def test_fill_in_the_middle() -> None:
-    """Two gaps, one after the other; the model's end token is taken where the gap may end, and the rest is completed."""
+    """Two gaps, one after the other. The model's end token is taken where the gap may end, and the rest is completed."""
     infill, _ = infill_for(cd.JsonSchema(SCHEMA))
     seen: list[tuple[bytes, bytes]] = []
 

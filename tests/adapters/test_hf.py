@@ -96,7 +96,7 @@ def prompts(*texts: str) -> dict[str, Any]:
 
 
 def text_of(row: Any, prompt_length: int) -> str:
-    """The generated text up to the end token; fails if there is none, or if anything but padding follows it."""
+    """The generated text up to the end token. Fails if there is none, or if anything but padding follows it."""
     ids = row[prompt_length:].tolist()
     assert EOS in ids, ids
     end = ids.index(EOS)
@@ -106,7 +106,7 @@ def text_of(row: Any, prompt_length: int) -> str:
 
 
 def allowed_by(grammar: Any, generated: list[int]) -> list[int]:
-    """The tokens that a fresh matcher allows after ``generated``; the end token forever after the end."""
+    """The tokens that a fresh matcher allows after ``generated``; after the end, only the end token."""
     if grammar is None:
         return list(range(SIZE))
     matcher = grammar.matcher()
@@ -370,7 +370,9 @@ def test_a_prompt_that_is_a_token_longer_after_one_step(model: Any, grammars: di
 
 @pytest.mark.parametrize("lookahead", [False, True])
 def test_continuation_and_reset(model: Any, grammars: dict[str, Any], lookahead: bool) -> None:
-    """The same text plus what was generated goes on where it was; after reset() it is a prompt like any other."""
+    """A prompt that is the last text plus what was generated goes on where that was. After reset() it is a prompt like any
+    other.
+    """
     processor = GrammarLogitsProcessor(grammars["list"])
     criteria = {"stopping_criteria": [processor.lookahead]} if lookahead else {}
     inputs = prompts("p: ")
@@ -413,7 +415,9 @@ TOKENS = [ord(c) for c in "0123456789-.,[]abz"] + [EOS]
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_any_sequence_of_calls_equals_replaying(grammars: dict[str, Any], data: st.DataObject) -> None:
-    """Rows grow, are permuted and duplicated within their prompt, and are cut back; each mask is that of a fresh matcher."""
+    """Rows grow, are permuted and duplicated within their prompt, and are cut back. Each mask equals that of a fresh
+    matcher.
+    """
     names = data.draw(st.lists(st.sampled_from(["number", "list", "text", None]), min_size=1, max_size=3))
     chosen = [None if name is None else grammars[name] for name in names]
     per_prompt = data.draw(st.integers(1, 3))
@@ -453,7 +457,7 @@ def test_any_sequence_of_calls_equals_replaying(grammars: dict[str, Any], data: 
 
 
 class EndRow(StoppingCriteria):
-    """Ends one row when it has so many tokens."""
+    """Ends one row once it has that many tokens."""
 
     def __init__(self, row: int, length: int) -> None:
         self.row, self.length = row, length
@@ -846,7 +850,9 @@ def test_a_request_of_continuous_batching_fails_alone(model: Any, vocab: Any, se
 
 @needs_rows
 def test_names_of_requests_that_are_over(grammars: dict[str, Any]) -> None:
-    """A name that is used again has the grammar of the new request; what was cancelled, finished or begun anew is forgotten."""
+    """A name that is used again has the grammar of the new request. A request that was cancelled, finished or begun anew is
+    forgotten.
+    """
     from transformers.generation.continuous_batching.requests import RequestState
 
     from cdplugin.adapters.hf.batching import RequestMasks

@@ -52,7 +52,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 
 
 def text_of(ids: list[int], budget: int) -> bytes:
-    """What was generated; fails unless the end token is among the first ``budget``."""
+    """What was generated. Fails if the end token is not among the first ``budget`` tokens."""
     assert EOS in ids[:budget], f"no end within {budget} tokens: {VOCAB.decode(ids)!r}"
     return VOCAB.decode(ids[: ids.index(EOS)])
 

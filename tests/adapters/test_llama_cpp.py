@@ -86,7 +86,7 @@ def test_an_error_reaches_the_caller(llama: Any, vocab: cd.Vocabulary, capfd: py
 
 
 def test_texts_end_within_their_budgets(llama: Any, vocab: cd.Vocabulary) -> None:
-    """Also within the smallest one; one that is enough for no text is told."""
+    """Texts end even within the smallest budget. A budget that is too small for any text is an error."""
     schema = {"type": "array", "items": {"type": "string", "minLength": 40}, "minItems": 1}
     grammar = cd.Compiler(vocab).compile(cd.JsonSchema(schema, whitespace="compact"))
     least = len(grammar.matcher().shortest_completion()) + 1
@@ -107,7 +107,7 @@ def test_misuse(llama: Any, grammars: list[Any], monkeypatch: pytest.MonkeyPatch
 
 
 def test_scores(vocab: cd.Vocabulary, grammars: list[Any]) -> None:
-    """Allowed ones stay as they are, all others are minus infinity; strided arrays, as llama.cpp passes them, too."""
+    """Allowed scores stay as they are, all others become minus infinity; also in strided arrays, as llama.cpp passes them."""
     record = np.zeros(vocab.size, np.dtype([("id", np.intc), ("logit", np.single), ("p", np.single)], align=True))
     record["logit"] = np.random.default_rng(0).normal(size=vocab.size)
     out = llama_cpp.GrammarLogitsProcessor(grammars[0])(np.array([1, 2, 3], np.intc), record["logit"])

@@ -123,7 +123,9 @@ def test_slow_requests_are_named_once_and_not_shown(caplog: pytest.LogCaptureFix
 
 
 def test_what_was_relaxed_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    """Once for a request, in the process that checks it; without its names where the log may show none."""
+    """Relaxed keywords are logged once for a request, in the process that checks it; without their names where the log may
+    show none.
+    """
     unique = {"type": "array", "prefixItems": [{"type": "integer"}], "contains": {"const": 1}, "uniqueItems": True}
     properties = {f"secret{i}": unique for i in range(10)}
     schema = json.dumps({"type": "object", "properties": properties, "x-cdplugin": {"on_unsupported": "relax"}})
@@ -198,7 +200,9 @@ print(folder)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_processes_are_added_up() -> None:
-    """Counters of processes that are gone stay, their gauges do not; a registry shows them all; a fork has its own file."""
+    """The counters of processes that are gone stay, their gauges do not. A registry shows all processes, and a fork has its
+    own file.
+    """
     parser = pytest.importorskip("prometheus_client.parser")
     env = {name: value for name, value in os.environ.items() if name != metrics.FOLDER_VARIABLE}
     done = subprocess.run(
@@ -253,8 +257,8 @@ if __name__ == "__main__":
 
 
 def test_another_program_has_a_folder_of_its_own(tmp_path: Path) -> None:
-    """A server that a process with an engine starts is another server; what multiprocessing starts is the same, and so is what
-    is given one folder by name.
+    """A server that a process with an engine starts is another server. What multiprocessing starts belongs to the same
+    server, and so does what is given one folder by name.
     """
     script = tmp_path / "another.py"
     script.write_text(ANOTHER)

@@ -109,7 +109,7 @@ def test_a_failing_sequence_ends_alone(loaded: Any, vocab: cd.Vocabulary, gramma
 
 
 def test_texts_end_within_their_budgets(loaded: Any, vocab: cd.Vocabulary) -> None:
-    """Also within the smallest one; one that is enough for no text is told with the number that would do."""
+    """Texts end even within the smallest budget. The error about a budget that is too small names the number that would do."""
     model, tokenizer = loaded
     grammar = cd.Compiler(vocab).compile(cd.JsonSchema(LONG, whitespace="compact"))
     least = len(grammar.matcher().shortest_completion()) + 1
@@ -131,7 +131,7 @@ def test_a_shared_processor_is_refused(loaded: Any, grammars: list[Any]) -> None
 
 @pytest.mark.parametrize("kind", ["float32", "float16", "bfloat16"])
 def test_logits(vocab: cd.Vocabulary, kind: str) -> None:
-    """Allowed ones stay as they are, all others are minus infinity; those beyond the vocabulary too."""
+    """Allowed logits stay as they are. All others become minus infinity, those beyond the vocabulary too."""
     grammar = cd.Compiler(vocab).compile(cd.JsonSchema(WORD))
     logits = mx.random.normal((1, vocab.size + 70)).astype(getattr(mx, kind))
     out = mlx.GrammarLogitsProcessor(grammar)(mx.array([1, 2, 3]), logits)

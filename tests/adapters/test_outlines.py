@@ -44,7 +44,7 @@ def model(request: pytest.FixtureRequest) -> Any:
 
 
 def test_generators(model: Any) -> None:
-    """Three schemas; a generator twice, with different prompts: Outlines resets the processor."""
+    """Three schemas, and one generator used twice with different prompts: Outlines resets the processor."""
     options = {LIMIT[model.tensor_library_name]: 60}
     generators = [adapter.generator(model, cd.JsonSchema(schema, whitespace="compact")) for schema in SCHEMAS]
     check([generator(PROMPT, **options) for generator in generators])

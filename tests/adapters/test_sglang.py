@@ -83,7 +83,7 @@ def tokenizer(folder: Path) -> Any:
 
 
 def create(folder: Path, tokenizer: Any, *arguments: str) -> Any:
-    """What SGLang's scheduler makes at its start."""
+    """Make what SGLang's scheduler makes at its start."""
     plugin.register()
     listed = ["--model-path", str(folder), "--device", "cpu", "--grammar-backend", "cdplugin", *arguments]
     server_args = prepare_server_args(listed)
@@ -113,7 +113,7 @@ def allowed(grammar: Any) -> set[int]:
 
 
 def written(backend: Any, grammar: Any, seed: int, most: int = 400) -> str:
-    """A text of random legal tokens, with drafts taken back now and then; its end is looked for after a while."""
+    """A text of random legal tokens, with drafts taken back now and then. After a while it looks for its end."""
     rng = random.Random(seed)
     tokens: list[int] = []
     while len(tokens) < most:
@@ -186,7 +186,7 @@ def test_kinds_of_requests(backend: Any, number: int) -> None:
 
 
 def test_what_is_valid_can_be_written(backend: Any, tokenizer: Any) -> None:
-    """Each token of a valid text, as the tokenizer itself cuts it, is allowed; and what the schema forbids is not."""
+    """Each token of a valid text, as the tokenizer cuts it, is allowed. What the schema forbids is not."""
     grammar = compiled(backend, "json", json.dumps(PERSON))
     for token in tokenizer.encode('{"name": "Ada", "age": 36}'):
         assert token in allowed(grammar)
@@ -236,7 +236,7 @@ def test_absent_schemas_admit_anything(backend: Any) -> None:
 
 
 class Request:
-    """What SGLang's code reads and writes of a ``Req``."""
+    """The part of a ``Req`` that SGLang's code reads and writes."""
 
     def __init__(self, rid: str, **constraint: Any) -> None:
         fields = {"json_schema": None, "regex": None, "ebnf": None, "structural_tag": None, "ebnf_full_assistant": False}
@@ -303,7 +303,7 @@ def taken(request: Request, tokens: Any) -> list[int]:
 
 
 def test_a_batch_as_the_scheduler_steps_it(manager: Any) -> None:
-    """Four constrained rows and a free one, sampled at random until each has ended; then each text is what it must be."""
+    """Four constrained rows and a free one are sampled at random until each has ended. Then each text is checked."""
     asked: list[tuple[dict[str, Any], Callable[[str], Any]]] = [
         ({"json_schema": json.dumps(PERSON)}, validator(PERSON)),
         ({"regex": PHONE}, re.compile(PHONE).fullmatch),
@@ -392,7 +392,7 @@ def small(tokenizer: Any) -> Any:
 
 
 def hungry(small: Any, tokenizer: Any) -> tuple[Request, list[int]]:
-    """A request just before the token that crosses a budget, and the tokens so far."""
+    """A request just before the token that crosses a budget, and its tokens so far."""
     [a] = tokenizer.encode("a")
     request = Request("hungry", regex=HUNGRY)
     request.grammar = compiled(small, "regex", HUNGRY)
@@ -521,7 +521,7 @@ def jumped(grammar: Any, tokenizer: Any, output: list[int]) -> list[int]:
 
 
 def test_jump_forward(backend: Any, tokenizer: Any) -> None:
-    """What must come is written at once; the model is asked for the rest; the text is valid."""
+    """Forced text is written at once, and the model is asked for the rest. The text is valid."""
     schema = obj(temperature=obj(unit={"const": "celsius"}, value={"enum": [1, 2]}), place={"enum": ["Rome"]})
     text = json.dumps(schema)
     compact = CdpluginBackend(tokenizer, SIZE, {2}, ServerOptions(whitespace="compact"))

@@ -52,7 +52,9 @@ def filled(state: GrammarState) -> set[int]:
 
 
 def write(state: GrammarState, request: Request, tokens: list[int], constrained: int | None = None) -> None:
-    """What vLLM's scheduler does with sampled tokens: the request's first, then the grammar's (after reasoning)."""
+    """Do with sampled tokens what vLLM's scheduler does: give them to the request first, then to the grammar (after
+    reasoning).
+    """
     request.output += tokens
     assert state.accept_tokens("id", tokens if constrained is None else tokens[len(tokens) - constrained :])
 
@@ -135,7 +137,7 @@ def test_reasoning_that_ends_among_drafts_sets_them_aside() -> None:
 
 
 def test_too_little_is_left(caplog: pytest.LogCaptureFixture) -> None:
-    """After much reasoning: the answer goes on as without a budget, and the log says so once."""
+    """If reasoning leaves too little, the answer goes on as without a budget, and the log says so once."""
     request = Request(10)
     state = made(request)
     request.output += [1] * 9

@@ -16,7 +16,7 @@ from cdplugin.adapters.vllm import compat, doctor, plugin
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Runs the check on an installation in which all is well but for what a test breaks; returns notes and problems."""
+    """Run the check on an installation in which only what a test breaks is wrong. Returns notes and problems."""
     state = SimpleNamespace(version="0.32.0", missing=set(), accepts=True, groups=set(doctor._GROUPS))
 
     def version(name: str) -> str:

@@ -215,7 +215,7 @@ def test_drafts() -> None:
 
 @pytest.mark.parametrize("seed", seeds(40, 4))
 def test_speculation_as_vllm_does_it(seed: int) -> None:
-    """Drafts are validated, masked one by one and rolled back; then the tokens that were chosen are taken."""
+    """Drafts are validated, masked one by one and rolled back. Then the chosen tokens are taken."""
     rng = random.Random(seed)
     state, text = state_of(), []
     while not (text and text[-1] == END):
@@ -254,7 +254,7 @@ def asking(**options: object) -> str:
 
 
 def test_a_schema_may_ask_for_options() -> None:
-    """Whoever talks to a server over HTTP has no other place for them; what the engine was told holds otherwise."""
+    """A client over HTTP has no other place for options than the schema. Otherwise the engine's own options hold."""
     bytes_only = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"</s>"], eos_token_ids=256)
     engine = Engine(bytes_only, ServerOptions(whitespace="compact"))
 

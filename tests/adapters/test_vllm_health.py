@@ -20,7 +20,7 @@ METRICS += 'cdplugin_budgets_crossed_total{place="check"} 3.0\ncdplugin_budgets_
 
 @pytest.fixture
 def server() -> Iterator[Any]:
-    """A server; ``said`` is what it answers, ``keys`` are the API keys that it got."""
+    """A server. ``said``: what it answers; ``keys``: the API keys that it got."""
     said = SimpleNamespace(health=200, metrics=METRICS, models=200, refusal=(400, "unclosed group: expected ), found x"))
     said.answer, said.chat, keys = "yes", None, []
 

@@ -55,7 +55,7 @@ class Watched:
         return ""
 
     def try_out(self, request: dict[str, Any]) -> str:
-        """Send a request, again in other words if something is wrong that may be chance; what is wrong each time."""
+        """Send a request, again in other words if what is wrong may be chance. Returns what was wrong each time."""
         found = ""
         for number in range(TRIES):
             asked = varied(request, number) if number else request

@@ -134,7 +134,7 @@ def test_requests() -> None:
 
 
 def test_requests_come_through_the_same_door(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What only the compiler refuses is refused there too, with the engine's options and vocabulary."""
+    """A request that only the compiler refuses is refused there too, with the engine's options and vocabulary."""
     unspellable = request(grammar="start: <|no-such-token|>")
     made = vllm_logits.GrammarLogitsProcessor
     made.validate_params(unspellable)  # nothing is known of the vocabulary

@@ -21,7 +21,7 @@ NAMES = ["a person", "a city", "a book", "a horse"]
 
 @pytest.fixture(scope="module")
 def engines() -> Iterator[Any]:
-    """Makes the engine of a name; one at a time."""
+    """Make the engine of a name, one at a time."""
     held: dict[str, Any] = {}
 
     def get(name: str) -> Any:
@@ -260,7 +260,7 @@ def test_integers_beyond_64_bits(engines: Any) -> None:
 
 
 def test_a_budget_that_is_crossed_ends_that_request_only(engines: Any) -> None:
-    """Its mask holds stop tokens, the token is refused, vLLM ends it with an error; the others do not notice."""
+    """Its mask holds stop tokens, its token is refused, and vLLM ends it with an error. Other requests do not notice."""
     hard, good = params(300, regex="((a|b)(a|b))*a(a|b){2000}"), params(**KINDS["json"][0])
     one, failed, two = chat(engines("plain"), [("x", good), ("aaaaaaaa", hard), ("y", good)])
     assert failed.finish_reason == "error"

@@ -48,7 +48,7 @@ def serve(arguments: list[str], binding: str | None, patch: pytest.MonkeyPatch) 
 
 
 def answers(server: Any, example: Any) -> list[Written]:
-    """What a server writes for twelve schemas, greedily, six at a time; an empty text: not finished."""
+    """What a server writes for twelve schemas, greedily, six at a time. An empty text means that the answer did not finish."""
 
     def send(schema: Any) -> Written:
         extra = {"structured_outputs": {"json": schema}, **example.DIRECTLY}
@@ -84,7 +84,9 @@ def answers(server: Any, example: Any) -> list[Written]:
 def test_parallel_engines(
     arguments: list[str], binding: str, engines: int, alone: list[Written], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same valid outputs as one engine's; grammars and masks once per engine, however many workers it has."""
+    """Several engines give the same valid outputs as one. Each engine makes grammars and masks once, however many workers it
+    has.
+    """
     written, log = serve(arguments, binding, monkeypatch)
     assert len(re.findall("cdplugin: structured outputs are ready", log)) == engines
     assert re.search(rf"^cdplugin_engines {engines}\.0$", log, re.MULTILINE)  # with two API servers, whichever answered

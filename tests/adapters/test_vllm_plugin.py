@@ -55,7 +55,7 @@ from cdplugin.adapters.vllm.plugin import register
 
 
 def run(folder: Path, code: str, modules: dict[str, str] = MODULES) -> str:
-    """Run a program that finds a package ``vllm`` of these modules; its output, errors included."""
+    """Run a program that finds a package ``vllm`` with these modules. Returns its output, errors included."""
     for name, text in modules.items():
         path = folder / "vllm" / f"{name}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -265,7 +265,7 @@ def test_nothing_heavy_is_imported_and_nothing_raised_without_vllm(tmp_path: Pat
 
 
 def test_entry_points() -> None:
-    """The same name in both of vLLM's groups, since ``VLLM_PLUGINS`` filters by name; none for logits processors."""
+    """Both of vLLM's groups have the same name, since ``VLLM_PLUGINS`` filters by name. There is none for logits processors."""
     tomllib = pytest.importorskip("tomllib")
     groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
     points = {"cdplugin": "cdplugin.adapters.vllm.plugin:register"}

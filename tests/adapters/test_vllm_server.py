@@ -65,7 +65,7 @@ def test_an_answer_that_may_be_cut_off(served: Any) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_budget_crossed_while_an_answer_is_decoded(served: Any, stream: bool) -> None:
-    """Nobody could foresee it; the client gets HTTP 400, or an event of its stream, that says where and which budget."""
+    """Nobody could foresee it. The client gets HTTP 400, or an event of its stream, that says where and which budget."""
     import openai
 
     def send() -> None:

@@ -74,7 +74,7 @@ def models() -> list[str]:
 
 @pytest.fixture
 def tag(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Makes vLLM's structural tag of a tool, as text; None where vLLM makes none."""
+    """vLLM's structural tag of a tool, as text; None if vLLM makes none."""
     from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionToolsParam
     from vllm.tool_parsers import structural_tag_registry
 

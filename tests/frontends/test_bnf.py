@@ -16,7 +16,7 @@ VOCAB = vocabulary([b"ab", b"ba", b"aa", b"cab", "éa".encode(), "bé".encode(),
 
 
 def explore(grammar: cd.Grammar, naive: Naive, longest: int) -> set[str]:
-    """The words of at most ``longest`` letters; every string that is alive, and each that just died, is compared with naive."""
+    """The words of at most ``longest`` letters. Every string that is alive, and each that just died, is compared with naive."""
     matcher = grammar.matcher()
     words: set[str] = set()
     stack = [""]
@@ -117,7 +117,9 @@ def test_a_token_that_is_not_there() -> None:
     ],
 )
 def test_a_token_id_that_is_not_there(spec: cd.Spec, location: str) -> None:
-    """Both peers refuse it; it was an alternative that nothing matches, and other tokens than it were all."""
+    """A token id outside the vocabulary is refused, as both peers do. Once it was an alternative that nothing matches, and
+    its complement was all tokens.
+    """
     with pytest.raises(cd.GrammarError, match=f"a token id outside the vocabulary: expected ids below {VOCAB.size}") as caught:
         cd.Compiler(VOCAB).compile(spec)
     assert caught.value.location == location

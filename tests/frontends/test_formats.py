@@ -56,7 +56,7 @@ def format_matcher(name: str, portable: bool = True, alphabet: Alphabet = UTF8) 
 
 
 def accepts(name: str, text: str, portable: bool = True) -> bool:
-    """As plain text; as a JSON string it must be the same."""
+    """Whether plain text is accepted. As a JSON string the answer must be the same."""
     found = format_matcher(name, portable)(text.encode())
     assert format_matcher(name, portable, JSON_STRING)(JSON_CANONICAL.spell(text)) == found
     return found
@@ -141,7 +141,7 @@ NEVER = {PUNYCODE: 15, NAMED: 2, LABELS: 4, LONG: 4}
 @pytest.mark.parametrize("portable", [True, False])
 @pytest.mark.parametrize(("draft", "groups"), [("draft2020-12", 28), ("draft7", 26)])
 def test_official_suite(draft: str, groups: int, portable: bool) -> None:
-    """Nothing invalid is accepted; how many valid instances of which groups are not, is what the tables say."""
+    """No invalid instance is accepted. The tables say how many valid instances of which groups are not."""
     seen, masked = 0, {}
     for _, group in suite_groups(f"{draft}/optional/format/"):
         seen += 1
@@ -237,7 +237,7 @@ for (const p of JSON.parse(require('fs').readFileSync(0))) {
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed: no ECMA-262 reference")
 def test_regexes_are_ecma() -> None:
-    """``new RegExp(text, "u")`` in Node; Python's ``re`` is what jsonschema asks."""
+    """The reference is ``new RegExp(text, "u")`` in Node. jsonschema would ask Python's ``re``."""
     for portable in (True, False):
         texts = samples("regex", cases(200, 50, 50), 3, portable)
         run = subprocess.run(

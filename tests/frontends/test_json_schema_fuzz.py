@@ -49,7 +49,7 @@ def test_mutated_schemas(seed: int) -> None:
 
 @pytest.mark.skipif(not SECONDS, reason="CDPLUGIN_FUZZ_SECONDS is not set")
 def test_campaign() -> None:
-    """As long as the environment asks for; every fault is listed."""
+    """Runs as long as the environment asks for, and lists every fault."""
     rng = random.Random(SEED)
     mutator = Mutator([*suite_cases(), *(line_cases(Path(SCHEMAS)) if SCHEMAS else ())])
     outcomes: collections.Counter[str] = collections.Counter()

@@ -387,7 +387,7 @@ CLEAR = ("rules", "expected at most", "not supported", "more than", "above max_r
 @pytest.mark.parametrize("order", ["schema", "any"])
 @pytest.mark.parametrize("name", MULTIPLYING)
 def test_what_multiplies_ends(name: str, order: str) -> None:
-    """In rules, or in an error that names a budget or a keyword."""
+    """Schemas that multiply end in rules, or in an error that names a budget or a keyword."""
     try:
         outcome = f"{len(compile_schema(MULTIPLYING[name], Options(property_order=order)).rules)} rules"
     except GrammarError as error:
@@ -417,7 +417,7 @@ def test_work_is_counted(name: str) -> None:
 
 
 def test_what_is_never_written_out_is_not_remembered() -> None:
-    """Parts in common are walked once, though written out they would be exponentially many; circles are refused."""
+    """Shared parts are walked once, though written out they would be exponentially many. Circles are refused."""
     assert cd.JsonSchema(MULTIPLYING["oneOf nested in itself"]).key() is None
     assert cd.JsonSchema(CYCLIC).key() is None
     assert cd.JsonSchema(nest(20_000, lambda s: {"items": s}, {})).key() is None

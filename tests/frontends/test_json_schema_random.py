@@ -293,7 +293,7 @@ def deep_recursion() -> Iterator[None]:
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.usefixtures("deep_recursion")
 def test_number_bounds(seed: int) -> None:
-    """No text is accepted whose Python value is out of bounds; every ``json.dumps`` inside is accepted."""
+    """No text whose Python value is out of bounds is accepted. Every ``json.dumps`` of a number inside them is."""
     rng = random.Random(seed)
     for _ in range(cases(40, 8)):
         low: Limit = (some_number(rng), rng.random() < 0.5) if rng.random() < 0.7 else None

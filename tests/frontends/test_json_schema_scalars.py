@@ -163,7 +163,7 @@ def fits(text: str, low: Any, high: Any, units: tuple, no_units: tuple) -> bool:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_multiples(seed: int) -> None:
-    """Nothing else is accepted; what has at most 13 characters is."""
+    """Nothing but multiples is accepted, and every multiple of at most 13 characters is."""
     rng = random.Random(seed)
     for _ in range(cases(30, 6)):
         units = tuple(rng.choice(UNITS) for _ in range(rng.choice([0, 1, 1, 1, 2])))
@@ -366,7 +366,7 @@ def test_options() -> None:
 
 @pytest.mark.parametrize(("draft", "right"), [("draft2020-12", 24), ("draft7", 22)])
 def test_official_formats(draft: str, right: int) -> None:
-    """Nothing invalid is accepted; four groups hold valid text that is left out (see ``formats``)."""
+    """No invalid text is accepted. Four groups have valid text that is left out (see ``formats``)."""
     found = 0
     for _, group in suite_groups(f"{draft}/optional/format/"):
         matcher = grammar(group["schema"], formats="rfc")

@@ -32,7 +32,7 @@ WORDS = [
 
 
 def first_complete(text: str, words: list[str]) -> tuple[int, set[str]]:
-    """Where the first word is complete, and which words end there; ``(-1, …)`` if none does."""
+    """Where the first word is complete, and the words that end there; ``(-1, …)`` if no word does."""
     for end in range(1, len(text) + 1):
         found = {word for word in words if text[:end].endswith(word)}
         if found:

@@ -80,7 +80,7 @@ def lark_of(grammar: bnf_tools.Grammar) -> str:
 
 @pytest.mark.parametrize("seed", seeds(60, 12))
 def test_random_rules(seed: int) -> None:
-    """Left recursion, cycles and empty rules included; the words up to length 4 are enumerated from the tree."""
+    """The rules have left recursion, cycles and empty rules. The words up to length 4 are enumerated from the tree."""
     rng = random.Random(seed)
     grammar = bnf_tools.random_bnf(rng)
     expected = bnf_tools.words_of(grammar, 4)

@@ -239,7 +239,7 @@ def test_the_caret_is_under_the_fault() -> None:
     ],
 )
 def test_hostile_grammars_end_soon(grammar: str, said: str) -> None:
-    """A result or a clear error; never a RecursionError."""
+    """Hostile grammars give a result or a clear error, never a RecursionError."""
     outcome = ""
     try:
         cd.Lark(grammar).to_ir(Limits())

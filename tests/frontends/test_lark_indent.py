@@ -298,7 +298,7 @@ def test_rollback_fork_and_endings() -> None:
 
 @pytest.mark.parametrize("depth", [30, 90])
 def test_states_grow_with_the_depth_alone(depth: int) -> None:
-    """What differs in nothing to come is one state."""
+    """Texts that differ in nothing to come have one state."""
     grammar = COMPILER.compile(cd.Lark('%indent {"max_width": 100}\n' + RULES))
     grammar.matcher()
     text = "".join(" " * d + "? a:\n" for d in range(depth)) + " " * depth + "a\n"

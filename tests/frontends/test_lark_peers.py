@@ -88,7 +88,7 @@ def check_mask(matcher: cd.Matcher, peer: Any, taken: list[int]) -> np.ndarray:
 
 
 def walk(grammar: str, text: str, rng: random.Random, steps: int) -> int:
-    """Follow ``text`` for a while, then go on at random; returns how many masks were compared."""
+    """Follow ``text`` for a while, then go on at random. Returns how many masks were compared."""
     _, compiler = engines()
     matcher, peer = compiler.compile(cd.Lark(grammar)).matcher(), peer_of(grammar)
     given = list(tokens_of(text, rng))
