@@ -305,7 +305,7 @@ class Answers:
     def is_followed(self, parts: Sequence[Part]) -> bool:
         """Whether the matcher goes from slot to slot because the lattices tell little.
 
-        That is so if lexemes compete and rules are made on demand, or even one slot has too many token classes for a lattice.
+        That is so if lexemes compete and rules are made on demand, or even one slot has too many suffix classes for a lattice.
         """
         if self.tables.is_exact or not any(part.slot and part.is_open for part in parts):
             return False

@@ -101,7 +101,7 @@ class Completions:
         lengths: dict[int, int] = {}
         stack = [0]
         while stack:  # postorder: a fact is counted after all that it needs
-            edge, needs = self._way_of(stack[-1])
+            edge, needs = self._inference_of(stack[-1])
             missing = [fact for fact in needs if fact not in lengths]
             if missing:
                 stack += missing
@@ -115,18 +115,18 @@ class Completions:
             if item < 0:
                 out.append(-1 - item)
                 continue
-            edge, needs = self._way_of(item)
+            edge, needs = self._inference_of(item)
             stack += [fact for fact in needs if lengths[fact]]
             if edge is not None:
                 stack.append(-1 - edge)
         return out
 
-    def _way_of(self, fact: int) -> tuple[int | None, list[int]]:
-        """The chosen fact way of a fact: its edge (None for the end of the text), and the facts that it needs, the last one
+    def _inference_of(self, fact: int) -> tuple[int | None, list[int]]:
+        """The chosen inference of a fact: its edge (None for the end of the text), and the facts that it needs, the last one
         first.
         """
-        at = int(self._work.tables[ws.FACTS][ws.FACT_WORDS * fact + ws.F_WAY]) * ws.FACT_WAY_WORDS
-        need, other, edge = self._work.tables[ws.FACT_WAYS][at + ws.FW_NEED : at + ws.FW_EDGE + 1].tolist()
+        at = int(self._work.tables[ws.FACTS][ws.FACT_WORDS * fact + ws.F_INFERENCE]) * ws.INFERENCE_WORDS
+        need, other, edge = self._work.tables[ws.INFERENCES][at + ws.INF_NEED : at + ws.INF_EDGE + 1].tolist()
         is_text = edge >= 0 and _edge(int(self._edges()[edge, 0]))[0] != self._speller.end
         return edge if is_text else None, [part for part in (other, need) if part >= 0]
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from cdplugin.matcher import Grammar
 
 MOST_RULE_INSTANCES = 8192  # members of families (any property order, counts) in a grammar that is infilled
-_CLASS_ROOM = 1 << 14  # token classes
+_CLASS_ROOM = 1 << 14  # suffix classes
 MOST_START_STATES = 1 << 12  # memoised
 MOST_DOTS_ALIVE, MOST_WORDS_ALIVE = 1 << 16, 1 << 21  # dots, and words of AFTER, up to which alive dots are found
 MOST_DOTS_CHAINED = 1 << 12  # dots up to which chains are found
@@ -416,7 +416,7 @@ class InfillGrammar(Steps):
         work.set(ws.END_IN_GAPS, ends)
 
     def classify(self, work: Workspace | None = None, most: int = _CLASS_ROOM) -> int:
-        """Find the classes of token rests, once, which slots need; how many there are.
+        """Find the suffix classes, once, which slots need; how many there are.
 
         The first classes are those of the tokens that endings are made of: long canvases are planned with few classes.
         ``most``: stop, and leave it unfinished, at more classes than that.
@@ -437,7 +437,7 @@ class InfillGrammar(Steps):
         return int(work.header[ws.W_N_CLASSES]) - 1
 
     def has_many_classes(self) -> bool:
-        """Whether one slot has too many token classes for the loose lattice. Found once, with only as many tokens as needed."""
+        """Whether one slot has too many suffix classes for the loose lattice. Found once, with as few tokens as do."""
         if self._has_many_classes is None:
             self._has_many_classes = self.classify(self.loose, MOST_CLASSES) > MOST_CLASSES
         return self._has_many_classes

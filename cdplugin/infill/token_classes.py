@@ -1,7 +1,7 @@
 """Token classes of the matcher: the tokens that may come at a cursor, grouped by the cursor to which they lead.
 
-Tokens that lead to one cursor have the same future. (The lattice's token classes, of suffixes of tokens, are those of
-:mod:`cdplugin.kernels.infill.effects`.)
+Tokens that lead to one cursor have the same future. (The suffix classes of the lattice are something
+else: :mod:`cdplugin.kernels.infill.effects`.)
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ _HASHES = (
     ws.SET_HASH,
     ws.FACT_INDEX,
     ws.EDGE_INDEX,
-    ws.PLACE_INDEX,
+    ws.POINT_INDEX,
     ws.MEASURE_INDEX,
 )
 
@@ -61,9 +61,9 @@ _INITIAL = {
     ws.LIVE_BITS: 1 << 14,
     ws.FACT_INDEX: 1 << 12,
     ws.FACTS: 1 << 13,
-    ws.FACT_WAYS: 1 << 14,
+    ws.INFERENCES: 1 << 14,
     ws.EDGE_INDEX: 1 << 10,
-    ws.PLACE_INDEX: 1 << 10,
+    ws.POINT_INDEX: 1 << 10,
     ws.MEASURE_INDEX: 1 << 10,
     ws.END_IN_GAPS: 0,
 }
@@ -95,13 +95,13 @@ _MANY_DOTS = 1 << 13
 _OF_MANY_DOTS = {
     ws.BITS: 1 << 20,
     ws.FACTS: 1 << 19,
-    ws.FACT_WAYS: 1 << 21,
+    ws.INFERENCES: 1 << 21,
     ws.FACT_INDEX: 1 << 18,
     ws.EDGES: 1 << 13,
     ws.EDGE_INDEX: 1 << 13,
     ws.HEAP: 1 << 16,
-    ws.PLACES: 1 << 16,
-    ws.PLACE_INDEX: 1 << 16,
+    ws.POINTS: 1 << 16,
+    ws.POINT_INDEX: 1 << 16,
     ws.TARGETS_OF: 1 << 16,
     ws.MEASURES: 1 << 13,
     ws.MEASURE_INDEX: 1 << 13,
@@ -133,7 +133,7 @@ _RULE_WORDS = (
 # tables with an entry for each node and each dot or symbol: few entries are not 0, and all are reset before the next text
 _ROWS_OF_NODES = (ws.REST, ws.DERIVED, ws.OUT, ws.ITEMS)
 # every derivation begins with these empty
-_OF_DERIVATIONS = (ws.FACTS, ws.FACT_WAYS, ws.FACT_INDEX, ws.HEAP)
+_OF_DERIVATIONS = (ws.FACTS, ws.INFERENCES, ws.FACT_INDEX, ws.HEAP)
 
 _ARENAS = 4  # times Limits.max_arena_bytes that a workspace may take
 _LEAST_GROWTH = 32  # a table grows by at least this fraction: near the limit, it would be copied again and again

@@ -108,7 +108,7 @@ def _known_rest(h, w, node, dot):
         return row if row > 0 else np.int64(0)
     if has_bit(tab(w, ws.REST_NODES), dot * head[ws.W_WIDTH], node):
         return tab(w, ws.REST)[at]
-    if not has_bit(tab(w, ws.UNNAMED), 0, node):
+    if not has_bit(tab(w, ws.GAP_BY_END), 0, node):
         return np.int64(0)
     return gap_rest(h, w, node, dot)
 

@@ -1,4 +1,4 @@
-"""Closures, effects and token classes: what a gap or one token does to a lexer state, whatever the parser allows. Memoised.
+"""Closures, effects and suffix classes: what a gap or one token does to a lexer state, whatever the parser allows. Memoised.
 
 The *closure* of a state is what a gap does to it: the states that some string leads to, and the lexemes that end on the way.
 
@@ -148,13 +148,13 @@ def _note_set(w, accepted, stamp, out, count):
 
 
 @kernel
-def _note_crossings(h, w, accepted, token_class, stamp, count):
+def _note_crossings(h, w, accepted, suffix_class, stamp, count):
     """Append a crossing to ``QUEUE`` for each lexeme of a set; the new count, or ``W_GROW``.
 
-    ``token_class``: the class of the token's rest; 0: none, as no lexeme begins so. Crossings whose class may not follow the
+    ``suffix_class``: the class of the token's rest; 0: none, as no lexeme begins so. Crossings whose class may not follow the
     lexeme by any rule of the grammar are left out.
     """
-    if token_class == 0:
+    if suffix_class == 0:
         return np.int64(count)
     n_lexemes = whead(w)[ws.W_N_LEXEMES]
     skips = has_skip(h, accepted)
@@ -162,7 +162,7 @@ def _note_crossings(h, w, accepted, token_class, stamp, count):
         lexeme = word_of(h, accepted, i)
         if skips and not is_skip(h, lexeme):
             continue
-        key = token_class * n_lexemes + lexeme
+        key = suffix_class * n_lexemes + lexeme
         charge(w, 2)
         if not room(w, ws.CROSS_MARK, key + 1) or not room(w, ws.QUEUE, count + 1):
             return np.int64(statuses.W_GROW)
@@ -172,8 +172,8 @@ def _note_crossings(h, w, accepted, token_class, stamp, count):
             continue
         mark[key] = stamp
         charge(w, 4 + whead(w)[ws.W_SET])
-        if _may_follow(h, w, lexeme, token_class):
-            tab(w, ws.QUEUE)[count] = (lexeme << 32) | token_class
+        if _may_follow(h, w, lexeme, suffix_class):
+            tab(w, ws.QUEUE)[count] = (lexeme << 32) | suffix_class
             count += 1
     return np.int64(count)
 
@@ -217,14 +217,14 @@ def _classes_below(h, w, node, behind):
     for below in range(node + behind, node + i32(h, layout.TRIE_SKIP)[node]):
         if tokens[below] < 0:
             continue
-        token_class = classes[offsets[tokens[below]] + depth]
-        if token_class == 0 or mark[token_class] == stamp:
+        suffix_class = classes[offsets[tokens[below]] + depth]
+        if suffix_class == 0 or mark[suffix_class] == stamp:
             continue
         if not room(w, ws.BELOW_LISTS, base + count + 2):
             return np.int64(statuses.W_GROW)
-        mark[token_class] = stamp
+        mark[suffix_class] = stamp
         count += 1
-        tab(w, ws.BELOW_LISTS)[base + count] = token_class
+        tab(w, ws.BELOW_LISTS)[base + count] = suffix_class
     if not room(w, ws.BELOW_LISTS, base + 1):
         return np.int64(statuses.W_GROW)
     tab(w, ws.BELOW_LISTS)[base] = count
@@ -234,7 +234,7 @@ def _classes_below(h, w, node, behind):
 
 
 @kernel
-def _may_follow(h, w, lexeme, token_class):
+def _may_follow(h, w, lexeme, suffix_class):
     """Whether a class may begin with a lexeme that may come after ``lexeme``, by any rule of the grammar."""
     if is_skip(h, lexeme):
         return True
@@ -242,23 +242,23 @@ def _may_follow(h, w, lexeme, token_class):
     follows = tab(w, ws.FOLLOWS)
     firsts = tab(w, ws.CLASS_FIRSTS)
     for i in range(words):
-        if follows[lexeme * words + i] & firsts[token_class * words + i]:
+        if follows[lexeme * words + i] & firsts[suffix_class * words + i]:
             return True
     return False
 
 
 @kernel
-def _set_firsts(h, w, token_class):
+def _set_firsts(h, w, suffix_class):
     """Fill ``CLASS_FIRSTS`` of a class from its record: the lexemes that it may begin with; 0 or ``W_GROW``.
 
     After a skip any lexeme may come, so a class that may begin with one has all lexemes.
     """
     words = whead(w)[ws.W_SET]
-    if not room(w, ws.CLASS_FIRSTS, (token_class + 1) * words):
+    if not room(w, ws.CLASS_FIRSTS, (suffix_class + 1) * words):
         return np.int64(statuses.W_GROW)
     firsts = tab(w, ws.CLASS_FIRSTS)
-    fill_words(firsts, token_class * words, words, 0)
-    record = tab(w, ws.CLASS_RECORD)[token_class]
+    fill_words(firsts, suffix_class * words, words, 0)
+    record = tab(w, ws.CLASS_RECORD)[suffix_class]
     pool = tab(w, ws.POOL)
     first = record + ws.E_FIRST
     n_states = pool[record + ws.E_STATES]
@@ -269,20 +269,20 @@ def _set_firsts(h, w, token_class):
         for j in range(length_of(h, value)):
             lexeme = symbol_of(h, word_of(h, value, j) >> 32)
             skips = skips or is_skip(h, lexeme) != 0
-            firsts[token_class * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
+            firsts[suffix_class * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
     first += n_states
     for i in range(first, first + n_ends):
         skips = skips or has_skip(h, pool[i])
         for j in range(length_of(h, pool[i])):
             lexeme = word_of(h, pool[i], j)
-            firsts[token_class * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
+            firsts[suffix_class * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
     first += n_ends
     for i in range(first, first + pool[record + ws.E_CROSSINGS]):
         lexeme = pool[i] >> 32
         skips = skips or is_skip(h, lexeme) != 0
-        firsts[token_class * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
+        firsts[suffix_class * words + (lexeme >> 6)] |= np.int64(1) << (lexeme & 63)
     if skips:
-        fill_words(firsts, token_class * words, words, -1)
+        fill_words(firsts, suffix_class * words, words, -1)
     return np.int64(0)
 
 

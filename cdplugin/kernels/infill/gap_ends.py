@@ -12,8 +12,8 @@ In ``[a □ ]``, node 3 in the gap::
     at 4, E   "]", and so S        nothing leads on from there
 
 A dot's row is mostly that of its tail. If the rest behind its symbol, or behind a later symbol of the rule, has a fact right of
-the gap (``GAP_OWN``), the dot leads to where that rest leads as well. The gap's node is entered in ``UNNAMED``, and rows are
-made on demand (:mod:`cdplugin.kernels.infill.gap_rests`): some dozens of a thousand.
+the gap (``GAP_BEYOND_TAIL``), the dot leads to where that rest leads as well. The gap's node is entered in ``GAP_BY_END``, and
+rows are made on demand (:mod:`cdplugin.kernels.infill.gap_rests`): some dozens of a thousand.
 """
 
 import numpy as np
@@ -56,7 +56,7 @@ def ends_of_gap(h, w, node):
     head[ws.W_N_GAP_LIST] = 0
     fill_words(tab(w, ws.BITS), base, width, 0)
     cut_rows(w, ws.W_BITS_USED, ws.W_BITS_CLEAN, base + size)
-    tab(w, ws.GAP_BASES)[node] = base
+    tab(w, ws.GAP_END_SETS)[node] = base
     _let_stay(w, node)
     _begin_with_lexemes(w, node)
     _find_covered(w, node)
@@ -71,7 +71,7 @@ def _take_end(w, gap, end):
     """Where the sets of an end are, emptied if the end is new."""
     bits = tab(w, ws.BITS)
     at = at_end(w, gap, end)
-    if set_bit(bits, tab(w, ws.GAP_BASES)[gap], end):
+    if set_bit(bits, tab(w, ws.GAP_END_SETS)[gap], end):
         fill_words(bits, at, words_of_end(w), 0)
     return at
 
@@ -145,19 +145,19 @@ def _begin_with_lexemes(w, gap):
 
 @kernel
 def _find_covered(w, gap):
-    """Fill ``GAP_COVERED``: the gaps further right from which each lexeme leads only to where it leads from this gap.
+    """Fill ``GAPS_COVERED``: the gaps further right from which each lexeme leads only to where it leads from this gap.
 
     If a comment may begin in this gap and end in the other one, that holds for all lexemes. What can be made of them from the
     other gap can then be made of them from this one.
     """
     for k in range(whead(w)[ws.W_WIDTH]):
-        set_ = tab(w, ws.UNNAMED)[k]
-        tab(w, ws.GAP_COVERED)[k] = 0
+        set_ = tab(w, ws.GAP_BY_END)[k]
+        tab(w, ws.GAPS_COVERED)[k] = 0
         while set_:
             bit = low_bit(set_)
             set_ &= set_ - 1
             if _covers(w, gap, 64 * k + bit):
-                tab(w, ws.GAP_COVERED)[k] |= np.int64(1) << bit
+                tab(w, ws.GAPS_COVERED)[k] |= np.int64(1) << bit
 
 
 @kernel
@@ -166,8 +166,8 @@ def _covers(w, gap, other):
     head = whead(w)
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
     bits = tab(w, ws.BITS)
-    ends = tab(w, ws.GAP_BASES)[gap]
-    others = tab(w, ws.GAP_BASES)[other]
+    ends = tab(w, ws.GAP_END_SETS)[gap]
+    others = tab(w, ws.GAP_END_SETS)[other]
     for i in range(other >> 6, head[ws.W_WIDTH]):
         word = bits[others + i]
         while word:
@@ -191,7 +191,7 @@ def _go_on(h, w, gap):
     """Visit the ends from left to right, and let the rests behind their symbols lead on to further ends; 0 or a status."""
     head = whead(w)
     bits = tab(w, ws.BITS)
-    base = tab(w, ws.GAP_BASES)[gap]
+    base = tab(w, ws.GAP_END_SETS)[gap]
     words = (head[ws.W_N_SYMBOLS_NT] + head[ws.W_N_LEXEMES] + 63) >> 6
     turns = head[ws.W_TURN_SET]
     dots = tab(w, ws.SYMBOL_DOTS)
@@ -206,7 +206,7 @@ def _go_on(h, w, gap):
             bit = low_bit(word)
             done |= np.int64(1) << bit
             end = np.int64(64 * i + bit)
-            covered = has_bit(tab(w, ws.GAP_COVERED), 0, end)
+            covered = has_bit(tab(w, ws.GAPS_COVERED), 0, end)
             leading = at_end(w, gap, end) + words
             following = tab(w, ws.NEXT_HERE)
             again = True
@@ -250,7 +250,7 @@ def _lead_on(h, w, gap, dot, end):
         head[ws.W_N_GAP_LIST] += 1
     bits = tab(w, ws.BITS)
     charge(w, width)
-    if not or_row(bits, into, after, width) or not has_bit(tab(w, ws.GAP_FIRST), 0, dot):
+    if not or_row(bits, into, after, width) or not has_bit(tab(w, ws.GAP_PREFIX_STAYS), 0, dot):
         return np.int64(0)
     left = i64(h, layout.DOT_LEFT)[dot]
     at_itself = np.int64(0)
@@ -266,14 +266,14 @@ def _lead_on(h, w, gap, dot, end):
 
 @kernel
 def _name_rests(h, w, gap):
-    """Enter the gap's node in ``UNNAMED``, its symbols with many ends in ``DONE``, and its dots' rows in ``REST``; 0 or
+    """Enter the gap's node in ``GAP_BY_END``, its symbols with many ends in ``DONE``, and its dots' rows in ``REST``; 0 or
     ``W_GROW``.
 
     Rows of dots behind whose symbol a rest has facts are entered as negative numbers: they lack their tails (:func:`gap_rest`).
-    ``GAP_OWN`` gets these dots and those before them in the rule that reach them by symbols that stay.
+    ``GAP_BEYOND_TAIL`` gets these dots and those before them in the rule that reach them by symbols that stay.
     """
     head = whead(w)
-    set_bit(tab(w, ws.UNNAMED), 0, gap)
+    set_bit(tab(w, ws.GAP_BY_END), 0, gap)
     words = head[ws.W_TURN_SET]
     following = tab(w, ws.NEXT_HERE)
     some = np.int64(0)
@@ -283,9 +283,9 @@ def _name_rests(h, w, gap):
     if some or head[ws.W_N_GAP_LIST]:
         set_bit(tab(w, ws.USEFUL), 0, gap)
     note_many(w, gap)
-    own = tab(w, ws.GAP_OWN)
+    beyond = tab(w, ws.GAP_BEYOND_TAIL)
     first = gap * head[ws.W_DOT_SET]
-    fill_words(own, first, head[ws.W_DOT_SET], 0)
+    fill_words(beyond, first, head[ws.W_DOT_SET], 0)
     if not room(w, ws.TOUCHED, head[ws.W_N_TOUCHED] + head[ws.W_N_GAP_LIST]):
         return np.int64(statuses.W_GROW)
     charge(w, head[ws.W_DOT_SET] + 4 * head[ws.W_N_GAP_LIST])
@@ -295,7 +295,7 @@ def _name_rests(h, w, gap):
         tab(w, ws.REST)[index] = -tab(w, ws.GAP_ROWS)[dot]
         touch(w, ws.REST, index, 1)
         # a dot that is in the set already was added with all dots before it
-        while set_bit(own, first, dot) and tab(w, ws.IS_FIRST)[dot] == 0:
+        while set_bit(beyond, first, dot) and tab(w, ws.IS_FIRST)[dot] == 0:
             turn = tab(w, ws.TURN_OF)[dot - 1]
             following[gap * words + (turn >> 6)] |= np.int64(1) << (turn & 63)
             if not stays_in_gap(w, i64(h, layout.DOT_SYMBOL)[dot - 1]):

@@ -236,7 +236,7 @@ def _lead_on(h, w, node, base, dot, ends):
             if or_row(bits, into + i, rest[end * n_dots + dot + 1] + i, width - i):
                 grew = True
     charge(w, work)
-    if grew and has_bit(tab(w, ws.GAP_FIRST), 0, dot):
+    if grew and has_bit(tab(w, ws.GAP_PREFIX_STAYS), 0, dot):
         left = i64(h, layout.DOT_LEFT)[dot]
         if or_row(bits, _row_of(w, base, left), into, width):
             return _wait(w, left)

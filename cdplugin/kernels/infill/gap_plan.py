@@ -46,7 +46,7 @@ def take_plan(h, w, node):
         head[ws.W_GAP_OTHERS] = 0
         return np.int64(1)
     # where some gap's rows are found by the plan, it stays
-    if head[ws.W_HAS_PLAN] and (head[ws.W_GAP_OTHERS] < MOST_OTHERS or any_words(tab(w, ws.UNNAMED), 0, head[ws.W_WIDTH])):
+    if head[ws.W_HAS_PLAN] and (head[ws.W_GAP_OTHERS] < MOST_OTHERS or any_words(tab(w, ws.GAP_BY_END), 0, head[ws.W_WIDTH])):
         head[ws.W_GAP_OTHERS] += 1
         return np.int64(0)
     return _plan(h, w)
@@ -54,8 +54,8 @@ def take_plan(h, w, node):
 
 @kernel
 def _plan(h, w):
-    """Make the plan for the lexemes in ``GAP_LEXEMES``: fill ``GAP_STAYS``, ``GAP_FIRST``, ``GAP_TAIL``, ``GAP_UPS`` and sets
-    of dots; 1, or ``W_GROW``.
+    """Make the plan for the lexemes in ``GAP_LEXEMES``: fill ``GAP_STAYS``, ``GAP_PREFIX_STAYS``, ``GAP_TAIL``, ``GAP_UPS`` and
+    sets of dots; 1, or ``W_GROW``.
 
     Work: some passes over all dots, as many as the nesting of nonterminals in shortest derivations is deep.
     """
@@ -65,7 +65,7 @@ def _plan(h, w):
     head[ws.W_HAS_PLAN] = 0
     if (
         not room(w, ws.GAP_STAYS, (n_nonterminals + 63) >> 6)
-        or not room(w, ws.GAP_FIRST, head[ws.W_DOT_SET])
+        or not room(w, ws.GAP_PREFIX_STAYS, head[ws.W_DOT_SET])
         or not room(w, ws.GAP_TAIL, n_dots)
         or not room(w, ws.GAP_UP_HEADS, n_nonterminals + head[ws.W_N_LEXEMES] + 1)
         or not room(w, ws.GAP_UPS, n_dots)
@@ -133,7 +133,7 @@ def _find_reach(w):
 @kernel
 def _find_staying(h, w):
     """Fill ``GAP_STAYS``, the nonterminals that derive a text of lexemes that may lie in the gap, or the empty text, and
-    ``GAP_FIRST``.
+    ``GAP_PREFIX_STAYS``.
 
     Whether work sufficed.
     """
@@ -142,9 +142,9 @@ def _find_staying(h, w):
     lefts = i64(h, layout.DOT_LEFT)
     first = tab(w, ws.IS_FIRST)
     stays = tab(w, ws.GAP_STAYS)
-    behind = tab(w, ws.GAP_FIRST)
+    prefix_stays = tab(w, ws.GAP_PREFIX_STAYS)
     fill_words(stays, 0, (whead(w)[ws.W_N_SYMBOLS_NT] + 63) >> 6, 0)
-    fill_words(behind, 0, whead(w)[ws.W_DOT_SET], 0)
+    fill_words(prefix_stays, 0, whead(w)[ws.W_DOT_SET], 0)
     grown = True
     while grown:
         grown = False
@@ -155,7 +155,7 @@ def _find_staying(h, w):
             whole = whole or first[dot] != 0
             if not whole:
                 continue
-            set_bit(behind, 0, dot)
+            set_bit(prefix_stays, 0, dot)
             if symbols[dot] == layout.END_OF_RULE:
                 grown = set_bit(stays, 0, lefts[dot]) or grown
             else:
@@ -234,7 +234,7 @@ def _find_ups(h, w):
     null_rest = i64(h, layout.DOT_NULL_REST)
     heads = tab(w, ws.SYMBOL_HEADS)
     dots = tab(w, ws.SYMBOL_DOTS)
-    behind = tab(w, ws.GAP_FIRST)
+    prefix_stays = tab(w, ws.GAP_PREFIX_STAYS)
     ups = tab(w, ws.GAP_UPS)
     mark = tab(w, ws.NT_MARK)
     count = np.int64(0)
@@ -245,7 +245,7 @@ def _find_ups(h, w):
         for i in range(heads[symbol], heads[symbol + 1]):
             dot = dots[i]
             left = lefts[dot]
-            if null_rest[dot + 1] and has_bit(behind, 0, dot) and mark[left] != stamp and left != symbol:
+            if null_rest[dot + 1] and has_bit(prefix_stays, 0, dot) and mark[left] != stamp and left != symbol:
                 mark[left] = stamp
                 ups[count] = left
                 count += 1

@@ -17,7 +17,7 @@ from cdplugin.kernels.store.arena import i64
 @kernel
 def at_end(w, gap, end):
     """Where in ``BITS`` the two sets of a gap's end are: symbols, and dots by turn. The row of all ends comes before them."""
-    return tab(w, ws.GAP_BASES)[gap] + whead(w)[ws.W_WIDTH] + (end - gap) * words_of_end(w)
+    return tab(w, ws.GAP_END_SETS)[gap] + whead(w)[ws.W_WIDTH] + (end - gap) * words_of_end(w)
 
 
 @kernel
@@ -39,7 +39,7 @@ def gap_row(w, gap, symbol):
         if row < 0:
             return row
         bits = tab(w, ws.BITS)
-        base = tab(w, ws.GAP_BASES)[gap]
+        base = tab(w, ws.GAP_END_SETS)[gap]
         first = at_end(w, gap, gap) + (symbol >> 6)
         size = words_of_end(w)
         for i in range(gap >> 6, head[ws.W_WIDTH]):
@@ -58,13 +58,13 @@ def gap_row(w, gap, symbol):
 def gap_rest(h, w, gap, dot):
     """The row of the rest behind ``dot`` at a gap's node; 0: none; or ``W_GROW``.
 
-    If the dot has one tail and no rest right of the gap counts (``GAP_OWN``), it is the row of the tail. Otherwise it is made
-    on demand and kept in ``REST``. A negative entry of ``REST`` is the row of what a rest right of the gap leads to
+    If the dot has one tail and no rest right of the gap counts (``GAP_BEYOND_TAIL``), it is the row of the tail. Otherwise it
+    is made on demand and kept in ``REST``. A negative entry of ``REST`` is the row of what a rest right of the gap leads to
     (:mod:`cdplugin.kernels.infill.gap_ends`), not united with the tails yet.
     """
     head = whead(w)
     tail = tab(w, ws.GAP_TAIL)[dot]
-    if tail >= 0 and not has_bit(tab(w, ws.GAP_OWN), gap * head[ws.W_DOT_SET], dot):
+    if tail >= 0 and not has_bit(tab(w, ws.GAP_BEYOND_TAIL), gap * head[ws.W_DOT_SET], dot):
         return gap_row(w, gap, tail - 1) if tail else np.int64(0)
     index = gap * head[ws.W_N_DOTS] + dot
     known = tab(w, ws.REST)[index]

@@ -25,7 +25,7 @@ def take_over(h, w, node, dot, other):
     n_dots = whead(w)[ws.W_N_DOTS]
     if has_bit(tab(w, ws.REST_NODES), dot * whead(w)[ws.W_WIDTH], other):
         known = tab(w, ws.REST)[other * n_dots + dot]
-    elif has_bit(tab(w, ws.UNNAMED), 0, other):
+    elif has_bit(tab(w, ws.GAP_BY_END), 0, other):
         known = gap_rest(h, w, other, dot)
     else:
         known = np.int64(0)

@@ -44,7 +44,6 @@ from cdplugin.kernels.infill.taken_over import (
     ends_of,
     find_done,
     followed_before,
-    size_of_done,
 )
 from cdplugin.kernels.infill.workspace import (
     charge,
@@ -84,15 +83,16 @@ def build_rests(h, w):
         return np.int64(statuses.W_GROW)
     words = (n_nonterminals + 63) >> 6
     pending = words + ((words + 63) >> 6)
-    if not room(w, ws.PENDING, pending) or not room(w, ws.DERIVED_HERE, words) or not room(w, ws.DONE, size_of_done(w)):
+    done = LAST_NODES * (n_nonterminals + head[ws.W_N_LEXEMES])
+    if not room(w, ws.PENDING, pending) or not room(w, ws.DERIVED_HERE, words) or not room(w, ws.DONE, done):
         return np.int64(statuses.W_GROW)
     if (
         not room(w, ws.REST_NODES, n_dots * head[ws.W_WIDTH])
         or not room(w, ws.USEFUL, head[ws.W_WIDTH])
-        or not room(w, ws.UNNAMED, head[ws.W_WIDTH])
-        or not room(w, ws.GAP_COVERED, head[ws.W_WIDTH])
-        or not room(w, ws.GAP_BASES, nodes)
-        or not room(w, ws.GAP_OWN, nodes * head[ws.W_DOT_SET])
+        or not room(w, ws.GAP_BY_END, head[ws.W_WIDTH])
+        or not room(w, ws.GAPS_COVERED, head[ws.W_WIDTH])
+        or not room(w, ws.GAP_END_SETS, nodes)
+        or not room(w, ws.GAP_BEYOND_TAIL, nodes * head[ws.W_DOT_SET])
         or not room(w, ws.ASKED, head[ws.W_WIDTH])
         or not room(w, ws.MANY_HERE, words)
         or not room(w, ws.NEXT_HERE, nodes * head[ws.W_TURN_SET])

@@ -17,7 +17,6 @@ then the items that began at the node are followed again.
 import numpy as np
 
 from cdplugin.kernels.infill import layout as ws
-from cdplugin.kernels.infill.taken_over import size_of_done
 from cdplugin.kernels.infill.ways import ask, forget_ways, is_long, leads_out, way_of
 from cdplugin.kernels.infill.workspace import (
     charge,
@@ -56,18 +55,18 @@ def build_items(h, w):
         return np.int64(statuses.W_GROW)
     if not room(w, ws.OUT, (64 * head[ws.W_WIDTH] + 1) * n_nonterminals):
         return np.int64(statuses.W_GROW)
-    if not room(w, ws.QUEUE, 2 * n_dots + 2) or not room(w, ws.WORK, n_dots):
+    if not room(w, ws.QUEUE, 2 * n_dots + 2) or not room(w, ws.WORK, n_dots) or not room(w, ws.MOVED, ws.MOVED_WORDS * n_dots):
         return np.int64(statuses.W_GROW)
     forget_rows(w, head[ws.W_TOUCHED_FACTS], head[ws.W_BITS_FACTS])
     fill_words(tab(w, ws.WORK), 0, n_dots, 0)
     sets = tab(w, ws.ITEM_SETS)
     charge(w, nodes * head[ws.W_DOT_SET])
     fill_words(sets, 0, nodes * head[ws.W_DOT_SET], 0)
-    if not room(w, ws.DONE, size_of_done(w)) or forget_ways(w) < 0:
+    if forget_ways(w) < 0:
         return np.int64(statuses.W_GROW)
-    done = tab(w, ws.DONE)
+    moved = tab(w, ws.MOVED)
     for dot in range(n_dots):
-        done[2 * dot] = -1
+        moved[ws.MOVED_WORDS * dot + ws.MV_NODE] = -1
     row = item_row(w, 0, np.int64(0))
     all_out = row_in(w, ws.OUT, 0)
     if row < 0 or all_out < 0:
@@ -218,22 +217,24 @@ def _move_all(h, w, node, dot, ends, symbol):
     """Move the items at ``dot`` over ``symbol`` to the nodes of the row ``ends``: 1 if there are new ones at ``node``, 0, or
     ``W_GROW``.
 
-    In rows of several words, origins are left out that were moved before (``DONE``): the last node where this dot was followed
+    In rows of several words, origins are left out that were moved before (``MOVED``): the last node where this dot was followed
     had all of these ends, so they are there already.
     """
     head = whead(w)
     width = head[ws.W_WIDTH]
     origins = tab(w, ws.ITEMS)[node * head[ws.W_N_DOTS] + dot]
     if width > 1:
-        if tab(w, ws.DONE)[2 * dot] < 0:
+        moved_before = tab(w, ws.MOVED)
+        at = ws.MOVED_WORDS * dot
+        if moved_before[at + ws.MV_NODE] < 0:
             fresh = new_row(w)
             if fresh < 0:
                 return fresh
-            tab(w, ws.DONE)[2 * dot + 1] = fresh
+            moved_before[at + ws.MV_ORIGINS] = fresh
         moving = new_row(w)
         if moving < 0:
             return moving
-        last = tab(w, ws.DONE)[2 * dot]
+        last = moved_before[at + ws.MV_NODE]
         covered = last == node
         if last >= 0 and last != node:
             table, index = ws.SPANS, last * head[ws.W_N_LEXEMES] - 2 - symbol
@@ -241,14 +242,14 @@ def _move_all(h, w, node, dot, ends, symbol):
                 table, index = ws.DERIVED, last * head[ws.W_N_SYMBOLS_NT] + symbol
             known = tab(w, table)[index]
             covered = known != 0 and contains(tab(w, ws.BITS), known, ends, width)
-        tab(w, ws.DONE)[2 * dot] = node
-        done = tab(w, ws.DONE)[2 * dot + 1]
+        moved_before[at + ws.MV_NODE] = node
+        before = moved_before[at + ws.MV_ORIGINS]
         bits = tab(w, ws.BITS)
         for i in range(width):
             if not covered:
-                bits[done + i] = 0
-            bits[moving + i] = bits[origins + i] & ~bits[done + i]
-            bits[done + i] |= bits[moving + i]
+                bits[before + i] = 0
+            bits[moving + i] = bits[origins + i] & ~bits[before + i]
+            bits[before + i] |= bits[moving + i]
         if has_bit(bits, origins, node):  # OUT of this node is still growing, so items that began here are moved again
             set_bit(bits, moving, node)
         origins = moving

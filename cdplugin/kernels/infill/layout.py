@@ -72,7 +72,8 @@ first, then lexemes; the last lexeme is the end of the text. "Leads to" is short
     OUTCOMES,  # of the profile under way; the frames of pairs.class_completes
     WAY_HASH,  # open addressing: stamp << 32 | way
     WAYS,
-    DONE,  # facts: symbol -> the last nodes where it had many ends; items: dot -> the last node, and the row of origins moved
+    DONE,  # symbol -> the last nodes where it had many ends (kernels/infill/taken_over.py)
+    MOVED,  # dot -> records of what its items moved last (kernels/infill/items.py)
     INSIDE_OF,  # lexer state -> stamp << 1 | whether a token may end in it, in one walk
     AFTER,  # lexeme (last: a text's beginning) -> set by turn of the dots that are alive after it; see AFTER_KNOWN
     ALIVE,  # node -> set by turn of the dots that are alive there, W_TURN_SET words
@@ -91,7 +92,7 @@ first, then lexemes; the last lexeme is the end of the text. "Leads to" is short
     SKIPPED,  # skip -> set of the lexemes that it may stand before; the end symbol if it may end every text
     TARGET,  # a set of lexemes under construction: what may start at a node or column
     SET_MARK,  # per set of lexemes that match together: a stamp
-    GATHERED,  # (way to end in a slot, row of its starts)
+    SLOT_ENDS,  # (how lexemes end in the slot under way, row of their starts)
     PUSHED,  # open addressing: stamp << 32 | position in QUEUE
     DOT_OUT,  # dot -> stamp, and the union of OUT over its items' origins
     SET_HASH,  # open addressing: set of lexer states
@@ -119,13 +120,13 @@ first, then lexemes; the last lexeme is the end of the text. "Leads to" is short
     END_IN_GAPS,  # lexeme -> whether a gap can end it whatever follows (cdplugin.infill.room)
     FACT_INDEX,  # open addressing: stamp << 32 | fact (kernels/infill/derivation.py)
     FACTS,
-    FACT_WAYS,
+    INFERENCES,
     EDGE_INDEX,  # open addressing: stamp << 32 | edge
     EDGES,  # lexeme and nodes (a key), and what it costs; -1: barred
-    HEAP,  # (cost, number of a way or of a place), the cheapest first
-    PLACE_INDEX,  # open addressing: stamp << 32 | place (kernels/infill/measure.py)
+    HEAP,  # (cost, number of an inference or of a point), the cheapest first
+    POINT_INDEX,  # open addressing: stamp << 32 | point (kernels/infill/measure.py)
     TARGETS_OF,  # lexer state -> where in POOL the list of the states that one byte leads to is, after its length
-    PLACES,  # element << 32 | lexer state, and 1 + what it costs to come there
+    POINTS,  # element << 32 | lexer state, and 1 + what it costs to come there
     MEASURE_INDEX,  # open addressing: stamp << 32 | measure
     MEASURES,  # lexeme and node at which it ends (a key), and 1 + what it costs
     LEAST,  # lexeme -> its least number of bytes; empty if W_MOST_IN_GAP is 0
@@ -137,7 +138,7 @@ first, then lexemes; the last lexeme is the end of the text. "Leads to" is short
     GAP_KEY,  # set of the lexemes that may lie in the gaps that the plan is for (kernels/infill/gap_plan.py)
     GAP_LEXEMES,  # set of the lexemes that may lie in the current gap
     GAP_STAYS,  # set of the nonterminals that stay: that may lie in the gap
-    GAP_FIRST,  # set of the dots of whose rule all before the dot stays
+    GAP_PREFIX_STAYS,  # set of the dots of whose rule all before the dot stays
     GAP_TAIL,  # dot -> 1 + its tail, the symbol that the rest of the rule ends with; 0: none, -1: several
     GAP_UP_HEADS,  # symbol -> where in GAP_UPS its ups begin: the nonterminals that end where it does
     GAP_UPS,
@@ -146,9 +147,9 @@ first, then lexemes; the last lexeme is the end of the text. "Leads to" is short
     GAP_ACTIVE,  # set by turn of the dots whose next dot has a tail
     GAP_REACH,  # symbol -> set of itself and its transitive ups, and set by turn of the dots before these
     GAP_TAILED,  # set by turn of the dots that have a tail
-    UNNAMED,  # set of the gap nodes whose facts are kept by end and named in REST and DERIVED on demand (gap_rests.py)
-    GAP_BASES,  # node in UNNAMED -> where in BITS the sets of its ends begin (kernels/infill/gap_ends.py)
-    GAP_COVERED,  # set of the nodes in UNNAMED that the current gap covers (kernels/infill/gap_ends.py)
+    GAP_BY_END,  # set of the gap nodes whose facts are kept by end and named in REST and DERIVED on demand (gap_rests.py)
+    GAP_END_SETS,  # node in GAP_BY_END -> where in BITS the sets of its ends begin (kernels/infill/gap_ends.py)
+    GAPS_COVERED,  # set of the nodes in GAP_BY_END that the current gap covers (kernels/infill/gap_ends.py)
     CHAIN_HEADS,  # symbol -> twice where its dots begin in CHAIN_DOTS, plus 1 if it has CHAIN_UPS (kernels/infill/chains.py)
     CHAIN_DOTS,  # (number, bits) of a word of a set by turn
     CHAIN_UPS,  # symbol -> set of the nonterminals that unit rules lead to from it
@@ -170,7 +171,7 @@ first, then lexemes; the last lexeme is the end of the text. "Leads to" is short
     AHEAD_STACK,
     TWIN_OF,  # node -> itself, or the gap node whose twin it is (kernels/infill/twins.py)
     TWINS,  # set of the twins; then the candidates for the current gap, then the nodes that cannot be twins
-    GAP_OWN,  # node in a gap -> set of the dots whose rest leads beyond its tail: to a rest right of the gap
+    GAP_BEYOND_TAIL,  # node in a gap -> set of the dots whose rest leads beyond its tail: to a rest right of the gap
     GAP_STAYING,  # set by turn of the dots before a symbol that stays
     AFTER_KNOWN,  # lexeme (last: a text's beginning) -> 1 if AFTER has its set
     AFTER_MARK,  # nonterminals: a stamp where they were predicted, then one where they were completed (kernels/infill/alive.py)
@@ -182,7 +183,7 @@ first, then lexemes; the last lexeme is the end of the text. "Leads to" is short
     BYTE_STARTS,  # 1 if filled; byte -> where in this table its list begins; then the lists: the STARTS that accept the byte
     STATE_BITS,  # scratch: a set of lexer states as bits, from its least state on
     N_WORKSPACE,
-) = range(164)
+) = range(165)
 
 _S = 2 * N_WORKSPACE
 (
@@ -224,7 +225,7 @@ _S = 2 * N_WORKSPACE
     W_DOT_SET,  # words of a set of dots
     W_TURN_SET,  # words of a set of dots by turn, of those before a symbol
     W_SPLIT,  # whether a place may have several nodes
-    W_N_GATHERED,
+    W_N_SLOT_ENDS,
     W_PUSH_STAMP,
     W_N_SETS,
     W_STEPS_USED,
@@ -246,9 +247,9 @@ _S = 2 * N_WORKSPACE
     W_LOOSE,  # whether this workspace is loose: each LONGEST lexeme competes with its skip alone (kernels/infill/starts.py)
     W_WORK_LEFT,  # quarters of a unit of work (the arena's) that the operation may still spend in the infilling kernels
     W_N_FACTS,
-    W_N_FACT_WAYS,
+    W_N_INFERENCES,
     W_N_EDGES,
-    W_N_PLACES,
+    W_N_POINTS,
     W_N_MEASURES,
     W_N_CHECKED,
     W_N_OUTCOMES,
@@ -282,7 +283,7 @@ _S = 2 * N_WORKSPACE
     WORKSPACE_WORDS,
 ) = range(_S, _S + 94)
 
-W_COUNTERS = W_N_FACTS  # the counters: of facts, fact ways, edges, places, measures, answers, outcomes and sets that are met
+W_COUNTERS = W_N_FACTS  # the counters: of facts, inferences, edges, points, measures, answers, outcomes and sets that are met
 
 GAP, SLOT = -1, -2  # in ELEMENTS
 NO_ELEMENT = 256  # in LAST_TEXT, at a hole's slot: no text has it
@@ -354,6 +355,15 @@ COL_START, COL_COUNT, COL_ITEMS, COL_N_ITEMS, COL_EXACT, COL_SCANS, COL_SET, COL
 | COL_TARGET | the lexemes that compete there (W_SPLIT) | index in COLUMN_ITEMS, W_SET words |
 """
 
+MV_NODE, MV_ORIGINS, MOVED_WORDS = range(3)
+"""What was moved over the symbol behind a dot, in MOVED, by dot. Only items use it, in rows of several words.
+
+| field | what | unit |
+|---|---|---|
+| MV_NODE | the last node where the dot was followed, -1: none | node |
+| MV_ORIGINS | the origins of the items moved from there | row of BITS |
+"""
+
 WAY_DOT, WAY_OUT, WAY_ROW, WAY_WORDS = range(4)
 """A way in WAYS, by its number. Written by ways.way_of, read by ways.
 
@@ -364,31 +374,31 @@ WAY_DOT, WAY_OUT, WAY_ROW, WAY_WORDS = range(4)
 | WAY_ROW | the nodes from which it does; the row after it: the nodes asked about so far | row of BITS |
 """
 
-F_KEY, F_USERS, F_WAY, F_COST, FACT_WORDS = range(5)
+F_KEY, F_USERS, F_INFERENCE, F_COST, FACT_WORDS = range(5)
 """A fact in FACTS, by its number. Written by derivation, read there and by cdplugin.infill.complete.
 
 | field | what | unit |
 |---|---|---|
 | F_KEY | dot, node and end | bits, NODE_BITS for each node |
-| F_USERS | the first fact way that needs it, 0: none | 1 + 2 * fact way, one more where it is FW_OTHER |
-| F_WAY | the cheapest fact way, -1: none | fact way |
-| F_COST | its cost | BYTE for each byte, and 1 for each fact way |
+| F_USERS | the first inference that needs it, 0: none | 1 + 2 * inference, one more where it is INF_OTHER |
+| F_INFERENCE | the cheapest inference, -1: none | inference |
+| F_COST | its cost | BYTE for each byte, and 1 for each inference |
 """
 
-FW_FACT, FW_NEED, FW_OTHER, FW_EDGE, FW_NEXT, FW_NEXT_OTHER, FACT_WAY_WORDS = range(7)
-"""A fact way in FACT_WAYS: one way to derive a fact. Written by derivation, read there and by cdplugin.infill.complete.
+INF_FACT, INF_NEED, INF_OTHER, INF_EDGE, INF_NEXT, INF_NEXT_OTHER, INFERENCE_WORDS = range(7)
+"""An inference in INFERENCES: one way to derive a fact. Written by derivation, read there and by cdplugin.infill.complete.
 
 | field | what | unit |
 |---|---|---|
-| FW_FACT | the fact that it derives | fact |
-| FW_NEED, FW_OTHER | the facts that it needs, -1: none | fact |
-| FW_EDGE | the lexeme that it begins with, -1: none | edge |
-| FW_NEXT, FW_NEXT_OTHER | the next fact way that needs the same fact | as F_USERS |
+| INF_FACT | the fact that it derives | fact |
+| INF_NEED, INF_OTHER | the facts that it needs, -1: none | fact |
+| INF_EDGE | the lexeme that it begins with, -1: none | edge |
+| INF_NEXT, INF_NEXT_OTHER | the next inference that needs the same fact | as F_USERS |
 """
 
 NODE_BITS = 13  # bits of a node in a key: rows are at most 128 words wide
 EDGE_WORDS = 2  # of an edge: key, cost
-PL_KEY, PL_COST, PLACE_WORDS = range(3)
+PT_KEY, PT_COST, POINT_WORDS = range(3)
 MEASURE_WORDS = 2  # key, 1 + cost
 BYTE = 1 << 20  # the cost of a byte in a gap
 MOST_COST = 1 << 60

@@ -1,8 +1,8 @@
 """Costs of edges: how many bytes in gaps the lexemes that begin at a node take.
 
-For completions, between ``OP_COLLECT`` and ``OP_CHOOSE``. Dijkstra's algorithm over (element, lexer state): a byte of the text
-costs nothing, a byte in a gap 1, and a gap may be left at any time. All lexemes that begin at the node are followed together;
-they end at nodes of the lattice.
+For completions, between ``OP_COLLECT`` and ``OP_CHOOSE``. Dijkstra's algorithm over *points* (element, lexer state): a byte
+of the text costs nothing, a byte in a gap 1, and a gap may be left at any time. All lexemes that begin at the node are followed
+together; they end at nodes of the lattice.
 """
 
 import numpy as np
@@ -24,36 +24,36 @@ _TEXT_END = -1  # in place of an element
 
 
 @kernel
-def measure(h, w, node, place):
+def measure(h, w, node, k):
     """Fill ``MEASURES``: for each lexeme or skip that begins at ``node`` and each node where it may end, the cost; 0 or a
     status.
 
-    ``place``: the element before which the node lies, or the gap in which it lies. Costs above ``W_MOST_IN_GAP``, if that is
-    not 0, are left out.
+    ``k``: the element before which the node lies, or the gap in which it lies. Costs above ``W_MOST_IN_GAP``, if that is not 0,
+    are left out.
     """
     head = whead(w)
-    clear_records(w, np.int64(ws.W_N_PLACES))
+    clear_records(w, np.int64(ws.W_N_POINTS))
     clear_records(w, np.int64(ws.W_N_MEASURES))
     set_ = start_set(h, w, node)
     if set_ < 0:
         return set_
     count = np.int64(0)
     for i in range(tab(w, ws.SET_HEADS)[set_], tab(w, ws.SET_HEADS)[set_ + 1]):
-        count = _reach(h, w, count, place, tab(w, ws.SET_STATES)[i], np.int64(0))
+        count = _reach(h, w, count, k, tab(w, ws.SET_STATES)[i], np.int64(0))
         if count < 0:
             return count
     while count > 0:
         cost = tab(w, ws.HEAP)[0]
-        at = ws.PLACE_WORDS * tab(w, ws.HEAP)[1]
+        at = ws.POINT_WORDS * tab(w, ws.HEAP)[1]
         count = pop(w, count)
-        places = tab(w, ws.PLACES)
-        if cost != places[at + ws.PL_COST] - 1:
+        points = tab(w, ws.POINTS)
+        if cost != points[at + ws.PT_COST] - 1:
             continue  # it was reached at a lower cost
         if not charge(w, 16):
             return np.int64(statuses.W_GROW)
         if head[ws.W_MOST_IN_GAP] and cost > head[ws.W_MOST_IN_GAP]:
             break  # all that follow cost more than is wanted
-        count = _go_on(h, w, count, node, places[at] >> 32, places[at] & 0xFFFFFFFF, cost)
+        count = _go_on(h, w, count, node, points[at] >> 32, points[at] & 0xFFFFFFFF, cost)
         if count < 0:
             return count
     return np.int64(0)
@@ -61,7 +61,7 @@ def measure(h, w, node, place):
 
 @kernel
 def _go_on(h, w, count, node, k, state, cost):
-    """Read the next element at a place (element ``k``, lexer state); the new size of the heap, or a status."""
+    """Read the next element at a point (element ``k``, lexer state); the new size of the heap, or a status."""
     head = whead(w)
     matched = longest_of(h, state)
     if matched and tab(w, ws.ACCEPTS)[k]:
@@ -165,14 +165,14 @@ def _reach(h, w, count, k, state, cost):
             after = transition(h, state, element)
             if after <= 0:
                 return after if after < 0 else count
-    number = number_of(w, ws.PLACE_INDEX, ws.PLACES, ws.PLACE_WORDS, ws.W_N_PLACES, (k << 32) | state)
+    number = number_of(w, ws.POINT_INDEX, ws.POINTS, ws.POINT_WORDS, ws.W_N_POINTS, (k << 32) | state)
     if number < 0 or not room(w, ws.HEAP, 2 * (count + 1)):
         return np.int64(statuses.W_GROW)
-    places = tab(w, ws.PLACES)
-    known = places[ws.PLACE_WORDS * number + ws.PL_COST]
+    points = tab(w, ws.POINTS)
+    known = points[ws.POINT_WORDS * number + ws.PT_COST]
     if known and known <= cost + 1:
         return count
-    places[ws.PLACE_WORDS * number + ws.PL_COST] = cost + 1
+    points[ws.POINT_WORDS * number + ws.PT_COST] = cost + 1
     return push(w, count, cost, number)
 
 

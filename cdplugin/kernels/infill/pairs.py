@@ -40,7 +40,7 @@ def scanned(h, w, column, accepted):
 
 
 @kernel
-def class_completes(h, w, column, token_class):
+def class_completes(h, w, column, suffix_class):
     """Whether the text can be completed if a token's rest of some class begins at a column: 1, 0 or a status. Memoised.
 
     The rest may end inside lexemes, or with one, or a lexeme may end inside it: then a rest of a lower class begins in the
@@ -48,14 +48,14 @@ def class_completes(h, w, column, token_class):
     ways, but into few pairs (column, class), so each pair is decided once. ``OUTCOMES`` is the stack of pairs under way, the
     lowest class on top.
     """
-    root = _class_key(column, token_class)
+    root = _class_key(column, suffix_class)
     known = _known(w, root)
     if known:
         return known - 1 if known > 0 else known
     if not room(w, ws.OUTCOMES, FRAME_WORDS):
         return np.int64(statuses.W_GROW)
     frames = tab(w, ws.OUTCOMES)
-    frames[0], frames[1], frames[2] = column, token_class, np.int64(0)
+    frames[0], frames[1], frames[2] = column, suffix_class, np.int64(0)
     answer = np.int64(0)
     top = np.int64(FRAME_WORDS)
     while top > 0:
@@ -75,9 +75,9 @@ def class_completes(h, w, column, token_class):
 
 
 @kernel
-def _class_key(column, token_class):
+def _class_key(column, suffix_class):
     """The key in the memo table of a class at a column."""
-    return (column << 32) | (np.int64(1) << 31) | token_class
+    return (column << 32) | (np.int64(1) << 31) | suffix_class
 
 
 @kernel
@@ -87,8 +87,8 @@ def _class_goes_on(h, w, at):
     :data:`WAITS` if another pair has to be decided first; that pair was pushed.
     """
     frames = tab(w, ws.OUTCOMES)
-    column, token_class = frames[at], frames[at + 1]
-    record = tab(w, ws.CLASS_RECORD)[token_class]
+    column, suffix_class = frames[at], frames[at + 1]
+    record = tab(w, ws.CLASS_RECORD)[suffix_class]
     pool = tab(w, ws.POOL)
     n_states = pool[record + ws.E_STATES]
     n_ends = pool[record + ws.E_ENDS]

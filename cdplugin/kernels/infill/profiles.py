@@ -68,12 +68,12 @@ def profile_of(h, w, state):
                 other = np.int64(tokens[below])
                 if other < 0:
                     continue
-                token_class = np.int64(0)
+                suffix_class = np.int64(0)
                 if below > node:
-                    token_class = class_of[offsets[other] + depth]
-                    if token_class == 0:
+                    suffix_class = class_of[offsets[other] + depth]
+                    if suffix_class == 0:
                         continue
-                n_pairs = _note(w, n_pairs, ws.CROSSES if below > node else ws.ENDS_WITH, ended, token_class, other)
+                n_pairs = _note(w, n_pairs, ws.CROSSES if below > node else ws.ENDS_WITH, ended, suffix_class, other)
                 if n_pairs < 0:
                     return n_pairs
             if after == 0:
@@ -90,9 +90,9 @@ def profile_of(h, w, state):
 
 
 @kernel
-def _note(w, count, kind, what, token_class, token):
+def _note(w, count, kind, what, suffix_class, token):
     """Append the pair of an outcome and a token that has it to ``QUEUE``: how many pairs there are then; or ``W_GROW``."""
-    key = (((what << ws.KIND_BITS) | kind) << ws.CLASS_BITS) | token_class
+    key = (((what << ws.KIND_BITS) | kind) << ws.CLASS_BITS) | suffix_class
     outcome = number_of(w, ws.OUTCOME_INDEX, ws.OUTCOMES, ws.OUTCOME_WORDS, ws.W_N_OUTCOMES, key)
     if outcome < 0 or not room(w, ws.QUEUE, count + 1):
         return np.int64(statuses.W_GROW)

@@ -179,12 +179,12 @@ def _note_crossings(w, rows, k, begin, n_crossings, cap):
         nodes[tab(w, ws.CLASS_LIST)[2 * i]] = (stamp << 32) | tab(w, ws.CLASS_LIST)[2 * i + 1]
     steps = tab(w, ws.STEPS)
     for i in range(begin, begin + n_crossings):
-        token_class = steps[i] & 0xFFFFFFFF
-        if token_class > cap or nodes.shape[0] <= token_class:
+        suffix_class = steps[i] & 0xFFFFFFFF
+        if suffix_class > cap or nodes.shape[0] <= suffix_class:
             break
         charge(w, 6)
-        if nodes[token_class] >> 32 == stamp:
-            status = _note_end(w, rows + (steps[i] >> 32), nodes[token_class] & 0xFFFFFFFF)
+        if nodes[suffix_class] >> 32 == stamp:
+            status = _note_end(w, rows + (steps[i] >> 32), nodes[suffix_class] & 0xFFFFFFFF)
             if status < 0:
                 return status
     return np.int64(0)

@@ -1,7 +1,7 @@
 """Slots in the lattice: exactly one token comes, and lexemes may end inside it.
 
 Where a lexeme ends inside a token, only the class of the token's rest matters (:mod:`cdplugin.kernels.infill.effects`). So each
-class that may come up in the slot gets a node. Equal ways to end are gathered over all live sets first, so each is recorded
+class that may come up in the slot gets a node. Equal ways to end are united over all live sets first, so each is recorded
 once.
 """
 
@@ -46,8 +46,8 @@ def pass_slot(h, w, k, accepts):
     if status < 0:
         return status
     first = head[ws.W_NODES]
-    # how lexemes end in the token: gathered first, so that equal ways are recorded once
-    head[ws.W_N_GATHERED] = 0
+    # how lexemes end in the token: noted first, so that equal ways are recorded once
+    head[ws.W_N_SLOT_ENDS] = 0
     count = np.int64(0)
     for i in range(n_live):
         live = tab(w, ws.LIVE)
@@ -57,12 +57,14 @@ def pass_slot(h, w, k, accepts):
         if count < 0:
             return count
         begin = record + ws.S_FIRST
-        status = _gather_all(w, steps, begin, steps[record + ws.S_ENDS], steps[record + ws.S_CROSSINGS], live[2 * i + 1], stamp)
+        status = _note_slot_ends(
+            w, steps, begin, steps[record + ws.S_ENDS], steps[record + ws.S_CROSSINGS], live[2 * i + 1], stamp
+        )
         if status < 0:
             return status
     for i in range(used, used + n_classes):
-        token_class = tab(w, ws.CLASS_LIST)[2 * i]
-        set_ = set_of_class(h, w, token_class)
+        suffix_class = tab(w, ws.CLASS_LIST)[2 * i]
+        set_ = set_of_class(h, w, suffix_class)
         # the token's rest began at the class's node
         row = live_row(w)
         if row < 0 or set_ < 0:
@@ -72,11 +74,11 @@ def pass_slot(h, w, k, accepts):
         if count < 0:
             return count
         pool = tab(w, ws.POOL)
-        record = tab(w, ws.CLASS_RECORD)[token_class]
+        record = tab(w, ws.CLASS_RECORD)[suffix_class]
         begin = record + ws.E_FIRST + pool[record + ws.E_STATES]
-        if _gather_all(w, pool, begin, pool[record + ws.E_ENDS], pool[record + ws.E_CROSSINGS], row, stamp) < 0:
+        if _note_slot_ends(w, pool, begin, pool[record + ws.E_ENDS], pool[record + ws.E_CROSSINGS], row, stamp) < 0:
             return np.int64(statuses.W_GROW)
-    status = _end_gathered(h, w, first, accepts)
+    status = _record_slot_ends(h, w, first, accepts)
     if status < 0:
         return status
     swap_live(w, count)
@@ -154,83 +156,83 @@ def _note_classes(w, pairs, begin, n_pairs, count, stamp, cap):
     Crossings ascend by class, so the first one above ``cap`` ends the loop.
     """
     for i in range(begin, begin + n_pairs):
-        token_class = pairs[i] & 0xFFFFFFFF
-        if token_class > cap:
+        suffix_class = pairs[i] & 0xFFFFFFFF
+        if suffix_class > cap:
             break
         charge(w, 2)
-        if not room(w, ws.CLASS_NODE, token_class + 1) or not room(w, ws.QUEUE, count + 1):
+        if not room(w, ws.CLASS_NODE, suffix_class + 1) or not room(w, ws.QUEUE, count + 1):
             return np.int64(statuses.W_GROW)
         nodes = tab(w, ws.CLASS_NODE)
-        if nodes[token_class] >> 32 != stamp:
-            nodes[token_class] = stamp << 32
-            tab(w, ws.QUEUE)[count] = token_class
+        if nodes[suffix_class] >> 32 != stamp:
+            nodes[suffix_class] = stamp << 32
+            tab(w, ws.QUEUE)[count] = suffix_class
             count += 1
     return np.int64(count)
 
 
 @kernel
-def _gather_all(w, lists, begin, n_ends, n_crossings, starts, stamp):
-    """Gather how lexemes end from a row of starts: sets with the token, crossings inside it; 0 or ``W_GROW``."""
+def _note_slot_ends(w, lists, begin, n_ends, n_crossings, starts, stamp):
+    """Note how lexemes end from a row of starts: sets with the token, crossings inside it; 0 or ``W_GROW``."""
     cap = whead(w)[ws.W_CLASS_CAP]
     n_lexemes = whead(w)[ws.W_N_LEXEMES]
     for i in range(begin, begin + n_ends):
-        if _gather(w, ws.SET_MARK, lists[i], lists[i], starts, stamp) < 0:
+        if _note_slot_end(w, ws.SET_MARK, lists[i], lists[i], starts, stamp) < 0:
             return np.int64(statuses.W_GROW)
     for i in range(begin + n_ends, begin + n_ends + n_crossings):
-        token_class = lists[i] & 0xFFFFFFFF
-        if token_class > cap:
+        suffix_class = lists[i] & 0xFFFFFFFF
+        if suffix_class > cap:
             break
-        if _gather(w, ws.CROSS_MARK, token_class * n_lexemes + (lists[i] >> 32), CROSSES | lists[i], starts, stamp) < 0:
+        if _note_slot_end(w, ws.CROSS_MARK, suffix_class * n_lexemes + (lists[i] >> 32), CROSSES | lists[i], starts, stamp) < 0:
             return np.int64(statuses.W_GROW)
     return np.int64(0)
 
 
 @kernel
-def _gather(w, marks, key, what, starts, stamp):
-    """Add a row of starts to those of an equal way to end in ``GATHERED``; 0 or ``W_GROW``.
+def _note_slot_end(w, marks, key, what, starts, stamp):
+    """Add a row of starts to those of an equal way to end in ``SLOT_ENDS``; 0 or ``W_GROW``.
 
     ``what``: a set of lexemes that ends with the token, or a crossing with the flag ``CROSSES``. ``key``: its entry in
-    ``marks``, which is ``SET_MARK`` or ``CROSS_MARK``; the mark finds the entry of ``GATHERED``.
+    ``marks``, which is ``SET_MARK`` or ``CROSS_MARK``; the mark finds the entry of ``SLOT_ENDS``.
     """
     head = whead(w)
-    count = head[ws.W_N_GATHERED]
+    count = head[ws.W_N_SLOT_ENDS]
     charge(w, 4 + head[ws.W_WIDTH])
-    if not room(w, marks, key + 1) or not room(w, ws.GATHERED, 2 * count + 2):
+    if not room(w, marks, key + 1) or not room(w, ws.SLOT_ENDS, 2 * count + 2):
         return np.int64(statuses.W_GROW)
     mark = tab(w, marks)
-    gathered = tab(w, ws.GATHERED)
+    ends = tab(w, ws.SLOT_ENDS)
     if mark[key] >> 32 == stamp:
-        or_row(tab(w, ws.LIVE_BITS), gathered[2 * (mark[key] & 0xFFFFFFFF) + 1], starts, head[ws.W_WIDTH])
+        or_row(tab(w, ws.LIVE_BITS), ends[2 * (mark[key] & 0xFFFFFFFF) + 1], starts, head[ws.W_WIDTH])
         return np.int64(0)
     row = live_row(w)
     if row < 0:
         return row
     or_row(tab(w, ws.LIVE_BITS), row, starts, head[ws.W_WIDTH])
-    gathered[2 * count] = what
-    gathered[2 * count + 1] = row
+    ends[2 * count] = what
+    ends[2 * count + 1] = row
     mark[key] = (stamp << 32) | count
-    head[ws.W_N_GATHERED] = count + 1
+    head[ws.W_N_SLOT_ENDS] = count + 1
     return np.int64(0)
 
 
 @kernel
-def _end_gathered(h, w, first, accepts):
-    """Record where the gathered lexemes end: inside the token, or after it (nodes from ``first`` on); 0 or a status.
+def _record_slot_ends(h, w, first, accepts):
+    """Record where the noted lexemes end: inside the token, or after it (nodes from ``first`` on); 0 or a status.
 
     The nodes inside the token come first: what may start where a skip ends is what may start where it began.
     """
     head = whead(w)
-    for i in range(head[ws.W_N_GATHERED]):
-        what = tab(w, ws.GATHERED)[2 * i]
+    for i in range(head[ws.W_N_SLOT_ENDS]):
+        what = tab(w, ws.SLOT_ENDS)[2 * i]
         if what & CROSSES:
-            status = end_inside(h, w, tab(w, ws.GATHERED)[2 * i + 1], (what & ~CROSSES) >> 32, _node_inside(w, what))
+            status = end_inside(h, w, tab(w, ws.SLOT_ENDS)[2 * i + 1], (what & ~CROSSES) >> 32, _node_inside(w, what))
             if status < 0:
                 return status
     if not head[ws.W_SPLIT]:
         _allow_after_skips(h, w)
-    for i in range(head[ws.W_N_GATHERED]):
-        what = tab(w, ws.GATHERED)[2 * i]
-        starts = tab(w, ws.GATHERED)[2 * i + 1]
+    for i in range(head[ws.W_N_SLOT_ENDS]):
+        what = tab(w, ws.SLOT_ENDS)[2 * i]
+        starts = tab(w, ws.SLOT_ENDS)[2 * i + 1]
         if what & CROSSES:
             continue
         status = end_at(h, w, starts, what, first, np.int64(0))  # nodes of slots are not narrowed
@@ -243,7 +245,7 @@ def _end_gathered(h, w, first, accepts):
 
 @kernel
 def _node_inside(w, what):
-    """The node of the class of a gathered crossing."""
+    """The node of the class of a noted crossing."""
     return tab(w, ws.CLASS_NODE)[what & 0xFFFFFFFF] & 0xFFFFFFFF
 
 
@@ -254,8 +256,8 @@ def _allow_after_skips(h, w):
     is_new = True
     while is_new:
         is_new = False
-        for i in range(whead(w)[ws.W_N_GATHERED]):
-            what = tab(w, ws.GATHERED)[2 * i]
+        for i in range(whead(w)[ws.W_N_SLOT_ENDS]):
+            what = tab(w, ws.SLOT_ENDS)[2 * i]
             lexeme = (what & ~CROSSES) >> 32
             if what & CROSSES == 0 or not is_skip(h, lexeme):
                 continue
@@ -265,7 +267,7 @@ def _allow_after_skips(h, w):
             after = np.int64(0)
             for j in range(node * words, (node + 1) * words):
                 before += count_bits(allowed[j])
-            allow(h, w, tab(w, ws.GATHERED)[2 * i + 1], lexeme, node)
+            allow(h, w, tab(w, ws.SLOT_ENDS)[2 * i + 1], lexeme, node)
             for j in range(node * words, (node + 1) * words):
                 after += count_bits(allowed[j])
             charge(w, 4 + 2 * words)

@@ -58,7 +58,7 @@ def _forget_nodes(w, last):
     head = whead(w)
     nodes = tab(w, ws.REST_NODES)
     useful = tab(w, ws.USEFUL)
-    unnamed = tab(w, ws.UNNAMED)
+    by_end = tab(w, ws.GAP_BY_END)
     asked = tab(w, ws.ASKED)
     active = tab(w, ws.ACTIVE)
     dots = tab(w, ws.SYMBOL_DOTS)
@@ -68,14 +68,14 @@ def _forget_nodes(w, last):
         fill_words(nodes, 0, head[ws.W_N_DOTS] * width, 0)
         for i in range(width):
             useful[i] = 0
-            unnamed[i] = 0
+            by_end[i] = 0
             asked[i] = 0
         head[ws.W_REST_WIDTH] = width
     word = width if last >= end_node(w) else (last + 1) >> 6
     if word > 0 or last >= 0:
         _take_out(nodes, np.int64(0), width, word, last)  # no dot comes before the first one
         _take_out(useful, np.int64(0), width, word, last)
-        _take_out(unnamed, np.int64(0), width, word, last)
+        _take_out(by_end, np.int64(0), width, word, last)
         _take_out(asked, np.int64(0), width, word, last)
     useful[width - 1] |= np.int64(1) << (final_node(w) & 63)
     for k in range(head[ws.W_DOT_SET]):

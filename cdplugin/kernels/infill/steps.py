@@ -20,14 +20,14 @@ from cdplugin.kernels.store.arena import fill_words
 
 
 @kernel
-def set_of_class(h, w, token_class):
+def set_of_class(h, w, suffix_class):
     """The set of states that a class's token rest leads to from a lexeme boundary, memoised in ``CLASS_SET``; or a status."""
-    if not room(w, ws.CLASS_SET, token_class + 1):
+    if not room(w, ws.CLASS_SET, suffix_class + 1):
         return np.int64(statuses.W_GROW)
-    known = tab(w, ws.CLASS_SET)[token_class]
+    known = tab(w, ws.CLASS_SET)[suffix_class]
     if known > 0:
         return known - 1
-    record = tab(w, ws.CLASS_RECORD)[token_class]
+    record = tab(w, ws.CLASS_RECORD)[suffix_class]
     stamp = fresh_stamp(w)
     count = np.int64(0)
     for i in range(record + ws.E_FIRST, record + ws.E_FIRST + tab(w, ws.POOL)[record + ws.E_STATES]):
@@ -36,7 +36,7 @@ def set_of_class(h, w, token_class):
             return count
     number = end_set(w, count)
     if number >= 0:
-        tab(w, ws.CLASS_SET)[token_class] = number + 1
+        tab(w, ws.CLASS_SET)[suffix_class] = number + 1
     return number
 
 
@@ -262,11 +262,11 @@ def _by_slot(h, w, set_, record, cap):
         pool = tab(w, ws.POOL)
         at = effect + ws.E_FIRST + pool[effect + ws.E_STATES] + pool[effect + ws.E_ENDS]
         for j in range(at, at + pool[effect + ws.E_CROSSINGS]):
-            token_class = pool[j] & 0xFFFFFFFF
-            if token_class > rounded:
+            suffix_class = pool[j] & 0xFFFFFFFF
+            if suffix_class > rounded:
                 break
             charge(w, 3)
-            key = token_class * n_lexemes + (pool[j] >> 32)
+            key = suffix_class * n_lexemes + (pool[j] >> 32)
             if tab(w, ws.CROSS_MARK)[key] != stamp:
                 tab(w, ws.CROSS_MARK)[key] = stamp
                 if _note(w, record, pool[j], ws.S_CROSSINGS) < 0:

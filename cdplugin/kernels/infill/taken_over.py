@@ -20,12 +20,6 @@ FEW_ENDS = 3  # more ends than these are many
 
 
 @kernel
-def size_of_done(w):
-    """The size of ``DONE``, which items use as well."""
-    return max(LAST_NODES * (whead(w)[ws.W_N_SYMBOLS_NT] + whead(w)[ws.W_N_LEXEMES]), 2 * whead(w)[ws.W_N_DOTS])
-
-
-@kernel
 def find_done(h, w, last):
     """Fill ``DONE`` as if the nodes right of ``last``, whose facts are reused, had just been followed; -1 for none.
 
@@ -56,10 +50,10 @@ def _has_many(w, node, symbol):
 
 @kernel
 def note_many(w, gap):
-    """:func:`note_done` at a gap's node in ``UNNAMED``, for the nonterminals in the sets of more than ``FEW_ENDS`` ends."""
+    """:func:`note_done` at a gap's node in ``GAP_BY_END``, for the nonterminals in the sets of more than ``FEW_ENDS`` ends."""
     head = whead(w)
     bits = tab(w, ws.BITS)
-    base = tab(w, ws.GAP_BASES)[gap]
+    base = tab(w, ws.GAP_END_SETS)[gap]
     for k in range((head[ws.W_N_SYMBOLS_NT] + 63) >> 6):
         one = np.int64(0)  # the symbols in at least one set, in two, in three, in four
         two = np.int64(0)
@@ -150,7 +144,7 @@ def ends_of(w, node, symbol):
     head = whead(w)
     n_nonterminals = head[ws.W_N_SYMBOLS_NT]
     if symbol < n_nonterminals:
-        if has_bit(tab(w, ws.UNNAMED), 0, node):
+        if has_bit(tab(w, ws.GAP_BY_END), 0, node):
             return gap_row(w, node, symbol)
         return tab(w, ws.DERIVED)[node * n_nonterminals + symbol]
     return tab(w, ws.SPANS)[node * head[ws.W_N_LEXEMES] + symbol - n_nonterminals]
