@@ -79,10 +79,10 @@ def test_texts_of_other_requests_do_not_show() -> None:
     grammar = cd.Compiler(VOCAB).compile(COMPETING)
     expected = cd.Infill(grammar).new(["if ", cd.GAP]).complete()
     infill = cd.Infill(grammar)
-    infill._tables.rests.learn([b"secret"])
+    infill._tables.gap_texts.learn([b"secret"])
     del infill
     infill = cd.Infill(grammar)
-    assert b"secret" not in infill._tables.rests.texts
+    assert b"secret" not in infill._tables.gap_texts.texts
     assert infill.new(["if ", cd.GAP]).complete() == expected
 
 

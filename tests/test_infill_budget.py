@@ -20,7 +20,7 @@ from cdplugin.infill import workspace as owner
 from cdplugin.infill.answers import Answers
 from cdplugin.infill.parts import Merged, Part
 from cdplugin.infill.room import that_end_in_gaps
-from cdplugin.infill.search import Search, _Place
+from cdplugin.infill.search import Search, _State
 from cdplugin.infill.tables import InfillGrammar
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
@@ -234,8 +234,8 @@ def test_what_one_token_leads_to_is_found_by_one_walk(monkeypatch: pytest.Monkey
             assert expected
     monkeypatch.setattr(tables, "step", step)
     with tables:
-        place = _Place(0, 0, 0, tables.start, b"", ())
-        assert len(list(Search(Answers(tables, False))._moves([Part(slot=True)], place))) > 1
+        state = _State(0, 0, 0, tables.start, b"", ())
+        assert len(list(Search(Answers(tables, False))._moves([Part(slot=True)], state))) > 1
     assert not calls
 
 

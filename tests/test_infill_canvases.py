@@ -310,7 +310,7 @@ def test_where_tokens_lead_is_kept(names: cd.Infill, monkeypatch: pytest.MonkeyP
     """Beside each token's own step; of so many cursors, and not longer than what texts taught."""
     tables = names._tables
     cursors = [tables.step(tables.start, text) for text in (b"", b"x", b"x(", b"if ab", b"x #")]
-    tables._forget_rests()
+    tables._forget_gap_texts()
     monkeypatch.setattr(steps_module, "_MOST_TOKEN_SUCCESSORS", 12)
     with names.new([cd.GAP])._asking():
         for cursor in [*cursors, *cursors]:
@@ -324,7 +324,7 @@ def test_where_tokens_lead_is_kept(names: cd.Infill, monkeypatch: pytest.MonkeyP
             n_kept = sum(len(one.cursors) for one in tables._token_successors.values())
             assert tables._n_token_successors == n_kept <= 12 + len(WORDS)
     assert tables._n_token_successors
-    tables._forget_rests()
+    tables._forget_gap_texts()
     assert not tables._token_successors
     assert not tables._n_token_successors
 

@@ -2,7 +2,7 @@
 
 For EXACT lexemes the lattice is exact. Where lexemes compete (LONGEST, LAZY) two lattices are asked: in the *strict* one all
 lexemes compete that may anywhere, so its *yes* is right; in the *loose* one as few as surely do, so its *no* is right. Between
-them the matcher decides: by texts that ended other gaps (:mod:`cdplugin.infill.rests`), from slot to slot
+them the matcher decides: by texts that ended other gaps (:mod:`cdplugin.infill.gap_texts`), from slot to slot
 (:mod:`cdplugin.infill.canvases`), and at last by a search (:mod:`cdplugin.infill.search`).
 """
 
@@ -18,6 +18,7 @@ from cdplugin.bits import bit_flags, packed_bits
 from cdplugin.engine.blocks import address_of
 from cdplugin.infill.canvases import FEW_WORK, MOST_WORK, Canvas
 from cdplugin.infill.complete import Completions
+from cdplugin.infill.gap_texts import MOST_ELEMENTS
 from cdplugin.infill.parts import (
     FEW_PLACES,
     MANY_PLACES,
@@ -32,7 +33,6 @@ from cdplugin.infill.parts import (
     with_gaps,
 )
 from cdplugin.infill.proofs import Proofs
-from cdplugin.infill.rests import MOST_ELEMENTS
 from cdplugin.infill.search import Search, unknown
 from cdplugin.infill.tables import InfillGrammar
 from cdplugin.infill.together import FewTokens, filled_together
@@ -467,27 +467,27 @@ class Answers:
         return self._filled.of(parts) or self._witness.of(parts) or self._kept.of(parts)
 
     def _is_witnessed(self, parts: Sequence[Part]) -> bool:
-        """Whether known texts that ended other gaps (:class:`cdplugin.infill.rests.Rests`) end those of some parts.
+        """Whether known texts that ended other gaps (:class:`cdplugin.infill.gap_texts.GapTexts`) end those of some parts.
 
         The matcher decides that in a tenth of the time of a lattice. Remembers the fillings.
         """
         before, elements, _ = laid_out(parts[: self.length(parts)], self.padded)
         if not elements or len(elements) > MOST_ELEMENTS or self.length(parts) is None:
             return False
-        rests = self.tables.rests
+        gap_texts = self.tables.gap_texts
         has_slots = any(count is not None for count, _ in elements)
-        with rests.trying(MOST_TRIES_OF_SLOTS if has_slots else MOST_TRIES):
+        with gap_texts.trying(MOST_TRIES_OF_SLOTS if has_slots else MOST_TRIES):
             cursor = self.tables.step(self.tables.start, before)
-            tail = rests.tail(elements)
-            found = rests.find(cursor, tail, False) if cursor else None
+            behind = gap_texts.text_behind(elements)
+            found = gap_texts.find(cursor, behind, False) if cursor else None
         if found is None and cursor and not has_slots:
-            with rests.trying(2 * MOST_TRIES), rests.with_more():
-                found = rests.find(cursor, tail, False)
+            with gap_texts.trying(2 * MOST_TRIES), gap_texts.with_more():
+                found = gap_texts.find(cursor, behind, False)
         if found is not None:
             if has_slots:
-                self.proof.note(parts, by_part(self.tables, parts, elements, tail.fillings(cursor)))
+                self.proof.note(parts, by_part(self.tables, parts, elements, behind.fillings(cursor)))
             else:
-                self._witness.note(parts, tail.fillings(cursor))
+                self._witness.note(parts, behind.fillings(cursor))
         return found is not None
 
     def _is_filled_before_lattices(self, parts: Sequence[Part]) -> bool:
@@ -565,7 +565,7 @@ class Answers:
             found = self.spelled(parts, tables.brief(most, True) if tables.least_bytes.max() > most else tables.loose)
         if found is not None:
             self._filled.note(whole, found)
-            tables.rests.learn(found)
+            tables.gap_texts.learn(found)
         return found is not None
 
     def spelled(self, parts: Sequence[Part], work: Workspace | None = None) -> list[bytes] | None:

@@ -467,7 +467,7 @@ class Canvas:
                 texts, size = self.tables.vocab.tokens, int(found.sizes.sum())
                 known = self._tokens[cursor] = Ways(found.cursors[order], texts, found.firsts[order], size)
             return known
-        endings = [b"", *self.tables.rests.texts]
+        endings = [b"", *self.tables.gap_texts.texts]
         after = self.tables.step_all(np.array([cursor], np.int64), endings)[0].tolist()
         first = dict(zip(reversed(after), reversed(endings), strict=True))  # per cursor: the first text that leads there
         first.pop(0, None)

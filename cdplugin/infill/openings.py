@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cdplugin.infill.rests import Element, Rests
+    from cdplugin.infill.gap_texts import Element, GapTexts
 
 _OPENINGS = (
     b'"""',
@@ -49,10 +49,10 @@ _FEW_OPENINGS = 4  # tried in later gaps
 
 
 class Openings:
-    """Openings and heads, the last successful ones first. ``rests``: texts that ended gaps, and the budget of tries."""
+    """Openings and heads, the last successful ones first. ``gap_texts``: texts that ended gaps, and the budget of tries."""
 
-    def __init__(self, rests: Rests) -> None:
-        self._rests = rests
+    def __init__(self, gap_texts: GapTexts) -> None:
+        self._gap_texts = gap_texts
         self._openings = list(_OPENINGS)
         self._heads = [b""]
 
@@ -83,7 +83,7 @@ class Openings:
             for opening in openings
             for between in _BETWEEN[opening[:1].isalpha()]
         )
-        other = (text + opening for text in self._rests.texts[:] for opening in self._openings[: most or _FEW_OPENINGS])
+        other = (text + opening for text in self._gap_texts.texts[:] for opening in self._openings[: most or _FEW_OPENINGS])
         seen: set[int] = set()
         for cursor, text in self._behind(start, elements, itertools.chain(known, other)):
             if cursor not in seen:
@@ -94,9 +94,9 @@ class Openings:
         """The cursors behind some open gaps: the first is filled with one of ``texts``, later ones with few others."""
         (_, behind), rest = elements[0], elements[1:]
         for text in texts:
-            if not self._rests.try_one():
+            if not self._gap_texts.try_one():
                 return
-            end = self._rests.tables.step(cursor, text + behind)
+            end = self._gap_texts.tables.step(cursor, text + behind)
             if end and rest:
                 inner = self._behind(end, rest, iter([b"", *self._openings[:_FEW_OPENINGS]]))
                 yield from ((after, text) for after, _ in inner)

@@ -3,8 +3,8 @@ r"""Proofs: tokens of a mask that are legal because the matcher accepts a text w
 A hundred thousand tokens lead the matcher to few cursors (:mod:`cdplugin.kernels.masks.successors`): inside a string to 20, at
 the beginning of a Python statement to 600. Texts with the same cursor have the same future, so the tokens that lead to one
 cursor are a *class*, and one completion decides them all. Completions are alike, too: ``)`` and the end of the line, ``)]`` and
-the end of the line. So from each cursor some texts are tried that ended other gaps (:mod:`cdplugin.infill.rests`); a lattice is
-asked only about what is left. Called by :meth:`cdplugin.infill.answers.Answers.mask`.
+the end of the line. So from each cursor texts are tried that ended other gaps (:mod:`cdplugin.infill.gap_texts`); a lattice
+is asked only about what is left. Called by :meth:`cdplugin.infill.answers.Answers.mask`.
 
 ``["x = f(", GAP, "\ny = 1\n"]``: the token ``[a`` leads to a cursor from which ``])`` ends the gap; so do ``[b`` and ``[ab``;
 and from the cursor of ``[[a`` a ``]`` leads to a cursor that is proven.
@@ -23,8 +23,8 @@ import numpy as np
 
 from cdplugin.bits import bit_flags, bit_members, packed_bits, set_bits
 from cdplugin.errors import LimitExceeded
+from cdplugin.infill.gap_texts import MOST_ELEMENTS
 from cdplugin.infill.parts import FEW_PLACES, Part, laid_out, with_gaps, with_token
-from cdplugin.infill.rests import MOST_ELEMENTS
 from cdplugin.infill.search import Search, SearchGivenUp
 from cdplugin.infill.slot_proofs import MOST_WORK, STATES_OF_A_CLASS, Proof, SlotProofs
 from cdplugin.infill.token_classes import classes_of
@@ -42,7 +42,7 @@ FEW_CLASSES = 8  # with more in doubt, the loose lattice is asked to rule some o
 MOST_TRIES = 100_000  # texts tried for one mask
 MOST_WORK_OF_MASK = 1 << 18  # of the lattices for the tokens in doubt of one mask
 _MOST_ASKED = 16  # tokens about which lattices are asked, with slots and where the matcher is followed
-_MOST_SPREADS = 4  # rounds of proofs at one cursor
+_MOST_ROUNDS = 4  # rounds of proofs at one cursor
 _FEW_WIDE_CLASSES = 64  # at a cursor inside a string there are no more
 _MOST_OPENINGS = 12  # tried behind each text that ended a gap, for few tokens
 _FEW_TOKENS = 1000  # so many tokens in doubt are tried one by one
@@ -75,7 +75,7 @@ class Proofs:
         self._parts = parts = parts[: answers.length(parts)]
         self._hole = hole
         self._row = row
-        self._rests = rests = answers.tables.rests
+        self._gap_texts = gap_texts = answers.tables.gap_texts
         self._openings = answers.tables.openings
         self._before, self._elements, self._at = laid_out(parts, answers.padded, hole)
         self._has_slots = any(part.slot for part in parts if part.is_open)
@@ -89,8 +89,8 @@ class Proofs:
             self._canvas = answers.canvas(parts, witness)
             self._canvas.grant(MOST_WORK)
             self._most_asked = 0
-        self._tail = (
-            rests.tail([(None, self._elements[self._at][1]), *self._elements[self._at + 1 :]])
+        self._behind = (
+            gap_texts.text_behind([(None, self._elements[self._at][1]), *self._elements[self._at + 1 :]])
             if self._serves and self._canvas is None
             else None
         )
@@ -122,11 +122,11 @@ class Proofs:
             if isinstance(token, int) and token not in self._answers.eos:
                 set_bits(self._row, np.array([token]))
         try:
-            with self._rests.trying(MOST_TRIES):
+            with self._gap_texts.trying(MOST_TRIES):
                 cursor = self._tables.step(self._tables.start, self._before)
                 if self._at == 0 and (self._canvas is None or self._tables.has_families):
                     return self._decide_classes(cursor, search, is_by_class)
-                with self._rests.apart():
+                with self._gap_texts.apart():
                     if self._canvas is not None:
                         return self._decide_on_canvas(self._canvas, cursor)
                     return self._decide_one_by_one(cursor, search)
@@ -142,11 +142,11 @@ class Proofs:
         is_long = self._is_brief and len(self._elements) > FEW_PLACES  # a derivation would take seconds
         found = None if is_long else self._answers.some_fillings(free)
         if found is not None:
-            self._rests.learn(found)
+            self._gap_texts.learn(found)
             self._found = found
         if self._has_slots and self._canvas is None:  # the same with the right numbers of tokens
-            whole = self._rests.tail(self._elements)
-            self._found = whole.fillings(start) if self._rests.find(start, whole) is not None else None
+            whole = self._gap_texts.text_behind(self._elements)
+            self._found = whole.fillings(start) if self._gap_texts.find(start, whole) is not None else None
 
     def _classes(self, cursor: int) -> list[Class]:
         """The classes of tokens in doubt at a cursor, large classes first."""
@@ -284,13 +284,13 @@ class Proofs:
         # the loose lattice plans the other slots with few classes, for a mask as for `set`, so the two agree
         if self._has_slots and not self._is_brief:
             self._doubtful = self._possible(self._doubtful)
-        self._open_widely(start)
+        self._prove_at_openings(start)
         before = len(self._doubtful)
-        self._open_for_some(start)
+        self._prove_each_at_openings(start)
         if len(self._doubtful) and not self._is_brief:
             self._doubtful = self._possible(self._doubtful, by_first=True)
             if before > _FEW_TOKENS:  # they were too many for the first call
-                self._open_for_some(start)
+                self._prove_each_at_openings(start)
 
     def _decide_by_completions(self, start: int, search: Search) -> None:
         """Decide tokens by completions, one after another: the fillings of each lead to a cursor at which whole classes are
@@ -302,14 +302,14 @@ class Proofs:
         while len(self._doubtful):
             if self._found is not None:
                 before = len(self._doubtful)
-                self._spread(self._found)
+                self._prove_by(self._found)
                 self._found = None
                 if len(self._doubtful) < before:
-                    self._open_for_some(start)
+                    self._prove_each_at_openings(start)
                 continue
             is_used_up = self._is_used_up(search)
             if self._narrow and (is_used_up or self._n_asked >= _MOST_ASKED_AHEAD or len(self._doubtful) < _FEW_TOKENS):
-                self._spread_at(self._narrow.pop(0))
+                self._prove_at(self._narrow.pop(0))
                 continue
             if is_used_up:
                 break
@@ -361,7 +361,7 @@ class Proofs:
         others = self._doubtful[~bit_flags(row)[self._doubtful]]
         return int(others[0] if len(others) else self._doubtful[0])
 
-    def _spread(self, fillings: list[bytes]) -> None:
+    def _prove_by(self, fillings: list[bytes]) -> None:
         """Use a completion: prove tokens at the cursor before the place to which its fillings lead.
 
         While many tokens are in doubt and the cursor allows few of them, that is put off (``_narrow``): they would have
@@ -373,10 +373,10 @@ class Proofs:
         cursor = self._tables.step(self._tables.start, self._before + left)
         before = len(self._doubtful)
         if self._n_asked >= _MOST_ASKED_AHEAD or before < _FEW_TOKENS or self._has_slots:
-            self._spread_at(cursor)
+            self._prove_at(cursor)
             return
         if self._is_wide(cursor):
-            self._spread_at(cursor, _FEW_WIDE_CLASSES)
+            self._prove_at(cursor, _FEW_WIDE_CLASSES)
         if len(self._doubtful) == before:
             self._narrow.append(cursor)
             set_bits(self._row, self._tokens_of(fillings[self._at]))
@@ -391,13 +391,13 @@ class Proofs:
         """Whether a cursor allows most of the tokens in doubt, as inside a string."""
         return 2 * int(bit_flags(self._tables.mask_at(cursor))[self._doubtful].sum()) >= len(self._doubtful)
 
-    def _open_widely(self, start: int) -> None:
+    def _prove_at_openings(self, start: int) -> None:
         """Prove tokens at cursors that allow most of them, after fillings that open a string or a comment, until few are left.
 
         The fillings come from :class:`cdplugin.infill.openings.Openings`.
         """
-        tail = self._tail
-        if tail is None or self._has_slots:  # texts of so many tokens cost too many tries
+        behind = self._behind
+        if behind is None or self._has_slots:  # texts of so many tokens cost too many tries
             return
         n_vain = 0
         for cursor, text in itertools.islice(self._opened(start), _MOST_CURSORS):
@@ -406,12 +406,12 @@ class Proofs:
                 break
             if not self._is_wide(cursor):
                 continue
-            if self._rests.find_closed(cursor, tail.free) is None:
+            if self._gap_texts.find_closed(cursor, behind.free) is None:
                 n_vain += 1
                 if n_vain == _MOST_VAIN:
                     break
                 continue
-            self._spread_at(cursor, _FEW_WIDE_CLASSES)
+            self._prove_at(cursor, _FEW_WIDE_CLASSES)
             if 2 * len(self._doubtful) < before:
                 self._openings.learn(text)
 
@@ -421,9 +421,9 @@ class Proofs:
         heads = [known[0][:i] for i in range(min(len(known[0]), _MOST_HEAD), -1, -1)] if known else []
         return self._openings.cursors(start, self._elements[: self._at], heads, most)
 
-    def _open_for_some(self, start: int) -> None:
+    def _prove_each_at_openings(self, start: int) -> None:
         """If few tokens are in doubt, try each by itself at the cursors after openings."""
-        if self._tail is None or self._has_slots or len(self._doubtful) > _FEW_TOKENS:
+        if self._behind is None or self._has_slots or len(self._doubtful) > _FEW_TOKENS:
             return
         left = self._doubtful.tolist()
         texts = self._tables.vocab.tokens
@@ -432,14 +432,14 @@ class Proofs:
                 break
             for token in left[:]:
                 after = self._tables.step(cursor, texts[token])
-                if after and self._rests.find_closed(after, self._tail) is not None:
+                if after and self._gap_texts.find_closed(after, self._behind) is not None:
                     left.remove(token)
                     set_bits(self._row, np.array([token]))
         self._doubtful = np.array(left, np.int64)
 
-    def _spread_at(self, cursor: int, most_classes: int = sys.maxsize) -> None:
+    def _prove_at(self, cursor: int, most_classes: int = sys.maxsize) -> None:
         """Prove classes of the tokens in doubt at a cursor before the place, unless it has more than ``most_classes``."""
-        if self._seen[cursor] == _MOST_SPREADS:
+        if self._seen[cursor] == _MOST_ROUNDS:
             return
         row = self._tables.mask_at(cursor) & ~self._row
         cursors, numbers = successors(self._tables.arena, cursor, row)
@@ -469,11 +469,11 @@ class Proofs:
 
     def _is_proven(self, cursor: int) -> bool:
         """Whether a completion is known from the cursor after a token."""
-        if self._tail is None:
+        if self._behind is None:
             return False
         if self._parts[self._hole].slot:
-            return self._tail.follows(cursor)
-        return self._rests.find(cursor, self._tail) is not None
+            return self._behind.follows(cursor)
+        return self._gap_texts.find(cursor, self._behind) is not None
 
     def _possible(self, tokens: np.ndarray, by_first: bool = False) -> np.ndarray:
         """Those of some tokens that the loose lattice does not rule out (:meth:`Answers.possible`)."""
@@ -499,9 +499,9 @@ class Proofs:
             return self._canvas.behind(self._hole, cursor, self._most_states)
         if not self._is_proven(cursor):
             return None
-        if not self._is_brief or self._tail is None:
+        if not self._is_brief or self._behind is None:
             return []
-        return self._tail.fillings_behind(cursor) if self._parts[self._hole].slot else self._tail.fillings(cursor)
+        return self._behind.fillings_behind(cursor) if self._parts[self._hole].slot else self._behind.fillings(cursor)
 
     def witness(self, token: int) -> Witness | None:
         """A witness with a token of the mask at the hole, if one is kept."""
@@ -536,12 +536,12 @@ class Proofs:
             before, elements, _ = laid_out(after, self._answers.padded)
             if elements:
                 start = self._tables.step(self._tables.start, before)
-                tail = self._rests.tail(elements)
-                self._found = tail.fillings(start) if start in tail.known else None
+                behind = self._gap_texts.text_behind(elements)
+                self._found = behind.fillings(start) if start in behind.known else None
             return True
         found = self._answers.some_fillings(after) if self._serves else None
         if found is not None:
-            self._rests.learn(found)
+            self._gap_texts.learn(found)
             self._found = found.copy()
             self._found[self._at] = text + found[self._at]
         return True

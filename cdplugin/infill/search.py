@@ -1,10 +1,10 @@
 """A search for fillings with the matcher, where the lattices do not decide (lexemes that compete).
 
-A search state (``_Place``) is an open part and the matcher's cursor before it, after some filling of what lies left of it.
+A search state (``_State``) is an open part and the matcher's cursor before it, after some filling of what lies left of it.
 Fillings that lead to the same cursor have the same future, so the search goes over cursors, shortest fillings first. The loose
 lattice prunes states from which nothing can come; the strict one ends the search where something surely can. With nesting there
-are infinitely many cursors, so at most :data:`MOST_PLACES` are visited, for at most :data:`MOST_WORK`; after that the answer is
-unknown.
+are infinitely many cursors, so at most :data:`MOST_SEARCH_STATES` are visited, for at most :data:`MOST_WORK`; after that the
+answer is unknown.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from cdplugin.infill.parts import Part
 if TYPE_CHECKING:
     from cdplugin.infill.answers import Answers
 
-MOST_PLACES = 400  # states that a search for one answer visits
+MOST_SEARCH_STATES = 400  # states that a search for one answer visits
 MOST_WORK = 1 << 17  # of its lattices (:attr:`Answers.work`): about half a second
-_PLACE_WORK = 5000  # units of work of a state, besides what is counted elsewhere
+_STATE_WORK = 5000  # units of work of a state, besides what is counted elsewhere
 MOST_TOKENS = 256  # cursors to which one slot is followed
 
 
@@ -30,7 +30,7 @@ class SearchGivenUp(LimitExceeded):
     """The answer is unknown: a search crossed one of its limits."""
 
 
-class _Place(NamedTuple):
+class _State(NamedTuple):
     """A search state, ordered by the number of bytes and tokens filled in."""
 
     cost: int
@@ -74,53 +74,53 @@ class Search:
         parts = _apart(parts[:last])
         serial = itertools.count()
         seen: set[tuple[int, int]] = set()
-        agenda: list[_Place] = []
-        following = [_Place(0, 0, 0, self._tables.start, b"", ())]
+        agenda: list[_State] = []
+        following = [_State(0, 0, 0, self._tables.start, b"", ())]
         until = min(self.until, self._answers.work + MOST_WORK)
-        for n_places in itertools.count():
-            for place in following:
-                place = self._pass_fixed(parts, place)
-                if place.cursor == 0 or (place.at, place.cursor) in seen:
+        for n_states in itertools.count():
+            for state in following:
+                state = self._pass_fixed(parts, state)
+                if state.cursor == 0 or (state.at, state.cursor) in seen:
                     continue
-                if self._may_end(parts, place.at) and self._tables.accepts_at(place.cursor):
-                    return [*place.fillings, *(b"" for part in parts[place.at + 1 :] if part.gap)]
-                seen.add((place.at, place.cursor))
-                if place.at < len(parts):
-                    heapq.heappush(agenda, place._replace(serial=next(serial)))
+                if self._may_end(parts, state.at) and self._tables.accepts_at(state.cursor):
+                    return [*state.fillings, *(b"" for part in parts[state.at + 1 :] if part.gap)]
+                seen.add((state.at, state.cursor))
+                if state.at < len(parts):
+                    heapq.heappush(agenda, state._replace(serial=next(serial)))
             if not agenda:
                 break
-            if n_places >= MOST_PLACES or self._answers.work >= until:
-                raise unknown(f"at most {MOST_PLACES} places, and {MOST_WORK} for lattices")
-            self._tables.arena.spend(_PLACE_WORK)
-            place = heapq.heappop(agenda)
-            rest = [Part(place.text), *parts[place.at :]]
+            if n_states >= MOST_SEARCH_STATES or self._answers.work >= until:
+                raise unknown(f"at most {MOST_SEARCH_STATES} search states, and {MOST_WORK} for lattices")
+            self._tables.arena.spend(_STATE_WORK)
+            state = heapq.heappop(agenda)
+            rest = [Part(state.text), *parts[state.at :]]
             following = []
             if self._answers.build(rest, loose=True):
-                found = self._by_lattice(rest, in_full, n_places)
+                found = self._by_lattice(rest, in_full, n_states)
                 if found is not None:
-                    if parts[place.at].gap and found:
-                        found[0] = place.fillings[-1] + found[0]
-                        return [*place.fillings[:-1], *found]
-                    return [*place.fillings, *found]
-                following = list(self._moves(parts, place))
+                    if parts[state.at].gap and found:
+                        found[0] = state.fillings[-1] + found[0]
+                        return [*state.fillings[:-1], *found]
+                    return [*state.fillings, *found]
+                following = list(self._moves(parts, state))
             elif self._answers.is_planned_short(rest):
                 self._is_cut = True
         if self._is_cut:
             raise unknown(f"at most {MOST_TOKENS} ways to fill a slot, and slots that are planned with all classes of tokens")
         return None
 
-    def _pass_fixed(self, parts: Sequence[Part], place: _Place) -> _Place:
+    def _pass_fixed(self, parts: Sequence[Part], state: _State) -> _State:
         """Advance a state over fixed text to the next open part."""
-        _, _, at, cursor, text, fillings = place
+        _, _, at, cursor, text, fillings = state
         while at < len(parts) and not parts[at].is_open and cursor:
             text += parts[at].text
             cursor = self._tables.step(cursor, parts[at].text)
             at += 1
         if at < len(parts) and parts[at].gap and len(fillings) <= sum(part.gap for part in parts[:at]):
             fillings = (*fillings, b"")  # the gap is new
-        return place._replace(at=at, cursor=cursor, text=text, fillings=fillings)
+        return state._replace(at=at, cursor=cursor, text=text, fillings=fillings)
 
-    def _by_lattice(self, parts: Sequence[Part], in_full: bool, n_places: int) -> list[bytes] | None:
+    def _by_lattice(self, parts: Sequence[Part], in_full: bool, n_states: int) -> list[bytes] | None:
         """What the lattices say of some parts: fillings that the matcher accepts; or, unless wanted ``in_full``, an empty list
         for *yes*.
 
@@ -133,7 +133,7 @@ class Search:
                 return None if in_full else []
         elif (found := self._answers.spelled(parts)) is not None:
             return found
-        if has_slots or n_places & (n_places - 1):
+        if has_slots or n_states & (n_states - 1):
             return None
         found = self._answers.spelled(parts, self._tables.loose)
         self._is_spelled = found is not None
@@ -143,26 +143,26 @@ class Search:
         """Whether the text may end before an open part: only gaps follow, or, where end tokens fill the rest, slots."""
         return all(part.is_open and (part.gap or self._answers.padded) for part in parts[at:])
 
-    def _moves(self, parts: Sequence[Part], place: _Place) -> Iterator[_Place]:
+    def _moves(self, parts: Sequence[Part], state: _State) -> Iterator[_State]:
         """The states that follow from one, whose next part is open: end the gap or add a byte to it, or fill the slot."""
-        cost, serial, at, cursor, text, fillings = place
+        cost, serial, at, cursor, text, fillings = state
         if parts[at].gap:
-            yield place._replace(at=at + 1)
+            yield state._replace(at=at + 1)
             for byte, after in self._tables.successors(cursor):
                 longer = (*fillings[:-1], fillings[-1] + bytes([byte]))
-                yield _Place(cost + 1, serial, at, after, text + bytes([byte]), longer)
+                yield _State(cost + 1, serial, at, after, text + bytes([byte]), longer)
             return
         ways = self._tables.token_successors(cursor)
         self._is_cut = self._is_cut or len(ways.firsts) > MOST_TOKENS
         for token, after in zip(ways.firsts[:MOST_TOKENS].tolist(), ways.cursors[:MOST_TOKENS].tolist(), strict=True):
             filling = self._tables.vocab.tokens[token] or b""
-            yield _Place(cost + 1, serial, at + 1, after, text + filling, fillings)
+            yield _State(cost + 1, serial, at + 1, after, text + filling, fillings)
 
 
 def none_found() -> LimitExceeded:
     """What is raised where a text is completable, but none was found to complete it with."""
     return LimitExceeded(
-        "complete: no legal text was found within the search budget", expected=f"one within {MOST_PLACES} places"
+        "complete: no legal text was found within the search budget", expected=f"one within {MOST_SEARCH_STATES} search states"
     )
 
 

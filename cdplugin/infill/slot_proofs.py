@@ -43,9 +43,9 @@ _STATES_BEFORE = 16  # followed before the slot, with all tokens
 _NEAR, _NEAR_STATES = 3, 24  # places before the slot in which few tokens are tried, and states followed there
 _STATES_TOGETHER = 64  # followed behind the slot, from all classes at a cursor
 _MOST_TOGETHER = 4  # cursors before the slot for which that is done
-_MOST_BEFORE, _MOST_SPREADS_BEFORE = 128, 8  # cursors before a slot that are compared, and at which classes are proven
+_MOST_BEFORE, _MOST_PROVEN_AT = 128, 8  # cursors before a slot that are compared, and at which classes are proven
 _SAMPLE, _MOST_ALIKE = 16, 2  # tokens by which cursors are compared, and cursors chosen of those that compare equal
-_MOST_SPREADS = 4  # rounds of proofs at one cursor
+_MOST_ROUNDS = 4  # rounds of proofs at one cursor
 _MOST_CHANGED = 24  # classes at one cursor, large ones first, that are tried with guides changed in one place
 
 Tokens = Callable[[int], "OneClass | list[int]"]
@@ -102,9 +102,9 @@ class SlotProofs:
         until = self._tables.work_left - MOST_WORK
         known = canvas.before(self._hole, 0)
         self._most_states = 0
-        self._spread_at_all(known)
+        self._prove_at_all(known)
         if doubt.count:
-            self._spread_at_best(canvas.opened(self._hole, OPENING_TOKENS))
+            self._prove_at_best(canvas.opened(self._hole, OPENING_TOKENS))
         if self._tables.has_families:
             if doubt.count > _FEW_TOKENS:
                 self._search(known, until)
@@ -117,7 +117,7 @@ class SlotProofs:
         if doubt.count > self._fewest:
             self._grant(until)
             self._most_states = STATES_OF_A_CLASS
-            self._spread_at_all(known)
+            self._prove_at_all(known)
 
     def _grant(self, until: int) -> None:
         """Give searches work in proportion to the tokens in doubt, within what is left for the mask."""
@@ -127,11 +127,11 @@ class SlotProofs:
         """Prove classes by a search from each of them, at known cursors and at others."""
         self._grant(until)
         self._most_states = STATES_OF_A_CLASS
-        self._spread_at_all(known)
+        self._prove_at_all(known)
         if self._doubt.count and self._canvas.may_search:
             self._search_before()
 
-    def _spread_at_all(self, found: list[Before]) -> None:
+    def _prove_at_all(self, found: list[Before]) -> None:
         """Prove classes at some cursors before the slot. A text that proved most of the tokens becomes the first guide for the
         next mask.
         """
@@ -139,18 +139,18 @@ class SlotProofs:
             if not self._doubt.count:
                 break
             before = self._doubt.count
-            self._spread_at(cursor, left)
+            self._prove_at(cursor, left)
             if 2 * self._doubt.count < before and self._largest is not None:
                 self._canvas.prefer(self._largest)
 
-    def _spread_at_best(self, found: list[Before]) -> None:
-        """:meth:`_spread_at_all` at a few of some cursors, each time at that where most of a sample of tokens are proven."""
+    def _prove_at_best(self, found: list[Before]) -> None:
+        """:meth:`_prove_at_all` at a few of some cursors, each time at that where most of a sample of tokens are proven."""
         alike: Counter[tuple[bytes, bytes]] = Counter()
-        for _ in range(_MOST_SPREADS_BEFORE):
+        for _ in range(_MOST_PROVEN_AT):
             best = self._best_of(found, alike, True) if self._doubt.count else -1
             if best < 0:
                 break
-            self._spread_at_all([found.pop(best)])
+            self._prove_at_all([found.pop(best)])
 
     def _search_together(self, known: list[Before], until: int) -> None:
         """Prove classes at cursors to which few tokens in the places before the slot lead: by guides, which is cheap, then at
@@ -163,7 +163,7 @@ class SlotProofs:
             before.add(*some)
         before.run(_NEAR_STATES)
         found = before.reached[:_MOST_BEFORE]
-        self._spread_at_best(found)
+        self._prove_at_best(found)
         found = known + found
         alike: Counter[tuple[bytes, bytes]] = Counter()
         for _ in range(_MOST_TOGETHER):
@@ -171,9 +171,9 @@ class SlotProofs:
             best = self._best_of(found, alike) if self._doubt.count > FEW_TOGETHER else -1
             if best < 0:
                 break
-            self._spread_together(*found.pop(best))
+            self._prove_together(*found.pop(best))
 
-    def _spread_together(self, cursor: int, left: list[bytes]) -> None:
+    def _prove_together(self, cursor: int, left: list[bytes]) -> None:
         """Prove classes at a cursor before the slot by one search from all of them."""
         canvas = self._canvas
         at = canvas.place_of(self._hole)
@@ -187,7 +187,7 @@ class SlotProofs:
         for end, size in sizes.items():
             search.add(at + 1, end, n_tokens=size)
         search.run(_STATES_TOGETHER)
-        self._spread_at(cursor, left)
+        self._prove_at(cursor, left)
 
     def _search_before(self) -> None:
         """Prove classes at cursors before the slot that a beam search finds.
@@ -204,13 +204,13 @@ class SlotProofs:
             chosen: list[Before] = []
             alike: Counter[tuple[bytes, bytes]] = Counter()
             self._most_states = 0
-            while best >= 0 and len(chosen) < _MOST_SPREADS_BEFORE:
+            while best >= 0 and len(chosen) < _MOST_PROVEN_AT:
                 chosen.append(found.pop(best))
-                self._spread_at(*chosen[-1])
+                self._prove_at(*chosen[-1])
                 best = self._best_of(found, alike)
             self._most_states = STATES_OF_A_CLASS
             sizes = {cursor: self._n_taken(cursor) for cursor, _ in chosen}
-            self._spread_at_all(sorted(chosen, key=lambda one: -sizes[one[0]]))
+            self._prove_at_all(sorted(chosen, key=lambda one: -sizes[one[0]]))
             if self._canvas.n_learned == n_guides:
                 break
             best = self._best_of(found, Counter())
@@ -250,9 +250,9 @@ class SlotProofs:
         """How many of the tokens in doubt a cursor allows."""
         return int(bit_flags(self._tables.mask_at(cursor))[self._doubt.tokens].sum())
 
-    def _spread_at(self, cursor: int, left: list[bytes]) -> None:
+    def _prove_at(self, cursor: int, left: list[bytes]) -> None:
         """Prove classes at a cursor before the slot. ``left``: texts of the places before it that lead there."""
-        if self._seen[cursor] == _MOST_SPREADS:
+        if self._seen[cursor] == _MOST_ROUNDS:
             return
         self._seen[cursor] += 1
         self._largest = None

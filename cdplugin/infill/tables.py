@@ -21,10 +21,10 @@ from cdplugin.engine.expander import Expander
 from cdplugin.errors import CdpluginError, LimitExceeded, UnsupportedError
 from cdplugin.infill.chains import chains, near_first, next_of
 from cdplugin.infill.characters import Characters
+from cdplugin.infill.gap_texts import GapTexts
 from cdplugin.infill.going_on import goes_on
 from cdplugin.infill.openings import Openings
 from cdplugin.infill.parts import MOST_CLASSES
-from cdplugin.infill.rests import Rests
 from cdplugin.infill.room import separators, that_end_in_gaps
 from cdplugin.infill.rule_edges import edge_lexemes, ranks
 from cdplugin.infill.steps import Steps
@@ -121,7 +121,7 @@ class InfillGrammar(Steps):
             return False
         for work in self._works:
             work.rest()
-        self._forget_rests()
+        self._forget_gap_texts()
         self.is_lean = False
         return True
 
@@ -174,11 +174,11 @@ class InfillGrammar(Steps):
         for name in ("least_bytes", "are_words", "_measures", "characters"):
             self.__dict__.pop(name, None)
         self.endings = Endings(self.arena)
-        self._forget_rests()
+        self._forget_gap_texts()
 
-    def _forget_rests(self) -> None:
-        self.rests = Rests(self)
-        self.openings = Openings(self.rests)
+    def _forget_gap_texts(self) -> None:
+        self.gap_texts = GapTexts(self)
+        self.openings = Openings(self.gap_texts)
         self._forget_successors()
         self.classes = KnownClasses(self.arena, self.texts_row)
 

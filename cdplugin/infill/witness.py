@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cdplugin.infill.gap_texts import Element
 from cdplugin.infill.parts import Part
-from cdplugin.infill.rests import Element
 from cdplugin.infill.tables import InfillGrammar
 
 Witness = list["int | bytes | None"]

@@ -147,13 +147,13 @@ INFILL = [
         _NEAR=(0, 1),
     ),
     *_of("infill.parts", DOUBT, FEW_PLACES=(0, 1), MANY_PLACES=(0, 1, 2)),
-    *_of("infill.search", DOUBT, MOST_PLACES=(1, 5, 30), MOST_WORK=(1, 100), MOST_TOKENS=(1, 3)),
+    *_of("infill.search", DOUBT, MOST_SEARCH_STATES=(1, 5, 30), MOST_WORK=(1, 100), MOST_TOKENS=(1, 3)),
     *_of("infill.complete", DOUBT, MOST_DERIVATIONS=(0, 1)),
     *_of("infill.text_tree", SPEED, _MOST_FORGOTTEN=(0, 1)),
-    *_of("infill.rests", DOUBT, _MOST_RESTS=(0, 1), _FEW_TEXTS=(0, 1), _MOST_ENDINGS=(0, 1), _FEW_ENDINGS=(0, 10**6)),
-    *_of("infill.rests", DOUBT, _ENDING_STEPS=10**5, _MOST_FAILURES=0, MOST_ELEMENTS=(1, 2), _MOST_TAILS=(1, 2)),
-    *_of("infill.rests", DOUBT, _MOST_LENGTHENED=(0, 1), _MOST_PLACES=(0, 1), _MOST_JOINTS=(0, 1), _MOST_CLOSERS=(0, 1)),
-    *_of("infill.rests", SPEED, _MOST_KNOWN=(0, 3), _MOST_KNOWN_IN_ALL=(0, 8)),
+    *_of("infill.gap_texts", DOUBT, _MOST_TEXTS=(0, 1), _FEW_TEXTS=(0, 1), _MOST_ENDINGS=(0, 1), _FEW_ENDINGS=(0, 10**6)),
+    *_of("infill.gap_texts", DOUBT, _ENDING_STEPS=10**5, _MOST_FAILURES=0, MOST_ELEMENTS=(1, 2), _MOST_BEHIND=(1, 2)),
+    *_of("infill.gap_texts", DOUBT, _MOST_LENGTHENED=(0, 1), _MOST_POSITIONS=(0, 1), _MOST_JOINTS=(0, 1), _MOST_CLOSERS=(0, 1)),
+    *_of("infill.gap_texts", SPEED, _MOST_KNOWN=(0, 3), _MOST_KNOWN_IN_ALL=(0, 8)),
     *_of(
         "infill.tables",
         SPEED,
@@ -173,13 +173,13 @@ INFILL = [
         _FEW_STEPS=(0, 10**6),
     ),
     *_of(
-        "infill.slot_proofs", DOUBT, _STATES_BEFORE=(0, 1), _STATES_TOGETHER=(0, 1), _MOST_TOGETHER=(0, 1), _MOST_SPREADS=(0, 1)
+        "infill.slot_proofs", DOUBT, _STATES_BEFORE=(0, 1), _STATES_TOGETHER=(0, 1), _MOST_TOGETHER=(0, 1), _MOST_ROUNDS=(0, 1)
     ),
     *_of("infill.slot_proofs", DOUBT, _NEAR=(0, 1), _NEAR_STATES=(0, 1), _MOST_CHANGED=(0, 1)),
-    *_of("infill.slot_proofs", DOUBT, _MOST_BEFORE=(0, 1), _MOST_SPREADS_BEFORE=(0, 1), _SAMPLE=(1, 2), _MOST_ALIKE=(0, 1)),
+    *_of("infill.slot_proofs", DOUBT, _MOST_BEFORE=(0, 1), _MOST_PROVEN_AT=(0, 1), _SAMPLE=(1, 2), _MOST_ALIKE=(0, 1)),
     *_of("infill.proofs", DOUBT, FEW_CLASSES=(0, 1, 10**6), MOST_TRIES=(0, 20), MOST_WORK_OF_MASK=(0, 100), _MOST_ASKED=(0, 1)),
     *_of(
-        "infill.proofs", DOUBT, _MOST_SPREADS=(0, 1), _FEW_WIDE_CLASSES=(0, 1), _MOST_OPENINGS=(0, 1), _FEW_TOKENS=(0, 3, 10**6)
+        "infill.proofs", DOUBT, _MOST_ROUNDS=(0, 1), _FEW_WIDE_CLASSES=(0, 1), _MOST_OPENINGS=(0, 1), _FEW_TOKENS=(0, 3, 10**6)
     ),
     *_of("infill.proofs", DOUBT, _MOST_MISSES=(0, 1), _MOST_ASKED_AHEAD=(0, 1), _MOST_HEAD=(0, 1), _MOST_CURSORS=(0, 1)),
     *_of("infill.proofs", DOUBT, _MOST_VAIN=(0, 1)),

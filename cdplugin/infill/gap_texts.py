@@ -1,4 +1,4 @@
-"""Rests: texts that ended gaps, tried in other gaps, and lengthened to as many tokens as slots take.
+"""Gap texts: texts that ended gaps, tried in other gaps, and lengthened to as many tokens as slots take.
 
 What ends one gap mostly ends another: a closing bracket, a quote, a new line with its indentation, the beginning of a comment.
 The matcher checks a text in some microseconds, a lattice takes a thousand times as long. A text found so is legal; if none is
@@ -18,7 +18,7 @@ from cdplugin.infill.text_tree import Texts, TextTree, pairs_of
 if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
 
-_MOST_RESTS = 16  # learned texts: each is tried in vain at hundreds of cursors
+_MOST_TEXTS = 16  # learned texts: each is tried in vain at hundreds of cursors
 _MOST_JOINTS, _MOST_CLOSERS = 32, 20
 _FEW_TEXTS = 3  # tried one by one, since mostly the first one ends a gap; then all others are followed together
 _MOST_ENDINGS = 200  # searched for in one mask
@@ -27,10 +27,10 @@ _ENDING_STEPS = 400  # of Limits.max_completion_steps
 _MOST_FAILURES = 3  # of the search for an ending
 MOST_ELEMENTS = 48
 """The most open places, with text between them, that are tried together."""
-_MOST_TAILS = 4 * MOST_ELEMENTS
-_MOST_KNOWN, _MOST_KNOWN_IN_ALL = 20_000, 60_000  # cursors, of one tail and of all
+_MOST_BEHIND = 4 * MOST_ELEMENTS
+_MOST_KNOWN, _MOST_KNOWN_IN_ALL = 20_000, 60_000  # cursors, of one text behind a place and of all
 _MOST_LENGTHENED = 8  # texts that are lengthened
-_MOST_PLACES = 16  # positions in a text at which it is lengthened
+_MOST_POSITIONS = 16  # positions in a text at which it is lengthened
 _FIRST_TEXTS = (
     b"",
     *(b"#", b":#", b"0#", b"c#", b"c:#", b"():#", b"):#", b")#", b"]#", b"}#", b"\n#", b"if c:#", b"\nif c:#", b"\n    if c:#"),
@@ -62,19 +62,21 @@ Element = tuple["int | None", bytes]
 tokens."""
 
 
-class Tail:
+class TextBehind:
     """The text behind an open place, which may have open places itself, and a memo of what leads up to it.
 
-    ``count``: the tokens that the place takes (:data:`Element`). ``text``: the text behind it; ``after``: the tail of the next
-    place, if there is one. ``free``: the same tail with a place that takes any text. ``known``: per cursor in the place, a text
-    with which the place may end there. ``vain``: per cursor, the stamp of the texts that were tried without success.
+    ``count``: the tokens that the place takes (:data:`Element`). ``text``: the text behind it; ``after``: what is behind the
+    next place, if there is one. ``free``: the same with a place that takes any text. ``known``: per cursor in the place, a text
+    with which it may end there. ``vain``: per cursor, the stamp of the texts that were tried without success.
     """
 
-    def __init__(self, rests: Rests, count: int | None, text: bytes, after: Tail | None, free: Tail | None) -> None:
-        self._rests = rests
+    def __init__(
+        self, gap_texts: GapTexts, count: int | None, text: bytes, after: TextBehind | None, free: TextBehind | None
+    ) -> None:
+        self._gap_texts = gap_texts
         self.count = count
         self.free = free or self
-        self._tables = rests.tables
+        self._tables = gap_texts.tables
         self._text = text
         self._after = after
         self._follows: dict[int, bool] = {}
@@ -88,32 +90,32 @@ class Tail:
         return len(self.known) + len(self._follows) + len(self._missed) + len(self.vain)
 
     def follows(self, cursor: int) -> bool:
-        """Whether the tail may follow at a cursor, and the text end, by known texts for the tail's own gaps."""
+        """Whether it may follow at a cursor, and the text end, by known texts for its own gaps."""
         if self.free is not self:
             return self.free.follows(cursor)
         known = self._follows.get(cursor)
-        if known is None and self._missed.get(cursor) == self._rests.stamp:
+        if known is None and self._missed.get(cursor) == self._gap_texts.stamp:
             return False
         if known is None:
             end = self._tables.step(cursor, self._text)
             if self._after is None or not end:
                 known = end != 0 and self._tables.accepts_at(end)
             else:
-                known = self._rests.find(end, self._after, False) is not None
+                known = self._gap_texts.find(end, self._after, False) is not None
             if known or self._after is None:
                 self._follows[cursor] = known
-            elif self._rests.may_try:  # only for now: more texts may be known next time
-                self._missed[cursor] = self._rests.stamp
+            elif self._gap_texts.may_try:  # only for now: more texts may be known next time
+                self._missed[cursor] = self._gap_texts.stamp
         return known
 
     def fillings(self, cursor: int) -> list[bytes]:
-        """Fillings of the place and of those in the tail, from a cursor in ``known``."""
-        rest = self.known[cursor]
-        return [rest, *self.fillings_behind(self._tables.step(cursor, rest))]
+        """Fillings of the place and of those behind it, from a cursor in ``known``."""
+        text = self.known[cursor]
+        return [text, *self.fillings_behind(self._tables.step(cursor, text))]
 
     def fillings_behind(self, cursor: int) -> list[bytes]:
-        """Fillings of the places in the tail, from a cursor at which its own place may end."""
-        after = self.free._after  # the tail that :meth:`follows` asked
+        """Fillings of the places behind its own one, from a cursor at which that may end."""
+        after = self.free._after  # what :meth:`follows` asked
         return [] if after is None else after.fillings(self._tables.step(cursor, self._text))
 
     def reached(self, cursor: int, text: bytes) -> bytes | None:
@@ -129,15 +131,15 @@ class Tail:
                 return text[: i + 1] + known[cursor]
         return text if self.follows(cursor) else None
 
-    def note(self, cursor: int, rest: bytes) -> None:
+    def note(self, cursor: int, text: bytes) -> None:
         """Remember a text that ends the gap from a cursor, and its suffixes for the cursors that it passes."""
-        self.known[cursor] = rest
-        for i in range(len(rest)):
-            cursor = self._tables.step(cursor, rest[i : i + 1])
-            self.known.setdefault(cursor, rest[i + 1 :])
+        self.known[cursor] = text
+        for i in range(len(text)):
+            cursor = self._tables.step(cursor, text[i : i + 1])
+            self.known.setdefault(cursor, text[i + 1 :])
 
 
-class Rests:
+class GapTexts:
     """Texts that may end a gap, the last successful ones first (``texts``).
 
     ``_joints``: texts found between the end of what was begun in a gap and the text after it, such as a new line and
@@ -150,7 +152,7 @@ class Rests:
         self._texts_apart = Texts()
         self._joints: list[bytes] = [b""]
         self._closers = [bytes([byte]) for byte in b"0)]}\"'a: \n\x80\x90\xa0"]
-        self._tails: dict[tuple[Element, ...], Tail] = {}
+        self._behind: dict[tuple[Element, ...], TextBehind] = {}
         self._left = (0, 0, 0)
         self._has_costs = False  # whether an ending was searched for, which computes costs of all rules
         self._wanted = 0  # how many searches for an ending this question wanted
@@ -201,61 +203,61 @@ class Rests:
         """Whether the budget allows more texts."""
         return self._left[0] > 0
 
-    def tail(self, elements: Sequence[Element]) -> Tail:
-        """The tail behind the first one of some open places, memoised for each suffix of them: places on the right mostly stay
+    def text_behind(self, elements: Sequence[Element]) -> TextBehind:
+        """What is behind the first one of some open places, memoised for each suffix of them: places on the right mostly stay
         as they are.
         """
-        tail = None
+        behind = None
         for i in range(len(elements) - 1, -1, -1):
             count, text = elements[i]
-            behind = tuple(elements[i + 1 :])
-            after = tail
-            tail = free = self._kept(((None, text), *behind), after, None)
+            others = tuple(elements[i + 1 :])
+            after = behind
+            behind = free = self._kept(((None, text), *others), after, None)
             if count is not None:
-                tail = self._kept(((count, text), *behind), after, free)
-        assert tail is not None
-        return tail
+                behind = self._kept(((count, text), *others), after, free)
+        assert behind is not None
+        return behind
 
-    def _kept(self, elements: tuple[Element, ...], after: Tail | None, free: Tail | None) -> Tail:
-        """The memoised tail of some places, or a new one."""
-        known = self._tails.pop(elements, None)
+    def _kept(self, elements: tuple[Element, ...], after: TextBehind | None, free: TextBehind | None) -> TextBehind:
+        """What is behind the first one of some places, memoised or new."""
+        known = self._behind.pop(elements, None)
         if known is None or known.size > _MOST_KNOWN:
-            known = Tail(self, *elements[0], after, free)
-            while len(self._tails) >= _MOST_TAILS or sum(tail.size for tail in self._tails.values()) > _MOST_KNOWN_IN_ALL:
-                del self._tails[next(iter(self._tails))]
-        self._tails[elements] = known
+            known = TextBehind(self, *elements[0], after, free)
+            while len(self._behind) >= _MOST_BEHIND or sum(one.size for one in self._behind.values()) > _MOST_KNOWN_IN_ALL:
+                del self._behind[next(iter(self._behind))]
+        self._behind[elements] = known
         return known
 
-    def find(self, cursor: int, tail: Tail, by_ending: bool = True) -> bytes | None:
-        """A text that may end the gap from a cursor before a tail; None if none was found.
+    def find(self, cursor: int, behind: TextBehind, by_ending: bool = True) -> bytes | None:
+        """A text that may end the gap from a cursor in it; None if none was found.
 
         ``by_ending``: whether to search for a short ending of the whole text as well, which takes longest.
         """
-        found = tail.known.get(cursor)
+        found = behind.known.get(cursor)
         if found is not None:
             return found
-        if tail.count is not None:
-            return self._lengthened(cursor, tail, tail.count, by_ending)
-        if not by_ending and tail.vain.get(cursor) == self.stamp:
+        if behind.count is not None:
+            return self._lengthened(cursor, behind, behind.count, by_ending)
+        if not by_ending and behind.vain.get(cursor) == self.stamp:
             return None
-        found = self._first_of(self._more, cursor, tail)
+        found = self._first_of(self._more, cursor, behind)
         if found is None:
-            found = self._first_of(self.texts, cursor, tail)
+            found = self._first_of(self.texts, cursor, behind)
         if found is None:
-            found = self._by_closers(cursor, tail)
+            found = self._by_closers(cursor, behind)
         if found is None and by_ending:
-            found = self._by_ending(cursor, tail)
+            found = self._by_ending(cursor, behind)
         if found is not None:
-            tail.note(cursor, found)
-            self._learn(self.texts, found, _MOST_RESTS, _FIRST_TEXTS)
+            behind.note(cursor, found)
+            self._learn(self.texts, found, _MOST_TEXTS, _FIRST_TEXTS)
         elif self.may_try:
-            tail.vain[cursor] = self.stamp
+            behind.vain[cursor] = self.stamp
         return found
 
-    def find_closed(self, cursor: int, tail: Tail) -> bytes | None:
+    def find_closed(self, cursor: int, behind: TextBehind) -> bytes | None:
         """:meth:`find` without endings, and by a text behind one that closes a string or a comment."""
-        found = self.find(cursor, tail, False)
-        if found is not None or tail.count is not None or tail.vain.get(~cursor) == self.stamp:
+        found = self.find(cursor, behind, False)
+        if found is not None or behind.count is not None or behind.vain.get(~cursor) == self.stamp:
             return found
         seen = {0, cursor}
         for closing in _CLOSINGS:
@@ -263,25 +265,25 @@ class Rests:
             if after in seen:
                 continue
             seen.add(after)
-            found = tail.known.get(after)
+            found = behind.known.get(after)
             if found is None:
-                found = self._first_of(self._texts_apart, after, tail)
+                found = self._first_of(self._texts_apart, after, behind)
             if found is None:
-                found = self._first_of(self.texts, after, tail)
+                found = self._first_of(self.texts, after, behind)
             if found is not None:
-                tail.note(cursor, closing + found)
-                self._learn(self.texts, closing + found, _MOST_RESTS, _FIRST_TEXTS)
+                behind.note(cursor, closing + found)
+                self._learn(self.texts, closing + found, _MOST_TEXTS, _FIRST_TEXTS)
                 return closing + found
         if self.may_try:
-            tail.vain[~cursor] = self.stamp
+            behind.vain[~cursor] = self.stamp
         return None
 
     def learn(self, fillings: Sequence[bytes]) -> None:
         """Learn texts that ended gaps."""
-        for rest in fillings:
-            for i in range(min(len(rest), _MOST_JOINTS // 2), -1, -1):
-                self._learn(self._joints, rest[len(rest) - i :], _MOST_JOINTS)
-            self._learn(self.texts, rest, _MOST_RESTS, _FIRST_TEXTS)
+        for text in fillings:
+            for i in range(min(len(text), _MOST_JOINTS // 2), -1, -1):
+                self._learn(self._joints, text[len(text) - i :], _MOST_JOINTS)
+            self._learn(self.texts, text, _MOST_TEXTS, _FIRST_TEXTS)
 
     def _learn(self, texts: list[bytes], text: bytes, most: int, always: Container[bytes] = ()) -> None:
         """Move a text to the front of a list, which keeps at most ``most`` besides those in ``always``."""
@@ -300,13 +302,13 @@ class Rests:
         self._left = max(tries - 1, 0), endings, failures
         return tries > 0
 
-    def _first_of(self, texts: Texts, cursor: int, tail: Tail) -> bytes | None:
+    def _first_of(self, texts: Texts, cursor: int, behind: TextBehind) -> bytes | None:
         """The first of some texts that may end the gap, or a prefix of one and what is known from there."""
-        found = self._first_by_one(texts[:_FEW_TEXTS], cursor, tail)
+        found = self._first_by_one(texts[:_FEW_TEXTS], cursor, behind)
         if found is not None or len(texts) <= _FEW_TEXTS or not self.may_try:
             return found
         tried, paths, cursors = texts.followed(self.tables, cursor, _FEW_TEXTS, self._left[0])
-        known = tail.known
+        known = behind.known
         is_any_known = not known.keys().isdisjoint(cursors)
         for text, path in zip(tried, paths, strict=True):
             if not self.try_one():  # (texts that `follows` tries count, too)
@@ -315,11 +317,11 @@ class Rests:
                 if cursors[node] in known:
                     return text[: i + 1] + known[cursors[node]]
             end = cursors[path[-1]] if path else cursor
-            if end and tail.follows(end):
+            if end and behind.follows(end):
                 return text
         return None
 
-    def _first_by_one(self, texts: Iterable[bytes], cursor: int, tail: Tail) -> bytes | None:
+    def _first_by_one(self, texts: Iterable[bytes], cursor: int, behind: TextBehind) -> bytes | None:
         """:meth:`_first_of` one text after another, for few texts or such as are not tried again."""
         step = self.tables.step
         after = {b"": cursor}  # a text's first byte: most lead nowhere
@@ -329,26 +331,26 @@ class Rests:
             first = text[:1]
             if first not in after:
                 after[first] = step(cursor, first)
-            if after[first] and (found := tail.reached(cursor, text)) is not None:
+            if after[first] and (found := behind.reached(cursor, text)) is not None:
                 return found
         return None
 
-    def _lengthened(self, cursor: int, tail: Tail, count: int, by_ending: bool) -> bytes | None:
+    def _lengthened(self, cursor: int, behind: TextBehind, count: int, by_ending: bool) -> bytes | None:
         """A text of as many tokens as a place takes: one that ends the place if it takes any text, lengthened."""
-        first = self.find(cursor, tail.free, by_ending)
+        first = self.find(cursor, behind.free, by_ending)
         texts = [first] if first is not None else []
         for text in self.texts:
             if len(texts) < _MOST_LENGTHENED and text != first and self.try_one():
                 end = self.tables.step(cursor, text)
-                if end and tail.follows(end):
+                if end and behind.follows(end):
                     texts.append(text)
         for text in texts:
             for longer in self.of_count(text, count):
                 if not self.try_one():
                     return None
                 end = self.tables.step(cursor, longer)
-                if end and tail.follows(end):
-                    tail.known[cursor] = longer
+                if end and behind.follows(end):
+                    behind.known[cursor] = longer
                     return longer
         return None
 
@@ -362,15 +364,15 @@ class Rests:
             if spelled(text) >> count & 1:
                 yield text
         else:
-            for place in range(min(len(text) + 1, _MOST_PLACES)):
+            for position in range(min(len(text) + 1, _MOST_POSITIONS)):
                 for pad in _PADS:
-                    longer = text[:place] + pad * (count - len(text)) + text[place:]
+                    longer = text[:position] + pad * (count - len(text)) + text[position:]
                     if self.tables.bytes_are_tokens(longer):
                         yield longer
 
-    def _by_closers(self, cursor: int, tail: Tail) -> bytes | None:
+    def _by_closers(self, cursor: int, behind: TextBehind) -> bytes | None:
         """A text of one closer, two, or three equal ones that leads to a known cursor, with what is known from there."""
-        known = tail.known
+        known = behind.known
         if not known:
             return None
         if self._closer_tree is None or self._closer_tree[0] != self._closers:
@@ -382,8 +384,8 @@ class Rests:
         node = next(node for node, after in enumerate(cursors) if after in known)
         return tree.text(node) + known[cursors[node]]
 
-    def _by_ending(self, cursor: int, tail: Tail) -> bytes | None:
-        """The shortest ending of the whole text from a cursor, or a prefix of it and a joint, that leads to the tail."""
+    def _by_ending(self, cursor: int, behind: TextBehind) -> bytes | None:
+        """The shortest ending of the whole text from a cursor, or a prefix of it and a joint, behind which the text goes on."""
         tries, endings, failures = self._left
         self._wanted += 1
         if min(self._left) <= 0 or (not self._has_costs and self._wanted <= _FEW_ENDINGS):
@@ -401,4 +403,4 @@ class Rests:
         for i in range(len(ending)):
             self._learn(self._closers, ending[i : i + 1], _MOST_CLOSERS)
         texts = [ending, *(ending[:i] + joint for i in range(len(ending) + 1) for joint in self._joints)]
-        return self._first_by_one(texts, cursor, tail)
+        return self._first_by_one(texts, cursor, behind)

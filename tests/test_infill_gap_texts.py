@@ -1,4 +1,4 @@
-"""Rests, texts that ended gaps (:mod:`cdplugin.infill.rests`): dropped when they become many, and no answer is wrong for it."""
+"""Texts that ended gaps (:mod:`cdplugin.infill.gap_texts`): dropped when they become many, and no answer is wrong for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine_tools import ALL_BYTES, FRESH, cases
 
 import cdplugin as cd
 from cdplugin.bits import bit_members
-from cdplugin.infill import answers, proofs, rests, workspace
+from cdplugin.infill import answers, gap_texts, proofs, workspace
 from cdplugin.infill import steps as steps_module
 from cdplugin.infill.parts import Part, laid_out, with_gaps
 from cdplugin.infill.text_tree import Texts, pairs_of
@@ -45,10 +45,10 @@ def test_little_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         problems.append(pieces)
     plain, small = cd.Infill(grammar), cd.Infill(grammar)
     expected = [answer_of(plain.new(pieces)) for pieces in problems]
-    monkeypatch.setattr(rests, "_MOST_TAILS", 2)
-    monkeypatch.setattr(rests, "_MOST_KNOWN", 3)
-    monkeypatch.setattr(rests, "_MOST_KNOWN_IN_ALL", 8)
-    monkeypatch.setattr(rests, "_MOST_RESTS", 3)
+    monkeypatch.setattr(gap_texts, "_MOST_BEHIND", 2)
+    monkeypatch.setattr(gap_texts, "_MOST_KNOWN", 3)
+    monkeypatch.setattr(gap_texts, "_MOST_KNOWN_IN_ALL", 8)
+    monkeypatch.setattr(gap_texts, "_MOST_TEXTS", 3)
     for pieces, answer in zip(problems, expected, strict=True):
         session = small.new(pieces)
         found = answer_of(session)
@@ -140,7 +140,7 @@ def test_what_leaves_a_later_gap_open() -> None:
     """Three quotes do, also behind what was learned to come before them; each cursor comes once, and it is the matcher's."""
     infill = cd.Infill(cd.Compiler(VOCAB).compile(cd.grammars.python(max_width=4)))
     tables = infill._tables
-    with tables, tables.rests.trying(10_000):
+    with tables, tables.gap_texts.trying(10_000):
         openings = tables.openings
         start = tables.step(tables.start, b"x = ")
         between = [(None, b" while y")]
@@ -158,7 +158,7 @@ def test_what_leaves_a_later_gap_open() -> None:
         assert others[0] == found[0]  # what did last comes first
         two = list(openings.cursors(start, [(None, b" while y"), (None, b"z")]))
         assert two and all(cursor for cursor, _ in two)
-    with tables, tables.rests.trying(3):
+    with tables, tables.gap_texts.trying(3):
         assert len(list(openings.cursors(start, between))) <= 3
 
 
@@ -167,17 +167,17 @@ def test_a_text_behind_what_closes_a_string() -> None:
     grammar = cd.Compiler(VOCAB).compile(cd.grammars.python(max_width=4))
     for before, closing in ((b"x = '''a\n", b"'''"), (b'x = b"a', b'"')):
         tables = cd.Infill(grammar)._tables
-        known = tables.rests
+        known = tables.gap_texts
         with tables, known.trying(10_000):
-            tail = known.tail([(None, b"]\n")])
+            behind = known.text_behind([(None, b"]\n")])
             known.texts[:] = [b"(y)+["]
             cursor = tables.step(tables.start, before)
             text = closing + b"(y)+["
-            assert known.find(cursor, tail, False) is None
-            assert known.find_closed(cursor, tail) == text
+            assert known.find(cursor, behind, False) is None
+            assert known.find_closed(cursor, behind) == text
             assert tables.accepts(before + text + b"]\n")
-            assert known.find(cursor, tail, False) == text
-            assert known.find_closed(tables.step(tables.start, b"x = ((('a"), tail) is None
+            assert known.find(cursor, behind, False) == text
+            assert known.find_closed(tables.step(tables.start, b"x = ((('a"), behind) is None
 
 
 def test_a_string_is_opened_before_hundreds_of_classes_are_proven(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +205,7 @@ def test_a_string_is_opened_before_hundreds_of_classes_are_proven(monkeypatch: p
 
         monkeypatch.setattr(of, name, counted)
 
-    count(rests.Rests, "_first_of")
+    count(gap_texts.GapTexts, "_first_of")
     count(answers.Answers, "completable")
     rng = random.Random(0)
     for pieces in canvases[: cases(4, 1)]:
@@ -316,7 +316,7 @@ def test_more_texts_are_tried_before_a_lattice(pieces: list[str], monkeypatch: p
     session = infill.new(pieces)
     assert session.completable() and kernels.OP_FACTS not in calls
     with infill._tables:
-        assert not infill._tables.rests._more and infill._tables.rests.stamp == 2 * infill._tables.rests.version
+        assert not infill._tables.gap_texts._more and infill._tables.gap_texts.stamp == 2 * infill._tables.gap_texts.version
     assert infill.accepts(session.complete().encode())
 
 
