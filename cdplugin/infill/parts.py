@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -70,6 +70,30 @@ class Part:
         self.closed = closed
         self.is_open = (gap and not closed) or (slot and token is None)
         self.spelt = text + b"?" if self.is_open else text
+
+
+def parts_of(pieces: Iterable[Any], bytes_of: Callable[[int], bytes]) -> list[Part]:
+    """The parts of what :meth:`cdplugin.Infill.new` takes. ``bytes_of``: the text of a token. Raises what that raises."""
+    parts: list[Part] = []
+    n_slots = 0
+    for piece in pieces:
+        if isinstance(piece, Gap):
+            parts.append(Part(gap=True))
+        elif isinstance(piece, Slots):
+            count = number_of_slots("Slots", piece.count, n_slots)
+            n_slots += count
+            parts += [Part(slot=True) for _ in range(count)]
+        elif isinstance(piece, str):
+            parts.append(Part(encoded(piece)))
+        elif isinstance(piece, (bytes, bytearray)):
+            parts.append(Part(bytes(piece)))
+        elif isinstance(piece, Iterable):
+            tokens = [integer("token id", token) for token in piece]
+            parts += [Part(bytes_of(token), token=token) for token in tokens]
+        else:
+            expected = "str, bytes, a list of token ids, GAP or Slots"
+            raise TypeError(f"pieces: expected {expected}, found {type(piece).__name__}")
+    return parts
 
 
 class Last(Generic[Found]):

@@ -34,7 +34,7 @@ from cdplugin.collector import gc_paused
 from cdplugin.errors import LimitExceeded
 from cdplugin.infill.answers import Answers
 from cdplugin.infill.at_rest import leave_tables, take_tables
-from cdplugin.infill.parts import Gap, Part, Slots, drawn, encoded, filled, number_of_slots, with_token
+from cdplugin.infill.parts import Part, drawn, filled, number_of_slots, parts_of, with_token
 from cdplugin.infill.search import SearchGivenUp, none_found
 from cdplugin.infill.tables import InfillGrammar
 from cdplugin.infill.witness import Witness, filling_of, without
@@ -95,25 +95,7 @@ class Infill:
         Raises ``TypeError`` for other pieces, ``ValueError`` for tokens out of range, less than no slots, and text that is not
         Unicode; :class:`LimitExceeded` for more than :data:`cdplugin.infill.parts.MOST_SLOTS` slots.
         """
-        parts: list[Part] = []
-        n_slots = 0
-        for piece in pieces:
-            if isinstance(piece, Gap):
-                parts.append(Part(gap=True))
-            elif isinstance(piece, Slots):
-                count = number_of_slots("Slots", piece.count, n_slots)
-                n_slots += count
-                parts += [Part(slot=True) for _ in range(count)]
-            elif isinstance(piece, str):
-                parts.append(Part(encoded(piece)))
-            elif isinstance(piece, (bytes, bytearray)):
-                parts.append(Part(bytes(piece)))
-            elif isinstance(piece, Iterable):
-                tokens = [integer("token id", token) for token in piece]
-                parts += [Part(self._bytes_of(token), token=token) for token in tokens]
-            else:
-                expected = "str, bytes, a list of token ids, GAP or Slots"
-                raise TypeError(f"pieces: expected {expected}, found {type(piece).__name__}")
+        parts = parts_of(pieces, self._bytes_of)
         places = [i for i, part in enumerate(parts) if part.gap or part.slot]
         return InfillSession(self, parts, places, padded=False)
 
