@@ -213,7 +213,7 @@ def test_a_requirement_is_named_for_what_it_brings_only() -> None:
 
 @pytest.mark.parametrize("error", [ModuleNotFoundError("No module named 'x'"), NameError("name 'X' is not defined")], ids=type)
 def test_a_server_without_its_libraries_says_what_brings_them(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    """Before 5.5 the module is not there; without what ``[serving]`` brings it fails with a NameError."""
+    """Before transformers 5.5 the module is missing. Without what ``[serving]`` brings, it fails with a NameError."""
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
     from cdplugin.adapters.hf import serve

@@ -263,7 +263,7 @@ def test_importing_the_package_does_not_import_torch() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_cuda_equals_cpu(dtype: torch.dtype) -> None:
-    """Triton on the device, and plain PyTorch on the device, against the CPU kernel; the mask on either side."""
+    """Triton and plain PyTorch on the device, beside the CPU kernel; with the mask on either side."""
     logits, bitmask = random_case(6, 50_000, 1563, dtype, 7)
     for rows in (None, [5, 2]):
         expected = logits.clone()

@@ -59,7 +59,7 @@ def test_deciding_what_matches_takes_one_budget_for_all_lexemes() -> None:
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_masks_after_a_crossed_budget_are_a_fresh_engines(spec: cd.Spec) -> None:
-    """Small budgets are crossed at every place in turn; whoever asks again with enough gets the right answer."""
+    """A small budget is crossed at every place in turn. Whoever asks again with a sufficient budget gets the right answer."""
     expected = [walk(cd.Compiler(VOCAB).compile(spec).matcher(), seed, 12) for seed in range(3)]
     grammar = cd.Compiler(VOCAB).compile(spec)
     arena = grammar._arena
@@ -86,7 +86,7 @@ def test_work_is_counted_alike_however_often_tables_had_to_grow() -> None:
 
 
 def interrupted(matcher: cd.Matcher, monkeypatch: pytest.MonkeyPatch, name: str, at: int, error: type[BaseException]) -> bool:
-    """Walk while the ``at``-th call of a method of arenas (or of ``Room.of``) fails; whether it came to that."""
+    """Walk while the ``at``-th call of a method of arenas (or of ``Room.of``) fails. Returns whether it came to that call."""
     holder = owned_tables.Room if name == "of" else Arena
     original, calls = getattr(holder, name), 0
 
@@ -114,7 +114,7 @@ def interrupted(matcher: cd.Matcher, monkeypatch: pytest.MonkeyPatch, name: str,
 def test_masks_after_a_failed_growth_are_a_fresh_engines(
     spec: cd.Spec, name: str, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each allocation, and each change of a table, fails in turn; the same matcher then goes on as if nothing had been."""
+    """Each allocation, and each change of a table, fails in turn. The same matcher then goes on as if nothing had happened."""
     monkeypatch.setattr(owner, "INITIAL", TINY)
     monkeypatch.setattr(owned_tables, "_GROWTH_SMALL", 1.2)
     compiler = cd.Compiler(vocabulary(TOKENS))  # arenas are cloned from one that belongs to the vocabulary
@@ -212,7 +212,9 @@ def test_pages_that_nobody_asks_for_make_room_for_others(monkeypatch: pytest.Mon
 
 @pytest.mark.skipif(sys.platform != "linux", reason="pages of a table can be moved on Linux only")
 def test_a_table_that_grows_is_never_there_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its pages become more; where somebody refers to it, it is copied, and the reference holds what it did."""
+    """A table gets more pages instead of a copy. If somebody refers to it, it is copied, and the reference keeps its
+    content.
+    """
     monkeypatch.setattr(pages, "LARGE", 1 << 12)
     arena = cd.Compiler(VOCAB).compile(SPECS[0])._arena
     arena.reserve(layout.TOKEN_LISTS, 1 << 19)  # more than it has room for in the block that it began in

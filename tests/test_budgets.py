@@ -24,7 +24,7 @@ NEVER = 1 << 30
 
 
 def fitting(matcher: cd.Matcher, budget: int | None) -> set[int]:
-    """The mask under a budget; empty where nothing fits."""
+    """The mask under a budget; empty if nothing fits."""
     row = np.full((1, (matcher.grammar.vocab.size + 31) // 32), -1, np.int32)
     try:
         matcher.fill_next_token_bitmask(row, 0, budget)
@@ -55,7 +55,7 @@ class Brute:
         return out
 
     def least(self, matcher: cd.Matcher) -> int:
-        """Tokens of the shortest ending, without the stop token; NEVER if it takes more than ``deepest``."""
+        """The tokens of the shortest ending, without the stop token; NEVER if it takes more than ``deepest``."""
         start = matcher._cursors[-1]
         if start not in self.known:
             layer, seen = {start: matcher}, {start}
@@ -89,7 +89,7 @@ class Brute:
 
 
 def walk(grammar: cd.Grammar, rng: random.Random, steps: int, deepest: int, stops: list[int] | None = None) -> tuple[int, int]:
-    """Compare masks on a random walk; how many budgets were asked, and how many masks missed a token."""
+    """Compare masks on a random walk. Returns how many budgets were asked, and how many masks lacked a token."""
     matcher = grammar.matcher(stops)
     brute = Brute(matcher, deepest)
     asked = missed = 0
@@ -137,7 +137,7 @@ def test_exact_beside_brute_force(seed: int, all_bytes: bool, monkeypatch: pytes
 
 @pytest.mark.parametrize("seed", range(2))
 def test_hardly_a_token_is_missed(seed: int) -> None:
-    """As it is: what is let through has an ending; few tokens that have one are missed."""
+    """Every token that is let through has an ending, and few tokens that have one are missed."""
     rng = random.Random(100 + seed)
     asked = missed = 0
     for _ in range(cases(15, 2)):
@@ -400,7 +400,7 @@ def bounds(matcher: cd.Matcher, seen: tuple[int, int] | None) -> tuple[int, tupl
 
 
 def check_bounds(grammar: cd.Grammar, rng: random.Random, steps: int) -> int:
-    """Whatever the next token, what is left after it is within the bound; how many places had one."""
+    """Whatever the next token is, what is left after it is within the bound. Returns how many places had a bound."""
     matcher = grammar.matcher()
     found = 0
     seen = None
@@ -461,7 +461,7 @@ def test_a_budget_that_is_far_away_changes_nothing_and_costs_no_search() -> None
 
 @pytest.mark.parametrize("name", list(SCHEMAS))
 def test_whether_a_mask_was_narrowed(name: str) -> None:
-    """As the masks themselves show, with and without a budget; a fork keeps what was so before it."""
+    """``was_narrowed()`` says whether some mask under the budget lacked a token so far. A fork says the same."""
     grammar = cd.Compiler(JSON_VOCAB).compile(cd.JsonSchema(SCHEMAS[name]))
     seen = set()
     for seed in range(cases(10, 2)):

@@ -17,7 +17,7 @@ WHERE = (
 
 
 def run(code: str, **environment: str | None) -> list[str]:
-    """The lines that a fresh interpreter prints; an environment variable of None is absent."""
+    """The lines that a fresh interpreter prints. A variable of the environment with value None is unset."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("NUMBA_", "CDPLUGIN_", "XDG_"))}
     for name, value in environment.items():
         env.pop(name, None)

@@ -75,7 +75,7 @@ class Derivations:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_derivation_by_brute_force(seed: int) -> None:
-    """With every nonterminal named, the captures are one of the derivations; where there is one only, that one."""
+    """With every nonterminal named, the captures are one of the derivations; if there is only one, they are that one."""
     rng = random.Random(seed)
     compared = 0
     for _ in range(cases(100, 10)):
@@ -115,7 +115,7 @@ def _ids(matcher: cd.Matcher, word: bytes) -> list[int]:
 
 @pytest.mark.parametrize("kinds", [(LONGEST,), (LAZY,), (LONGEST, LONGEST, LAZY), (EXACT, LONGEST)], ids=str)
 def test_other_lexing_parses(kinds: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the engine accepts is parsed, lexed as the engine does; the start symbol's capture is the whole text."""
+    """Whatever the engine accepts is parsed, with the same lexing. The start symbol's capture is the whole text."""
     fallbacks = []
     original = captures.Lexing
 
@@ -276,7 +276,7 @@ LONG = {
 
 @pytest.mark.parametrize("name", LONG)
 def test_steps_grow_with_the_text(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twice the text, twice the steps; a depth of thousands recurses nowhere."""
+    """Twice the text takes twice the steps. A depth of thousands recurses nowhere."""
     grammar, text = LONG[name]
     made = []
     original = captures.Lexing

@@ -64,7 +64,7 @@ SCHEMAS = {"person": PERSON, "tree": TREE, "words": WORDS, "anything": {}, "emai
 
 
 def shortest_ending(naive: Naive, prefix: bytes, alphabet: bytes, most: int) -> int | None:
-    """Bytes of the shortest ending, breadth first; None if it is longer than ``most``."""
+    """The bytes of the shortest ending, by a breadth-first search; None if it is longer than ``most``."""
     layer = [b""]
     for length in range(most + 1):
         if any(naive.accepts(prefix + ending) for ending in layer):
@@ -181,7 +181,7 @@ def test_following_the_ending_shortens_it(name: str, property_order: str) -> Non
 
 
 def random_text(matcher: cd.Matcher, rng: random.Random, count: int) -> list[int]:
-    """Random legal tokens; those of one byte are half of them."""
+    """Random legal tokens, half of them of one byte."""
     probe = matcher.fork()
     out: list[int] = []
     for _ in range(count):
@@ -337,7 +337,7 @@ MANY = {"type": "array", "items": {"enum": ["ab"]}, "minItems": 90}
 
 
 def test_enough_tokens_are_counted_without_a_search() -> None:
-    """Where an ending is long, what is enough is read off the rules; the search would take more steps than allowed."""
+    """Where an ending is long, the rules tell how many tokens are enough. A search would take more steps than allowed."""
     limits = cd.Limits(max_completion_steps=20)
     matcher = cd.Compiler(VOCAB, limits).compile(cd.JsonSchema(MANY)).matcher()
     with pytest.raises(cd.LimitExceeded):
@@ -365,7 +365,7 @@ def test_which_tokens_leave_an_ending_within_a_budget() -> None:
     words = [w for n in (2, 3, 4) for w in (bytes(p) + b";" for p in product(b"ab", repeat=n))]
 
     def fewest(text: bytes) -> int:
-        """Tokens from a text to a word; a large number where none leads there."""
+        """The fewest tokens from a text to a word; a large number if none lead there."""
         if text in words:
             return 0
         going_on = [text + t for t in tokens if any(w.startswith(text + t) for w in words)]

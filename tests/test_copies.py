@@ -52,7 +52,7 @@ def test_a_copy_of_a_matcher_is_a_fork(make: Callable[[Any], Any]) -> None:
 
 @both
 def test_a_copy_of_a_session_goes_on_apart(make: Callable[[Any], Any]) -> None:
-    """``copy.copy`` shared the text, so that what was set in the one stood in the other; ``copy.deepcopy`` failed."""
+    """Once ``copy.copy`` shared the text, so that what one session set stood in the other; and ``copy.deepcopy`` failed."""
     infill = cd.Infill(COMPILER.compile(cd.Regex("[ab]{4}")))
     assert make(infill) is infill
     session = infill.new(["a", cd.Slots(3)])

@@ -180,7 +180,7 @@ def test_every_line_has_a_case() -> None:
 
 
 def peer_schema(value: Any) -> Callable[[str], bool]:
-    """Whether llguidance takes a text for a schema; it may refuse the schema."""
+    """Whether llguidance accepts a text for a schema. It may refuse the schema."""
     peer = pytest.importorskip("llguidance_peer")
     matcher_class = peer.llguidance.LLMatcher
 

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.kernel
 
 
 def compiled(vocab: cd.Vocabulary, ir: GrammarIR, naive: Naive) -> cd.Grammar | None:
-    """The grammar; None where it has no word and the compiler says so."""
+    """The grammar; None if it has no word and the compiler says so."""
     if not naive.empty:
         return cd.Compiler(vocab).compile_ir(ir)
     with pytest.raises(cd.GrammarError, match="unsatisfiable"):
@@ -73,7 +73,7 @@ def test_vocabulary_without_all_bytes(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_random_text_grammars(seed: int) -> None:
-    """Lexemes of plain text, which slices answer; and the same with the slices off."""
+    """Lexemes of plain text, with slices on and off."""
     rng = random.Random(200 + seed)
     compared = 0
     for _ in range(cases(40, 8)):

@@ -70,7 +70,7 @@ def run(code: str) -> str:
 
 
 def test_a_child_after_batches_on_threads() -> None:
-    """The finding: it waited for the threads of its parent for ever; and so did a child of the child."""
+    """Once a child, and its own child, waited for the threads of its parent for ever."""
     code = """
 print(in_child())
 pid = os.fork()
@@ -130,7 +130,7 @@ print(status, everything() == EXPECTED)
 
 
 def test_children_forked_in_the_middle_of_work() -> None:
-    """Threads compile, fill and infill without a pause; children that are forked meanwhile do what the parent did."""
+    """Threads compile, fill and infill without a pause. Children that are forked meanwhile do the same work."""
     code = """
 stop = threading.Event()
 def work(i):
@@ -244,7 +244,9 @@ print(allowed(1, 97))
 
 
 def test_children_forked_while_work_is_done_ahead() -> None:
-    """The parent's threads visit its grammars all the time; a child has none of them, starts its own, and answers alike."""
+    """The parent's threads visit its grammars all the time. A child has none of them, starts its own, and gives the same
+    answers.
+    """
     code = """
 from cdplugin.ahead import Ahead
 visitor = Ahead(2)

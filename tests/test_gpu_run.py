@@ -103,7 +103,9 @@ def test_a_step(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("heard", [signal.default_int_handler, signal.SIG_IGN], ids=["foreground", "background"])
 def test_a_step_out_of_time_is_ended_with_what_it_started(tmp_path: Path, heard: Any) -> None:
-    """It is interrupted, so that it can end what is in a group of its own; also where a shell has us ignore interrupts."""
+    """It is interrupted, so that it can end what runs in groups of its own; even if a shell makes this process ignore
+    interrupts.
+    """
     told = tmp_path / "told"
     code = (
         "import pathlib, subprocess, sys, time\n"

@@ -72,7 +72,7 @@ class RandomRules:
         return code >= 0 and self.costs[code] == 0
 
     def bound(self) -> tuple[list[int], list[int], list[int], np.ndarray]:
-        """What the kernel finds of each nonterminal: costs, reaches, levels; and of the rules."""
+        """What the kernel finds for each nonterminal (costs, reaches, levels) and for the rules."""
         symbols, starts = [], []
         for _, right in self.rules:
             starts.append(len(symbols))
@@ -158,7 +158,7 @@ def test_most_random_rules_have_a_bound() -> None:
 
 
 def end_in_time(grammar: cd.Grammar, budget: int, choose: Callable[[random.Random, set[int]], int]) -> int:
-    """Follow tokens that ``choose`` picks of those that are allowed, until the text ends, within so many; how many they are."""
+    """Follow allowed tokens that ``choose`` picks until the text ends, within so many. Returns how many it took."""
     matcher, rng = grammar.matcher(), random.Random(budget)
     for left in range(budget, 0, -1):
         allowed = fitting(matcher, left)
@@ -171,7 +171,7 @@ def end_in_time(grammar: cd.Grammar, budget: int, choose: Callable[[random.Rando
 
 
 def test_the_rest_of_a_rule_that_is_opened_counts() -> None:
-    """``d`` ends in one token; after ``a`` it takes 99 more, in a rule that has no nonterminals."""
+    """``d`` ends in one token. After ``a`` it takes 99 more, in a rule without nonterminals."""
     parts = [expr.literal(part) for part in (b"a", b"b" * 33, b"c" * 33, b"e" * 33)]
     ir = ir_of({"S": [[expr.literal(b"x"), "D"]], "D": [parts, [expr.literal(b"d")]]})
     grammar = cd.Compiler(vocabulary([b"ab"])).compile_ir(ir)

@@ -69,7 +69,7 @@ def test_gap_and_slots(sums: cd.Infill) -> None:
 
 
 def test_spanning_lexeme(person: cd.Infill) -> None:
-    """A string may begin before a gap and end after it; the gap may be filled by members, or by nothing."""
+    """A string may begin before a gap and end after it. The gap may be filled by members, or by nothing."""
     s = person.new(['{"name": "a', cd.GAP, 'b", "age": 3', cd.GAP, "}"])
     assert s.completable()
     assert json.loads(s.complete()) == {"name": "ab", "age": 3}
@@ -91,7 +91,7 @@ def test_canvas_must_fit(sums: cd.Infill, length: int, legal: bool) -> None:
 
 
 def test_canvas_padding(sums: cd.Infill) -> None:
-    """The text may end before the canvas does; what follows an end token is end tokens."""
+    """The text may end before the canvas does. After an end token come only end tokens."""
     vocab = sums.vocab
     end = vocab.eos_token_ids[0]
     mask = vocab.size - 2

@@ -34,7 +34,7 @@ def nothing_rests() -> None:
 
 
 def problems(name: str, count: int) -> list[list[Any]]:
-    """Texts of which one to three pieces are gaps, or as many slots as they have bytes; some that cannot be completed."""
+    """Texts of which one to three pieces are gaps, or as many slots as they have bytes. Some cannot be completed."""
     rng = random.Random(name)
     found: list[list[Any]] = []
     for _ in range(count):

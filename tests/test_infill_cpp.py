@@ -125,7 +125,7 @@ def test_cuts_of_programs_that_others_wrote(cpp: cd.Infill) -> None:
 
 
 def test_the_rest_of_the_line_becomes_a_comment(cpp: cd.Infill) -> None:
-    """`0;}` fits nowhere after a declaration's name, so it must be commented out."""
+    """`0;}` fits nowhere after a declaration's name, so the completion must comment it out."""
     session = cpp.new(["int m", cd.GAP, " 0;}\n    "])
     assert session.completable() and cpp.accepts(session.complete().encode())
 

@@ -54,7 +54,7 @@ def parts_of(elements: list[Element]) -> list[Part]:
 
 
 def changed(rng: random.Random, elements: list[Element], case: Case) -> list[Element]:
-    """A text with a byte or a gap more, less, or in place of another; now and then the rest is another one."""
+    """A text with a byte or a gap inserted, removed or replaced. Now and then the rest is another one."""
     out = list(elements)
     at = rng.randint(0, len(out))
     some: Element = GAP if rng.random() < 0.2 else rng.choice(case.alphabet)

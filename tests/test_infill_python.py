@@ -149,7 +149,7 @@ def python_over_tokens() -> cd.Infill:
     ],
 )
 def test_masks_over_a_hundred_thousand_tokens(python_over_tokens: cd.Infill, pieces: list[Any]) -> None:
-    """Every token is decided; some, put to the answer one by one, agree."""
+    """Every token is decided. Some are also tried one by one, and agree."""
     infill, rng = python_over_tokens, random.Random(2)
     other = infill.new(pieces)  # asks for no mask
     session = infill.new(pieces)
@@ -187,7 +187,7 @@ def python_over_few_tokens() -> cd.Infill:
 
 @pytest.mark.parametrize("seed", seeds(12, 1, 3))
 def test_slots_beside_all_fillings(python_over_few_tokens: cd.Infill, seed: int) -> None:
-    """Up to three slots, one after the other or apart; filled with all tokens out of a few, the matcher tells what is legal."""
+    """Up to three slots, side by side or apart. All of a few tokens are tried in them, and the matcher says what is legal."""
     infill, rng = python_over_few_tokens, random.Random(seed)
     decided = 0
     for _ in range(cases(10, 1, 4)):

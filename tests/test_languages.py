@@ -86,7 +86,7 @@ def test_what_takes_too_long_leaves_nothing_behind() -> None:
 
 
 def test_which_expressions_match_the_empty_text() -> None:
-    """Against the kernels; each part of thousands is looked at a few times, not once for each that follows it."""
+    """The kernels are the reference. Each of thousands of parts is looked at a few times, not once for each that follows it."""
 
     class Asked(dict):
         times = 0

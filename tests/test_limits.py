@@ -88,7 +88,7 @@ BIG_SCHEMA = {"type": "object", "properties": {f"p{i}": {"enum": [i, f"{i}"]} fo
     ],
 )
 def test_limits_of_front_ends(name: str, value: int, spec: cd.Spec) -> None:
-    """Refused with the number; the message of a schema does not name the limit yet."""
+    """They are refused with the number. The message of a schema does not name the limit yet."""
     with pytest.raises(cd.LimitExceeded, match=rf"\b{value}\b"):
         compiled(spec, **{name: value})
 

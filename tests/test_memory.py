@@ -150,7 +150,7 @@ def test_keys_of_large_specs_are_small_and_differ() -> None:
 
 
 def test_no_cache_counts_entries_of_any_size() -> None:
-    """``lru_cache`` is only for constants (``maxsize=1``, no arguments); the rest is counted, or of fixed size."""
+    """``lru_cache`` is used only for constants (``maxsize=1``, no arguments). Other caches are counted, or of fixed size."""
     for path in PACKAGE.rglob("*.py"):
         text = path.read_text()
         if path.name == "memory.py":

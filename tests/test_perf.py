@@ -124,7 +124,7 @@ FORMATRON_PEERS = ("formatron", "llguidance", "xgrammar", "lm-format-enforcer")
 
 
 def test_formatron_s_texts() -> None:
-    """The grammars of the tasks take their texts and refuse the wrong ones; JSON texts are judged by ``jsonschema``, too."""
+    """The grammars of the tasks accept their texts and refuse the wrong ones. ``jsonschema`` judges JSON texts too."""
     pytest.importorskip("jsonschema")
     from formatron_cases import RUNS, TASKS, UNSEEN, sessions
 

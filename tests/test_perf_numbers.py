@@ -23,7 +23,7 @@ def record(name: str) -> Any:
 
 
 def row(label: str, number: int = 0) -> list[str]:
-    """The cells of a row of a table, behind its label; ``number``: which of several rows with that label."""
+    """The cells of a row of a table, after its label. ``number``: which of several rows with that label."""
     rows = re.findall(rf"^\| {re.escape(label)} \|(.*)\|$", TEXT, re.MULTILINE)
     return [cell.strip() for cell in rows[number].split("|")]
 

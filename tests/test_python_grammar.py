@@ -82,7 +82,7 @@ def takes(text: str) -> bool:
 
 
 def parses(text: str) -> bool:
-    """Whether CPython's parser takes a text; without its opinions on escapes and numbers."""
+    """Whether CPython's parser accepts a text, apart from its warnings about escapes and numbers."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -439,7 +439,7 @@ def test_errors_say_where_and_what(dialect, pattern, kind, text):
     [("(?i)a[b-d]", "(?i:a[b-d])"), ("(?is)^a.$", "(?is:^a.$)"), ("(?P<n>a)b", "(a)b"), (r"(?P<n>a|b)\k<n>", "aa|bb")],
 )
 def test_what_python_and_rust_write_in_json_schema(written, meant):
-    """ECMA-262 has no flags without a group and no ``(?P<name>…)``; pydantic writes such patterns into JSON Schema."""
+    """ECMA-262 has no flags without a group and no ``(?P<name>…)``, but pydantic writes such patterns into JSON Schema."""
     expressions = [parse(pattern, "ecma").search_expr(UTF8) for pattern in (written, meant)]
     for text in ("ab", "AD", "ae", "a\n", "A\n", "aa", "bb", "ba", "xaabx", "x"):
         one, other = (accepts(expression, text.encode()) for expression in expressions)

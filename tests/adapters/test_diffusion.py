@@ -163,7 +163,7 @@ def test_logits_that_are_not_what_was_said(name: str) -> None:
 
 
 def test_models_of_fewer_tokens() -> None:
-    """Tokens that a tokenizer has and the model has not, the last ones, are not chosen; beside other shapes of a call."""
+    """If a model has fewer tokens than its tokenizer, the last ones are never chosen; also with other shapes of a call."""
     infill, mask = infill_for(cd.JsonSchema(SCHEMA))
     size = infill.vocab.size
     assert infill.vocab.eos_token_ids[0] > 258

@@ -260,7 +260,7 @@ def test_the_manager_hands_the_budget_on(endings: bool) -> None:
 
 
 def test_the_logits_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The V1 interface: ``max_tokens``, the context, what a request asks for; and its door."""
+    """The V1 interface: ``max_tokens``, the context, what a request asks for, and the processor's own door."""
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(vllm_logits, "engine_for", lambda *_: Engine(VOCAB, ServerOptions()))
     monkeypatch.setattr(vllm_logits.compat, "tokenizer_of", lambda _: None)

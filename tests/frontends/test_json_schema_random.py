@@ -29,7 +29,7 @@ from cdplugin.limits import Limits
 
 @pytest.mark.parametrize("seed", range(6))
 def test_random_schemas(seed: int) -> None:
-    """Accepted means valid in every key order; valid means accepted in some."""
+    """In whatever order of its keys a value is accepted, it is valid. A valid value is accepted in some order."""
     check_random_schemas(seed, cases(40, 10, 15))
 
 

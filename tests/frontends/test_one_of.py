@@ -112,7 +112,7 @@ def builders(n: int) -> dict[str, Any]:
 
 
 def agree(schema: dict[str, Any], values: Iterable[Any]) -> int:
-    """Compare the grammar with ``jsonschema``; how many of the values are valid."""
+    """Compare the grammar with ``jsonschema``. Returns how many of the values are valid."""
     matcher, validator = grammar(schema, property_order="any"), jsonschema.validators.validator_for(schema)(schema)
     valid = 0
     for value in values:

@@ -402,7 +402,7 @@ NESTED = {
 
 
 def read_cohere(text: str, at: int = 0) -> tuple[list[tuple[str | None, Any]], int]:
-    """The values of Cohere's XML, read with ``re``; where the list ends."""
+    """The values of Cohere's XML, read with ``re``, and where the list ends."""
     out: list[tuple[str | None, Any]] = []
     opening = re.compile(r'\s*<cofl:value(?: name="([^"]*)")? type="(raw|json|dict|list)">')
     while (found := opening.match(text, at)) is not None:

@@ -91,7 +91,7 @@ def arrays(items: list[str], longest: int) -> Iterator[str]:
 
 
 def reached(m: cd.Matcher, pieces: Sequence[str], longest: int) -> tuple[set[str], set[str]]:
-    """The prefixes of arrays that a matcher follows, of pieces, up to a length; and those that may end."""
+    """The prefixes of arrays that a matcher follows, made of pieces, up to a length; and those of them that may end."""
     alive, ended = set(), set()
     pending = [""]
     while pending:
@@ -287,7 +287,7 @@ def test_a_long_array_and_a_long_text_cost_little() -> None:
 
 
 def test_a_budget_that_is_crossed_starts_afresh() -> None:
-    """The arena is replaced while arrays are followed; the matcher finds its place again from its tokens."""
+    """The arena is replaced while arrays are followed. The matcher finds its place again from its tokens."""
     compiler = cd.Compiler(VOCAB, cd.Limits(max_arena_bytes=2 << 20))
     grammar = compiler.compile(cd.JsonSchema({"type": "array", "items": array({"type": "string"})}, whitespace="compact"))
     m, plain = grammar.matcher(), matcher({"type": "array", "items": array({"type": "string"})})
@@ -373,7 +373,7 @@ UNIQUE_NAMES = [
 
 
 def names_of(text: str | bytes) -> list[list[str]]:
-    """The names of each object in a JSON text, as often as they occur; the outermost object's last."""
+    """The names of each object in a JSON text, as often as they occur, the outermost object's last."""
     objects: list[list[str]] = []
 
     def note(pairs: list[tuple[str, Any]]) -> dict:

@@ -67,7 +67,7 @@ ODD: tuple[dict[str, Any], ...] = (
 
 
 def usual_schema(rng: random.Random, depth: int, oddness: float) -> Any:
-    """A schema of the kind that most are; now and then with what is not."""
+    """A schema of the usual kind, now and then with something unusual in it."""
     kind = rng.choice(TYPES if depth else TYPES[:5])
     schema: dict[str, Any] = {"type": kind}
     if rng.random() < 0.05:
@@ -142,7 +142,7 @@ def content(expression: Expr, known: dict[Expr, int], numbers: dict[Any, int]) -
 
 
 def written(schema: Any, shortcut: bool, numbers: dict[Any, int], kept: list[GrammarIR]) -> Any:
-    """The rules and all that belongs to them, or the error; and what was charged for expressions."""
+    """The rules and all that belongs to them, or the error; and the number of expression nodes that were charged."""
     with pytest.MonkeyPatch.context() as patch, counting(10**6) as tally:
         patch.setattr(compiling, "WITH_SHORTCUT", shortcut)
         try:

@@ -26,7 +26,7 @@ MOST_TOKENS = 12
 
 
 class Calls(RuleBasedStateMachine):
-    """Up to four matchers of one grammar; the model of each is its list of tokens."""
+    """Calls of up to four matchers of one grammar. The model of each matcher is its list of tokens."""
 
     @initialize(seed=NUMBERS)
     def grammar_of(self, seed: int) -> None:

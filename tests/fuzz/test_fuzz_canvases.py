@@ -160,7 +160,9 @@ class Model:
         return self.can_end[cursor]
 
     def _fillings(self, left: tuple[int, ...], cursor: int) -> Iterator[tuple[int, ...]]:
-        """The legal texts, in tokens, that begin so. ``cursor``: behind it; 0 behind an end token."""
+        """The legal texts, as tokens, that begin with the given ones. ``cursor``: the matcher's after them; 0 after an end
+        token.
+        """
         self.steps["cursors"] += 1
         if self.steps["cursors"] > _MOST_CURSORS or self.steps["found"] > _MOST_FILLINGS:
             raise cd.LimitExceeded("too many fillings", expected="few")
@@ -312,7 +314,7 @@ def ids_of(infill: cd.Infill, rng: random.Random, is_padded: bool) -> list[int]:
 
 
 def compare(seed: int, values: dict[Threshold, Any] | None = None) -> Counter[str]:
-    """Two canvases in turns; returns what was asked."""
+    """Change and ask two canvases in turns. Returns what was asked."""
     rng = random.Random(seed)
     if values is None:
         values = some_of(rng, INFILL) if rng.random() < 0.6 else {}

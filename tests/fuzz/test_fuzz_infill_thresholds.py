@@ -117,7 +117,7 @@ def check(infill: cd.Infill, pieces: Sequence[Any], told: list[tuple[Any, Answer
 
 
 def compare(seed: int, values: dict[Threshold, Any] | None = None) -> str:
-    """Raises :class:`DifferenceError`; returns what became of the text."""
+    """Raise :class:`DifferenceError` if answers differ. Returns what became of the text."""
     rng = random.Random(seed)
     tokens = [*rng.choice([_FEW_TOKENS, _ALL_TOKENS]), b"</s>"]
     spec = spec_of(rng)

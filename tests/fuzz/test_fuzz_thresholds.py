@@ -252,7 +252,7 @@ def said(matcher: cd.Matcher, other: int, in_full: bool) -> Place:
 
 
 def walk(grammar: cd.Grammar, rng: random.Random, steps: int) -> list[Place]:
-    """Places along a random walk; it ends where a limit is raised."""
+    """The places along a random walk, which ends where a limit is raised."""
     matcher, out = grammar.matcher(), []
     with contextlib.suppress(cd.LimitExceeded):
         for _ in range(steps):
@@ -333,7 +333,7 @@ class DifferenceError(AssertionError):
 
 
 def compare(seed: int, values: dict[Threshold, Any] | None = None, spec: cd.Spec | None = None) -> str:
-    """Raises :class:`DifferenceError`; returns what became of the spec."""
+    """Raise :class:`DifferenceError` if answers differ. Returns what became of the spec."""
     rng = random.Random(seed)
     spec = spec or spec_of(rng)
     values = some_of(rng, rng.choice([FRONT, FRONT, ENGINE, QUERIES, FRONT + ENGINE + QUERIES])) if values is None else values

@@ -212,7 +212,7 @@ def _specs(rng: random.Random) -> list[cd.Spec]:
 
 
 def compare(seed: int, values: dict[Threshold, Any] | None = None) -> bool:
-    """False if a spec is refused; else asks in turns."""
+    """False if a spec is refused. Otherwise ask about its places in turns."""
     rng = random.Random(seed)
     specs = _specs(rng)
     numbers = rng.choice([NUMBERS, [each for each in NUMBERS if each not in FRONT], AHEAD])

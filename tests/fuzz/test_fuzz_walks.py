@@ -75,7 +75,7 @@ class Walk:
         return cd.Compiler(self.vocab, ALONE).compile_ir(self.spec.rules(ALONE))
 
     def check(self) -> list[int]:
-        """Compare the mask; the tokens that it has."""
+        """Compare the mask with the model's. Returns the tokens in it."""
         tokens, bits = self.matcher.tokens, mask_bits(self.matcher)
         if self.rng.random() < 0.1:
             self.other = self.compiled_anew()

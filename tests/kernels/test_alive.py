@@ -17,7 +17,7 @@ VOCAB = cd.Vocabulary.from_bytes([*(bytes([byte]) for byte in range(256)), b"</s
 
 
 def after(tables: InfillGrammar, lexeme: int) -> set[int]:
-    """The dots before a symbol that may be under way after a lexeme; after the last one, where a text begins."""
+    """The dots before a symbol that may be under way after a lexeme. The last entry is for the beginning of a text."""
     n = tables.n_dots
     symbols, lefts, nullable = (
         tables.arena.tables[table][:n].tolist() for table in (layout.DOT_SYMBOL, layout.DOT_LEFT, layout.NULLABLE)

@@ -85,7 +85,7 @@ def pure_trees() -> st.SearchStrategy[tuple[Expr, bytes]]:
 
 
 def boolean_trees() -> st.SearchStrategy[Expr]:
-    """Trees of all operators; nodes may be shared."""
+    """Trees of all operators, which may share nodes."""
     return st.recursive(
         leaves().map(lambda pair: pair[0]),
         lambda inner: st.one_of(
@@ -232,7 +232,7 @@ def test_derivatives_of_all_bytes(tree: Expr, span: tuple[int, int]) -> None:
 @given(boolean_trees(), st.lists(TEXT, min_size=1, max_size=4))
 @settings(max_examples=cases(200, 30))
 def test_tables_that_start_tiny(tree: Expr, texts: list[bytes]) -> None:
-    """Every table grows in the middle of something; ids do not depend on it."""
+    """Every table grows in the middle of something. The ids do not depend on it."""
     roomy, (expected,) = ids_of(tree)
     tiny, (e,) = ids_of(tree, arena=tiny_arena())
     assert e == expected

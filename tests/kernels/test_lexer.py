@@ -96,7 +96,7 @@ def test_transitions(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", seeds(3, 1))
 def test_closures_and_effects(seed: int) -> None:
-    """A closure names the lexemes that some string ends; an effect the sets of lexemes that end with some token."""
+    """A closure names the lexemes that end with some string, an effect the sets of lexemes that end with some token."""
     compared = 0
     for naive, grammar, names in grammars(100 + seed):
         infill = cd.Infill(grammar)

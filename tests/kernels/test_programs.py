@@ -100,7 +100,7 @@ def test_a_cut_vocabulary_has_no_names_of_its_own() -> None:
 
 
 def random_automaton(rng: random.Random) -> expr.Automaton:
-    """An automaton over ``012.``; some states match nothing."""
+    """An automaton over ``012.``, in which some states match nothing."""
     tails = (expr.EPSILON, expr.literal(b"00"), expr.repeat(expr.literal(b"0"), 0, 3))
     states = array("q")
     n_states = rng.randint(1, 8)

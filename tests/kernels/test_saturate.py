@@ -132,7 +132,7 @@ def random_ir(rng: random.Random) -> GrammarIR:
 
 
 def compiled(ir: GrammarIR) -> cd.Grammar | None:
-    """The grammar; None where it matches nothing, or where that takes 100,000 derivatives to find out."""
+    """The grammar; None if it matches nothing, or if finding that out takes 100,000 derivatives."""
     try:
         return COMPILER.compile_ir(ir)
     except cd.GrammarError as error:
