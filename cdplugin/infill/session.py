@@ -43,7 +43,7 @@ from cdplugin.matcher import Grammar
 
 T = TypeVar("T")
 
-QUESTION_STEPS, COMPLETION_STEPS = 8, 24
+QUESTION_STEPS, COMPLETION_STEPS = 10, 24
 """The work of one question about a text, and of a whole completion, in multiples of ``Limits.max_step_work``."""
 
 
