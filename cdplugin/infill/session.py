@@ -45,6 +45,7 @@ T = TypeVar("T")
 
 QUESTION_STEPS, COMPLETION_STEPS = 10, 24
 """The work of one question about a text, and of a whole completion, in multiples of ``Limits.max_step_work``."""
+_MOST_BEGUN = 64  # gaps of a completion that begin with random tokens; those side by side are one until text parts them
 
 
 class Infill:
@@ -542,13 +543,15 @@ class InfillSession:
         return row
 
     def _grow_gaps(self, rng: random.Random | None, budget: int) -> None:
-        """With a generator, begin each gap with a few random tokens, as long as that has not taken an eighth of the work."""
+        """With a generator, begin gaps with random tokens, at most 64 of them, as long as that takes an eighth of the work."""
         if rng is None or self._work_left is None:
             return
+        open_gaps = self.open_gaps()
+        places = open_gaps if len(open_gaps) <= _MOST_BEGUN else sorted(rng.sample(open_gaps, _MOST_BEGUN))
         kept = self._work_left // 8 * 7
         self._work_left -= kept
         try:
-            for place in self.open_gaps():
+            for place in places:
                 for _ in range(rng.randint(0, max(budget // 3, 0))):
                     tokens = bit_members(self.mask(place))
                     if not len(tokens):

@@ -162,6 +162,7 @@ INFILL = [
         _TOKENS_AT_ONCE=(1, 7),
         _FEWEST_OF_WORD=(1, 100),
     ),
+    *_of("infill.session", SPEED, _MOST_BEGUN=(0, 1)),
     *_of("infill.tables", SPEED, MOST_DOTS_ALIVE=(0, 5), MOST_WORDS_ALIVE=(0, 5)),
     *_of("infill.steps", SPEED, _MOST_STEPS=(0, 5), _LONG_STEP=(0, 2), _MOST_TOKEN_SUCCESSORS=(0, 5)),
     *_of(
