@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import records
 from mask_engines import Cdplugin, Llguidance, Tokenizer
 
 _OTHERS = 10
@@ -103,8 +104,7 @@ def main() -> None:
             f"{q:5} {ours:7.0f} us: {ours / theirs:.2f} of llguidance {theirs:.0f}, {ours / first:.2f} of the first {first:.0f}"
         )
         out[f"ratio {q}"] = {"to llguidance": ours / theirs, "to the first": ours / first}
-    if given.out:
-        given.out.write_text(json.dumps(out, indent=1) + "\n")
+    records.keep(given.out, ("cdplugin", "llguidance"), **out)
 
 
 if __name__ == "__main__":

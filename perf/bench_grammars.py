@@ -1,6 +1,6 @@
 """Time of mask + accept on GBNF grammars and structural tags beside xgrammar, with literals folded and without, in turns.
 
-    python perf/bench_grammars.py [--only NAME]
+    python perf/bench_grammars.py [--only NAME] [--out FILE]
 
 Times are CPU time of one thread (``time.thread_time_ns``), over the canonical tokens of each text in Llama 3's vocabulary.
 *cold*: a freshly compiled grammar computes all masks; *warm*: the same texts once more.
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import records
 from mask_engines import Cdplugin, Tokenizer, Xgrammar
 
 import cdplugin as cd
@@ -107,7 +108,8 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="")
-    only = parser.parse_args().only
+    parser.add_argument("--out", type=Path, help="write the table as JSON")
+    given = parser.parse_args()
     tokenizer = Tokenizer("llama3")
     ours, peer = Cdplugin(tokenizer), Xgrammar(tokenizer)
     jobs = [grammar_job(name, case, ours, peer) for name, case in CASES.items()]
@@ -115,8 +117,9 @@ def main() -> None:
     print("| grammar | engine | compile ms | cold µs/token | warm µs/token |\n|---|---|---:|---:|---:|")
     warm_up = ours.compiler.compile(cd.Regex("a*")).matcher()
     ours.fill(warm_up)
+    rows: dict[str, dict[str, dict[str, float]]] = {}
     for name, engines, texts in jobs:
-        if only and only not in name:
+        if given.only and given.only not in name:
             continue
         tokens = [tokenizer.encode(text) for text in texts]
         for label, (engine, compile_it) in engines.items():
@@ -126,6 +129,9 @@ def main() -> None:
             cold = run(engine, grammar, tokens)
             warm = min(run(engine, grammar, tokens) for _ in range(3))
             print(f"| {name} | {label} | {compiled:.1f} | {cold:.1f} | {warm:.2f} |", flush=True)
+            row = {"compile ms": round(compiled, 2), "cold us": round(cold, 2), "warm us": round(warm, 3)}
+            rows.setdefault(name, {})[label] = row
+    records.keep(given.out, ("cdplugin", "xgrammar"), grammars=rows)
 
 
 if __name__ == "__main__":

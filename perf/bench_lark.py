@@ -1,6 +1,6 @@
 """Time of mask + accept on Lark grammars beside llguidance, in turns in one run; compares the masks on the way.
 
-    python perf/bench_lark.py [--only NAME]
+    python perf/bench_lark.py [--only NAME] [--out FILE]
 
 Times are CPU time of one thread (``time.thread_time_ns``), over the canonical tokens of each text in Llama 3's vocabulary.
 *first*: from the text of the grammar to the first mask; *cold*: all masks of the texts with a fresh grammar; *warm*: the
@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import records
 from mask_engines import Llguidance, Tokenizer
 
 import cdplugin as cd
@@ -180,7 +181,8 @@ def run(name: str, text: str, texts: list[str], tokenizer: Tokenizer, compiler: 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help="one grammar by name")
-    wanted = parser.parse_args().only
+    parser.add_argument("--out", type=Path, help="write the rows of the table as JSON")
+    given = parser.parse_args()
     tokenizer = Tokenizer("llama3")
     vocab = cd.Vocabulary.from_tiktoken(tokenizer.encoding, eos_token_ids=[tokenizer.eos])
     compiler, peer = cd.Compiler(vocab), Peer(tokenizer)
@@ -188,21 +190,28 @@ def main() -> None:
     print("| grammar | masks | cold, mean µs | llguidance | ratio | warm, mean µs | llguidance | first mask, ms | llguidance |")
     print("|---|---|---|---|---|---|---|---|---|")
     totals: list[list[np.ndarray]] = []
+    rows: dict[str, dict[str, float]] = {}
     for name, (text, texts) in grammars().items():
-        if wanted in (None, name):
+        if given.only in (None, name):
             totals.append(run(name, text, texts, tokenizer, compiler, peer))
-            show(name, totals[-1])
+            rows[name] = show(name, totals[-1])
     parts = [np.concatenate(column) for column in zip(*(times[:4] for times in totals), strict=True)]
-    show("all", [*parts, np.mean([times[4] for times in totals], axis=0)])
+    rows["all"] = show("all", [*parts, np.mean([times[4] for times in totals], axis=0)])
+    records.keep(given.out, ("cdplugin", "llguidance"), grammars=rows)
 
 
-def show(name: str, times: list[np.ndarray]) -> None:
-    cold, peer_cold, warm, peer_warm = (part.mean() for part in times[:4])
-    first, peer_first = times[4] / 1e3
+def show(name: str, times: list[np.ndarray]) -> dict[str, float]:
+    """Print a row of the table; return it: means of masks + accepts in µs, first masks in ms, for both engines."""
+    cold, peer_cold, warm, peer_warm = (float(part.mean()) for part in times[:4])
+    first, peer_first = (times[4] / 1e3).tolist()
     print(
         f"| {name} | {len(times[0])} | {cold:.0f} | {peer_cold:.0f} | {cold / peer_cold:.2f}× | {warm:.1f} | {peer_warm:.0f} "
         f"| {first:.1f} | {peer_first:.1f} |"
     )
+    found = {"cold": cold, "warm": warm, "first mask ms": first}
+    theirs = {"cold": peer_cold, "warm": peer_warm, "first mask ms": peer_first}
+    ratios = {f"{what} ÷ llguidance": round(value / theirs[what], 3) for what, value in found.items()}
+    return {"masks": len(times[0])} | {what: round(value, 2) for what, value in found.items()} | ratios
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ import gc
 import gzip
 import json
 import os
-import platform
 import random
 import select
 import subprocess
@@ -35,6 +34,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import mask_engines
+import records
 from schema_order import reorderings
 
 QUANTILES = (("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99.9", 99.9))
@@ -381,30 +381,6 @@ def plot(results: dict[str, list[dict]], path: str, title: str) -> None:
     figure.savefig(path, dpi=130)
 
 
-def revision() -> str:
-    """The commit of the checkout; "" outside one."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-
-
-def versions(names: list[str]) -> dict[str, str]:
-    """Machine and package versions, for the record."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    out = {"python": platform.python_version(), "cpus": str(os.cpu_count()), "machine": platform.machine()}
-    try:
-        with open("/proc/cpuinfo") as f:
-            out["cpu"] = next(line.split(":", 1)[1].strip() for line in f if line.startswith("model name"))
-    except (OSError, StopIteration):
-        pass
-    for name in {n.split("-")[0] for n in names} | {"numba", "numpy"}:
-        try:
-            out[name] = version(name)
-        except PackageNotFoundError:
-            out[name] = "from the source tree"
-    return out
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="?", type=Path, help="jsonl or jsonl.gz: {id, schema, tests: [{data, valid}]}")
@@ -442,14 +418,7 @@ def main() -> None:
             }
             for i, line in enumerate(lines)
         }
-        record = {
-            "command": " ".join(sys.argv),
-            "revision": revision(),
-            "versions": versions(names),
-            "engines": rows,
-            "schemas": single,
-        }
-        args.out.write_text(json.dumps(record, indent=1, ensure_ascii=False))
+        records.keep(args.out, {name.split("-")[0] for name in names}, engines=rows, schemas=single)
     if args.plot:
         plot(results, args.plot, f"MaskBench, {len(lines)} schemas, {args.vocab}, one thread")
 

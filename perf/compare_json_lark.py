@@ -1,6 +1,6 @@
 """Random Lark grammars with ``%json`` beside llguidance: ``jsonschema`` judges each token that only cdplugin allows.
 
-    python perf/compare_json_lark.py [--grammars 300] [--seed 0] [--steps 40]
+    python perf/compare_json_lark.py [--grammars 300] [--seed 0] [--steps 40] [--out FILE]
 
 Each mask is compared as in ``perf/compare_lark.py``. After a token that only cdplugin allows, the script adds a short
 ending and looks at the JSON in the whole text. If ``jsonschema`` finds it valid under one of the grammar's schemas, the
@@ -16,10 +16,12 @@ import json
 import random
 import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import numpy as np
+import records
 from compare_lark import Pair
 
 import cdplugin as cd
@@ -173,11 +175,13 @@ def main() -> None:
     parser.add_argument("--grammars", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--out", type=Path, help="write the counts as JSON")
     given = parser.parse_args()
     judge = Judge()
     for i in range(given.grammars):
         judge.compare(f"{given.seed} {i}", given.steps)
     print(*(f"{n} {name}" for name, n in sorted(judge.counts.items())), sep="\n")
+    records.keep(given.out, ("cdplugin", "llguidance", "jsonschema"), counts=dict(sorted(judge.counts.items())))
 
 
 if __name__ == "__main__":

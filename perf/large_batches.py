@@ -15,6 +15,8 @@ are over steps.
 With ``--ahead MS``, an idle thread spends so many milliseconds on work ahead (:mod:`cdplugin.ahead`) between a sequence's
 mask and its next token, and before its first mask. A forward pass leaves 20 ms × threads ÷ sequences to each (0.625 for 256
 on 8 or 512 on 16), less what masks take. Rows whose share is smaller than MS are left out.
+
+With ``--again``, the texts are followed once before, and only the times of the second pass count: every place is known.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import records
 
 import cdplugin as cd
 from cdplugin.ahead import Ahead
@@ -56,7 +59,9 @@ def vocabulary() -> tuple[cd.Vocabulary, Any]:
         return cd.Vocabulary.from_huggingface(smol), lambda text: smol.encode(text, add_special_tokens=False)
 
 
-def measure(path: Path, every: int, ahead: float = 0.0) -> tuple[cd.Vocabulary, np.ndarray, np.ndarray, float]:
+def measure(
+    path: Path, every: int, ahead: float = 0.0, again: bool = False
+) -> tuple[cd.Vocabulary, np.ndarray, np.ndarray, float]:
     """``(vocabulary, seconds of each mask, of each accept, of the Python part of a call)``."""
     vocab, encode = vocabulary()
     compiler = cd.Compiler(vocab)
@@ -79,10 +84,14 @@ def measure(path: Path, every: int, ahead: float = 0.0) -> tuple[cd.Vocabulary, 
             grammar = compiler.compile(cd.JsonSchema(row["schema"]))
         except cd.GrammarError:
             continue
-        for test in (t for t in row["tests"] if t["valid"]):
+        texts = [encode(json.dumps(test["data"], ensure_ascii=False)) for test in row["tests"] if test["valid"]]
+        if again:
+            for text in texts:
+                follow(grammar.matcher(), text, bitmask)
+        for text in texts:
             matcher, visitor = grammar.matcher(), Ahead(0)
             wait(visitor, matcher)
-            for token in encode(json.dumps(test["data"], ensure_ascii=False)):
+            for token in text:
                 start = clock()
                 matcher.fill_next_token_bitmask(bitmask)
                 masks.append(clock() - start)
@@ -101,6 +110,14 @@ def measure(path: Path, every: int, ahead: float = 0.0) -> tuple[cd.Vocabulary, 
         matcher.fill_next_token_bitmask(bitmask)
         cached.append(clock() - start)
     return vocab, np.array(masks), np.array(accepts), float(np.median(cached))
+
+
+def follow(matcher: cd.Matcher, tokens: list[int], bitmask: np.ndarray) -> None:
+    """Make every mask along a text."""
+    for token in tokens:
+        matcher.fill_next_token_bitmask(bitmask)
+        if not matcher.accept_token(token):
+            return
 
 
 def finish_time(masks: list[float], threads: int, python: float) -> float:
@@ -127,9 +144,11 @@ def finish_time(masks: list[float], threads: int, python: float) -> float:
     return end
 
 
-def simulate(path: Path, *, seed: int = 1, every: int = 20, steps: int = 300, ahead: float = 0.0) -> list[dict[str, Any]]:
+def simulate(
+    path: Path, *, seed: int = 1, every: int = 20, steps: int = 300, ahead: float = 0.0, again: bool = False
+) -> list[dict[str, Any]]:
     """Simulate each batch size and number of threads: a row for each."""
-    vocab, masks, accepts, python = measure(path, every, ahead)
+    vocab, masks, accepts, python = measure(path, every, ahead, again)
     spread = ", ".join(f"p{q} {1e6 * np.percentile(masks, q):.1f}" for q in (50, 90, 99, 99.9))
     print(f"{vocab.size} tokens; {len(masks)} masks, µs: mean {1e6 * masks.mean():.1f}, {spread}; cached {1e6 * python:.2f}")
     rng = random.Random(seed)
@@ -163,12 +182,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--ahead", type=float, default=0.0, help="milliseconds of an idle thread per token; 0: no work ahead")
-    arguments = parser.parse_args()
+    parser.add_argument("--again", action="store_true", help="count only places that were visited before")
+    parser.add_argument("--out", type=Path, help="write the rows as JSON")
+    given = parser.parse_args()
     from bench_serving import show
 
-    show(
-        simulate(arguments.data, seed=arguments.seed, every=arguments.every, steps=arguments.steps, ahead=arguments.ahead / 1e3)
+    rows = simulate(
+        given.data, seed=given.seed, every=given.every, steps=given.steps, ahead=given.ahead / 1e3, again=given.again
     )
+    show(rows)
+    records.keep(given.out, ("cdplugin",), rows=rows)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Infilling masks over a real vocabulary: does a mask allow a token exactly if the text stays completable with it?
 
-    python perf/mask_samples.py [--places 12] [--tokens 300]
+    python perf/mask_samples.py [--places 12] [--tokens 300] [--out FILE]
 
 The texts are those of ``bench_infill.py`` with up to three spans cut out, each of which becomes a gap or a few slots. At a
 random place the script puts in as many allowed tokens as others, one by one, in a session that has not seen the mask. It
@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import argparse
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import records
 from bench_infill import cut, specs, vocabulary
 
 import cdplugin as cd
@@ -61,11 +63,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--places", type=int, default=12)
     parser.add_argument("--tokens", type=int, default=300)
+    parser.add_argument("--out", type=Path, help="write the counts as JSON")
     arguments = parser.parse_args()
+    found: dict[str, dict[str, int]] = {}
     vocab = vocabulary("llama3")
     for name, spec, texts in specs():
         infill = cd.Infill(cd.Compiler(vocab).compile(spec))
-        print(f"{name:12} {compare(infill, texts, arguments.places, arguments.tokens)}", flush=True)
+        found[name] = dict(compare(infill, texts, arguments.places, arguments.tokens))
+        print(f"{name:12} {found[name]}", flush=True)
+    records.keep(arguments.out, ("cdplugin",), counts=found)
 
 
 if __name__ == "__main__":
