@@ -25,7 +25,7 @@ _MOST_NODES = [64 * width - 2 for width in _WIDTHS]
 
 _GROWTH = 2.0  # factor by which a table grows
 _SMALL, _MIDDLING = 1 << 13, 1 << 17  # a table with fewer items grows by the third, or second, power of that
-_SPARSE = 1 << 25  # a table of so many bytes or more is in small pages
+_SPARSE = 1 << 22  # a table of so many bytes or more is in small pages; NumPy would ask for huge ones from here on
 
 # open addressing: powers of two
 _HASHES = (
@@ -357,8 +357,8 @@ class Workspace:
 def _zeros(size: int) -> np.ndarray:
     """A zeroed int64 array, in small pages if it is large.
 
-    NumPy asks for pages of 2 MB, and each costs 0.05 ms when it is first touched. A table with an entry for each node and each
-    dot of a large grammar, of which few are used, touches fewer bytes with small pages.
+    NumPy asks for pages of 2 MB, and each costs 0.05 ms when it is first touched. Of a large table few entries are used, here
+    and there: with small pages, it touches fewer bytes.
     """
     if 8 * size < _SPARSE or not sys.platform.startswith("linux"):
         return np.zeros(size, np.int64)
