@@ -253,6 +253,9 @@ def test_humaneval() -> None:
         "struct A { bool b : = 1; };",
         "template <C T = > void f();",
         "namespace a::inline { }",
+        "inline namespace a::b { }",
+        "namespace [[deprecated]] a::b { }",
+        "struct A { inline [[nodiscard]] virtual int f(); };",
         "auto g = [](auto x) requires { return x; };",
     ],
 )

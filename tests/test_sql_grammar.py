@@ -430,6 +430,27 @@ def test_keywords_beside_signs(text: str, database: sqlite3.Connection) -> None:
     assert WALKER.takes(cd.grammars.SQL, text)
 
 
+@pytest.mark.parametrize("spec", [cd.grammars.SQL, cd.grammars.sql({"t": ["a"]})], ids=["common", "restricted"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT $1",
+        "SELECT DISTINCT $x FROM t",
+        "SELECT a FROM t WHERE $1",
+        "SELECT a FROM t WHERE (a) AND $x",
+        "SELECT a FROM t WHERE a LIKE $1",
+        "SELECT NOT $1",
+        "SELECT CASE $1 WHEN 1 THEN $2 ELSE $3 END",
+    ],
+)
+def test_a_dollar_is_no_sign(text: str, spec: cd.Spec) -> None:
+    """SQLite and PostgreSQL read ``WHERE$1`` as one name."""
+    assert WALKER.takes(spec, text)
+    for glued in (text[: at.start()] + text[at.end() :] for at in re.finditer(r" (?=\$)", text)):
+        assert not WALKER.takes(spec, glued)
+    assert WALKER.takes(spec, text.replace(" $", "-$"))
+
+
 _PIECES = re.compile(r"""'[^']*'|"[^"]*"|--.*\n|/\*.*?\*/|\s+|\w+|.""", re.DOTALL)
 KEPT = re.compile("(?i)(create|alter|begin) |limit|escape|following|on conflict|set \\(")
 
