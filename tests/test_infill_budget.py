@@ -384,6 +384,12 @@ def test_gaps_side_by_side_are_one(spec: cd.Spec) -> None:
     assert infill.accepts(many.complete(random.Random(0)).encode())
 
 
+def test_a_closed_gap_between_open_ones_takes_none_of_a_witness() -> None:
+    """What the gap behind it has goes to the one before it, which is open: a text at a closed gap is in no completion."""
+    parts = [Part(gap=True), Part(gap=True, closed=True), Part(gap=True), Part(slot=True)]
+    assert Merged(parts, 3).of_left([b"a", None, b"b", 7]) == [b"ab", None, 7]
+
+
 def test_gaps_side_by_side_with_slots_between_are_answered_as_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     class Whole(Merged):
         """Leaves every gap."""

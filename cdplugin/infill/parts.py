@@ -170,7 +170,7 @@ class Merged:
                 out.append(found)
                 following = next(kept)
             elif isinstance(found, bytes) and found:
-                at = next(k for k in range(len(out) - 1, -1, -1) if self.parts[k].gap)
+                at = next(k for k in range(len(out) - 1, -1, -1) if self.parts[k].gap and self.parts[k].is_open)
                 before = out[at]
                 out[at] = (before if isinstance(before, bytes) else b"") + found
         return out
