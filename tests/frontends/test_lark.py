@@ -137,7 +137,7 @@ def test_empty_rule_and_marks() -> None:
 
 def test_a_question_mark_may_stand_right_before_a_terminal() -> None:
     """As in Lark, where ``?`` marks a rule only: ``NUMBER: NOZERO?DIGIT+``."""
-    accept = accepts('start: A?B "x"?_C b?A\n?b: "b"\nA: "a"\nB: "b"\n_C: "c"')
+    accept = accepts('start: A?B "x" ?_C b?A\n?b: "b"\nA: "a"\nB: "b"\n_C: "c"')
     for word in map("".join, itertools.chain(*(itertools.product("abxc", repeat=n) for n in range(6)))):
         assert accept(word) == (re.fullmatch("a?bx?cb?a", word) is not None), word
 

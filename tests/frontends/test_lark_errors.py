@@ -32,6 +32,11 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
         ('start: fooBar\nfooBar: "x"', "line 1, column 8", "found 'fooBar'"),
     ],
     "a mark before the name of a terminal": [('start: A\n!A: "x"', "line 2, column 1", "before rules only")],
+    "'?' before a rule that is used": [
+        ('start: a?b\na: "x"\nb: "y"', "line 1, column 9", "found '?b'"),
+        ('start: "x" ?t{"y"}\nt{p}: p', "line 1, column 12", "found '?t'"),
+        ('start: (!?a | "x")\na: "y"', "line 1, column 9", "before definitions only"),
+    ],
     "unknown statement": [('%ignor " "\nstart: "a"', "line 1, column 1", "did you mean '%ignore'?")],
     "rules end with their line": [('start: "a";', "line 1, column 11", "no ';'")],
     "not part of a grammar": [('start: "a" $ "b"', "line 1, column 12", "a name, a string")],

@@ -302,7 +302,7 @@ class _Parser:
             elif kind in _NAMES and symbols[self.pos + 1].kind == "{" and self.peek(2).kind not in ("NUMBER", ","):
                 self.pos += 1
                 self.open(stack, self.now)
-                stack[-1].name = symbol
+                stack[-1].name = self.unmarked(symbol)
                 self.uses_templates = True
             else:
                 frame.sequence.append(self.postfix(self.value(frame), frame))
@@ -423,7 +423,7 @@ class _Parser:
             if self.symbols[self.pos].kind == "::":
                 self.pos += 1
                 parameter = self.parameter()
-            return Node(tree.NAME, (symbol.value, parameter, None), at)
+            return Node(tree.NAME, (self.unmarked(symbol).value, parameter, None), at)
         if kind == "STRING":
             if self.accept(".."):
                 return self.character_range(symbol, self.take("STRING", "a string after '..'"))
@@ -437,6 +437,14 @@ class _Parser:
         if kind == "%json":
             return Node(tree.JSON, (symbol.value,), at)
         return Node(tree.SUBSTRING, (chunks_of(self.source, symbol.value, at),), at)
+
+    def unmarked(self, symbol: Symbol) -> Symbol:
+        """The name of a rule that is used. Raises if ``?`` stands right before it: ``a?b`` may mean ``a? b``."""
+        text = self.source.text[symbol.at : symbol.end]
+        if "?" in text:
+            expected = "'?' before definitions only (white space follows the '?' of what may be missing)"
+            self.source.fail("'?' before a rule that is used", symbol.at, expected=expected, found=repr(text))
+        return symbol
 
     def no_value(self, frame: _Frame | None) -> NoReturn:
         kind = self.now.kind

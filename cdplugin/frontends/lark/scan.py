@@ -33,7 +33,7 @@ _ALIASES = {"%grammar_options": "%llguidance"}
 """xgrammar's names of statements."""
 _SYMBOLS = re.compile(
     r"""(?:[ \t\f\ufeff]+|\\[ \t]*\r?\n|(?:\#|//)[^\n]*)*  # blanks, a line that goes on, a comment
-    (?:(?P<NAME>(?!(?<=\S)\?_*[A-Z])[!?]*_*[A-Za-z][A-Za-z0-9_\-]*)  # "A?B" is "A? B"
+    (?:(?P<NAME>(?!(?<!^)\?_*[A-Z])[!?]*_*[A-Za-z][A-Za-z0-9_\-]*)  # "A?B" and "A ?B" are "A? B"
     |(?P<MARK>->|::|\.\.|[:,.()\[\]{}|&~=_])
     |(?P<NEWLINE>\r?\n)
     |(?P<STRING>"[^"\\\n]*(?:\\[^\n][^"\\\n]*)*"i?)
@@ -45,7 +45,7 @@ _SYMBOLS = re.compile(
     |(?P<KEYWORD>%[A-Za-z_]*)
     |(?P<END>\Z)
     |(?P<OTHER>.))""",
-    re.VERBOSE,
+    re.VERBOSE | re.MULTILINE,
 )
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|(.))", re.DOTALL)
 _SIMPLE = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v", "a": "\a", "0": "\0"}
