@@ -100,7 +100,11 @@ def _with_functions(text: str, functions: Iterable[str]) -> tuple[str, list[str]
     if "count" not in given:
         text = _without("count", text)
     others = [_spelled(name, frozenset()) for name in functions if name.lower() not in counted]
-    return text if others else _without("plain", text), others
+    if not others:
+        text = _without("plain", text)
+        if "one_call" not in text:
+            text = _without("windowed", text)
+    return text, others
 
 
 def _without(kind: str, text: str) -> str:
