@@ -49,9 +49,9 @@ def only_attempt(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compile all schemas at the second or last attempt only, as happens to schemas whose alternatives multiply."""
     monkeypatch.setattr(sharing, "_FIRST_ATTEMPT", 10**9)
     monkeypatch.setattr(sharing, "_WORK_PER_BYTE", 0)
-    again = sharing.Effort.again
+    begin = sharing.MergeBudget.begin
     if number > 2:
-        monkeypatch.setattr(sharing.Effort, "again", lambda effort: again(again(effort) if effort.is_first else effort))
+        monkeypatch.setattr(sharing.MergeBudget, "begin", lambda budget, _: begin(budget, sharing.Attempt.LAST))
 
 
 def dumps(value: Any) -> bytes:

@@ -230,7 +230,7 @@ def test_where_names_are_all_different_they_are_rules() -> None:
     different = [any_order.Entry(f"n{i}", i, ((i, 0),), True) for i in range(100)]
     alike = [any_order.Entry(f"n{i}", i, ((1, 0),), True) for i in range(100)]
     assert any_order.are_many(alike, []) and not any_order.are_many(different, [])
-    assert not any_order.are_many(alike, [any_order.Further(1, 2, marks=1, group=0)])
+    assert not any_order.are_many(alike, [any_order.Undeclared(1, 2, marks=1, group=0)])
 
 
 def test_infilling_refuses_them_by_name() -> None:

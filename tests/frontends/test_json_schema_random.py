@@ -43,22 +43,22 @@ def test_random_schemas_at_later_attempts(seed: int, attempt: int, monkeypatch: 
 
 @pytest.mark.parametrize("size", [1, 10**7])
 def test_a_first_attempt_leaves_most_of_the_work_to_the_second(size: int) -> None:
-    effort = sharing.Effort(Limits(max_rules=6_000), size, Spent())
+    budget = sharing.MergeBudget(Limits(max_rules=6_000), size, Spent())
 
     def steps_until(error: type[LimitExceeded]) -> int:
         for step in range(1_001):
             try:
-                effort.count(1)
+                budget.count(1)
             except error:
                 return step
         raise AssertionError("no end")
 
     first = steps_until(sharing.MultipliesError)
-    effort = effort.again()
+    budget.begin(sharing.Attempt.DISJOINT)
     second = steps_until(LimitExceeded)
     assert 25 < first <= second / 2 + 1 and first + second == 999
-    for more in (effort.again, effort.loosely):
-        effort = more()
+    for attempt in (sharing.Attempt.LAST, sharing.Attempt.RELAXED):
+        budget.begin(attempt)
         assert steps_until(LimitExceeded) == 999
 
 

@@ -21,7 +21,7 @@ from cdplugin.expr import EMPTY, Expr, cat, literal, literals
 from cdplugin.frontends.json_schema.bracketed import Bracketed, Frame
 from cdplugin.frontends.json_schema.distinct import common_length
 from cdplugin.frontends.json_schema.distinct_values import Hashed
-from cdplugin.frontends.json_schema.members import MEMBER_BYTES, BitSet, Entry, Further
+from cdplugin.frontends.json_schema.members import MEMBER_BYTES, BitSet, Entry, Undeclared
 from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.ir import GrammarIR, Part, Productive, Symbol, Texts, TrackedLexeme, ValueReader
 
@@ -32,9 +32,9 @@ _PATH_WORK = 400
 """Units of work for each byte of a name that is put among those that were seen."""
 
 
-def are_many(entries: Sequence[Entry], further: Sequence[Further]) -> bool:
+def are_many(entries: Sequence[Entry], undeclared: Sequence[Undeclared]) -> bool:
     """Whether there are so many members, and so few groups, that groups pay off, and members differ in nothing else."""
-    if len(entries) < FEWEST or any(more.marks or more.distinct is not None for more in further):
+    if len(entries) < FEWEST or any(more.marks or more.distinct is not None for more in undeclared):
         return False
     if any(len(entry.values) != 1 or entry.values[0][1] for entry in entries):
         return False
@@ -127,7 +127,7 @@ def _rounded(n: int) -> int:
     return n >> cut << cut
 
 
-class ManyMembers(Bracketed[_State, tuple[list[bool], list[Further]]]):
+class ManyMembers(Bracketed[_State, tuple[list[bool], list[Undeclared]]]):
     """The members of an object and its closing brace, in any order.
 
     A parameter is a :class:`_State`: for each group the names that were ``seen`` (None: not known) and how many are ``left``,
@@ -139,13 +139,15 @@ class ManyMembers(Bracketed[_State, tuple[list[bool], list[Further]]]):
 
     name = "members"
 
-    def __init__(self, frame: Frame, entries: Sequence[Entry], further: Sequence[Further], space: Expr, colon: Symbol) -> None:
+    def __init__(
+        self, frame: Frame, entries: Sequence[Entry], undeclared: Sequence[Undeclared], space: Expr, colon: Symbol
+    ) -> None:
         super().__init__(frame)
         kinds: dict[tuple[Symbol, bool], list[Entry]] = {}
         for entry in entries:
             kinds.setdefault((entry.values[0][0], entry.required), []).append(entry)
         self._groups = [_Group(frame.ir, some, space) for some in kinds.values()]
-        self._further = further
+        self._undeclared = undeclared
         self._colon = colon
         self._unknown = (None,) * len(self._groups)
         self._rests: dict[tuple[int, tuple[int, ...], int, bool], tuple[Symbol, Symbol, Part]] = {}
@@ -160,16 +162,16 @@ class ManyMembers(Bracketed[_State, tuple[list[bool], list[Further]]]):
         yield from (*self._signs_between(), self._colon)
         for group in self._groups:
             yield from (group.lead, group.lexeme, group.twin, group.value)
-        for more in self._further:
+        for more in self._undeclared:
             yield from (more.key, more.value)
 
     def _can_be_closed(self, value: _State, productive: Productive) -> bool:
-        usable, further = self._usable(productive)
-        return self._can_close(value.left, value.count, usable, bool(further))
+        usable, undeclared = self._usable(productive)
+        return self._can_close(value.left, value.count, usable, bool(undeclared))
 
     def expand(self, value: _State, productive: Productive) -> Iterable[Sequence[Part]]:
         started, seen, left, count = value.started, value.seen, value.left, value.count
-        usable, further = self._finally_usable(productive)
+        usable, undeclared = self._finally_usable(productive)
         lead = self._lead(started)
         if self._missing(left) == 0 and count >= self._low:
             yield (self._closings[started],)
@@ -180,7 +182,7 @@ class ManyMembers(Bracketed[_State, tuple[list[bool], list[Further]]]):
         for g, names in enumerate(seen):
             if left[g] and usable[g]:
                 after = (*left[:g], left[g] - 1, *left[g + 1 :])
-                if not is_simple and not self._can_close(after, after_count, usable, bool(further)):
+                if not is_simple and not self._can_close(after, after_count, usable, bool(undeclared)):
                     continue
                 group = self._groups[g]
                 if names is not None:
@@ -189,9 +191,9 @@ class ManyMembers(Bracketed[_State, tuple[list[bool], list[Further]]]):
                 is_rounded = value.after is not None
                 for rest in (tuple(map(_rounded, after)), left) if is_rounded and left[g] >= _EXACT else (after,):
                     yield (*lead, group.lead, group.twin, *self._rest(g, rest, after_count, is_rounded))
-        if further and self._can_close(left, after_count, usable, True):
+        if undeclared and self._can_close(left, after_count, usable, True):
             following = self._ir.member(self, _State(True, seen, left, after_count, after=value.after))
-            for more in further:
+            for more in undeclared:
                 yield (*lead, more.key, more.value, following)
 
     def _rest(self, g: int, left: tuple[int, ...], count: int, is_rounded: bool) -> tuple[Symbol, Symbol, Part]:
@@ -246,15 +248,15 @@ class ManyMembers(Bracketed[_State, tuple[list[bool], list[Further]]]):
         """How many required names are still to come."""
         return sum(n for n, group in zip(left, self._groups, strict=True) if group.required)
 
-    def _usable(self, productive: Productive) -> tuple[list[bool], list[Further]]:
-        """Whether names of each group can be written, and the further members that can."""
+    def _usable(self, productive: Productive) -> tuple[list[bool], list[Undeclared]]:
+        """Whether names of each group can be written, and the undeclared members that can."""
         groups = [all(map(productive, (self._colon, group.lead, group.lexeme, group.value))) for group in self._groups]
-        return groups, [more for more in self._further if productive(more.key) and productive(more.value)]
+        return groups, [more for more in self._undeclared if productive(more.key) and productive(more.value)]
 
-    def _can_close(self, left: tuple[int, ...], count: int, usable: list[bool], has_further: bool) -> bool:
+    def _can_close(self, left: tuple[int, ...], count: int, usable: list[bool], has_undeclared: bool) -> bool:
         missing = self._missing(left)
         if any(n and group.required and not can for n, group, can in zip(left, self._groups, usable, strict=True)):
             return False
         if self._high is not None and max(count + missing, self._low) > self._high:
             return False
-        return has_further or count + sum(n for n, can in zip(left, usable, strict=True) if can) >= self._low
+        return has_undeclared or count + sum(n for n, can in zip(left, usable, strict=True) if can) >= self._low

@@ -24,7 +24,7 @@ from cdplugin.frontends.json_schema.options import USUAL, Options
 from cdplugin.frontends.json_schema.reader import Reader, check_loops
 from cdplugin.frontends.json_schema.schema import Subschema, contradiction
 from cdplugin.frontends.json_schema.shapes import Alternative, Place
-from cdplugin.frontends.json_schema.sharing import Effort, MultipliesError, located, share_equal_parts
+from cdplugin.frontends.json_schema.sharing import Attempt, MergeBudget, MultipliesError, located, share_equal_parts
 from cdplugin.frontends.json_schema.source import load_schema
 from cdplugin.frontends.json_schema.usual import write_usual
 from cdplugin.frontends.json_schema.usual_reader import UNUSUAL
@@ -78,23 +78,23 @@ def compile_schema(
         if is_small and write_usual(document, limits, into, _first_writer()):
             return into
         into = again()
-    effort = Effort(limits, size, spent)
+    budget = MergeBudget(limits, size, spent)
     if size < _SHARED_AT_ONCE or _ALTERNATIVES.isdisjoint(names):
         try:
-            return _compile(document, options, limits, into, effort)
+            return _compile(document, options, limits, into, budget)
         except MultipliesError:
             into = again()
     document = share_equal_parts(document)
     try:
-        return _compile(document, options, limits, into, effort.again())
+        return _compile(document, options, limits, into, budget.begin(Attempt.DISJOINT))
     except MultipliesError as error:
         multiplied = error.plain()
     if "properties" in names and not _COMPLEMENTS.isdisjoint(names):  # only then this attempt differs
         with suppress(LimitExceeded):
-            return _compile(document, options, limits, again(), effort.again())
+            return _compile(document, options, limits, again(), budget.begin(Attempt.LAST))
     if options.on_unsupported == "relax" and "oneOf" in names:
         with suppress(LimitExceeded):
-            return _compile(document, options, limits, again(), effort.loosely())
+            return _compile(document, options, limits, again(), budget.begin(Attempt.RELAXED))
     raise multiplied
 
 
@@ -108,7 +108,7 @@ def check_schema(schema: Any, limits: Limits) -> Reader:
     return reader
 
 
-def _compile(document: dict | bool, options: Options, limits: Limits, ir: GrammarIR, effort: Effort) -> GrammarIR:
+def _compile(document: dict | bool, options: Options, limits: Limits, ir: GrammarIR, budget: MergeBudget) -> GrammarIR:
     """The rules of a document that :func:`load_schema` has checked."""
     reader = Reader(document, options, limits)
     root = reader.read_all()
@@ -118,7 +118,7 @@ def _compile(document: dict | bool, options: Options, limits: Limits, ir: Gramma
     is_alone = is_free and min(limits.max_rules, limits.max_lexemes) >= _MOST_AT_FIRST
     first = _first_writer() if is_usual and is_alone else None
     layout = layout_of(*of_layout) if first is None else first._layout
-    writer = _Writer(reader, layout, options, limits, ir, effort, first)
+    writer = _Writer(reader, layout, options, limits, ir, budget, first)
     try:
         return writer.write(root)
     finally:
@@ -131,7 +131,7 @@ def _first_writer() -> _Writer:
     limits, ir = Limits(), GrammarIR()
     with apart():
         reader = Reader(True, USUAL, limits)
-        writer = _Writer(reader, layout_of(*_USUAL_LAYOUT), USUAL, limits, ir, Effort(limits, 0, ir.spent), None)
+        writer = _Writer(reader, layout_of(*_USUAL_LAYOUT), USUAL, limits, ir, MergeBudget(limits, 0, ir.spent), None)
         writer.write_place(())
     return writer
 

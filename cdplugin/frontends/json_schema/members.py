@@ -54,12 +54,12 @@ class DistinctKey:
 
 
 @dataclass(frozen=True)
-class Further:
+class Undeclared:
     """A class of undeclared names: key, value, and the conditions (``marks``) that such a member meets.
 
     Two members of one ``group`` may have the same name, unless the key is ``distinct``; then a reader keeps the later one. So
-    once a member has met a condition in ``firm``, later members of its group must meet it as well, or have a name that the
-    condition is not about (``apart``). The other ``marks`` are met by the name alone, which no later member can undo.
+    once a member has met a condition in ``by_value``, later members of its group must meet it as well, or have a name that the
+    condition is not about (``exempt``). The other ``marks`` are met by the name alone, which no later member can undo.
     """
 
     key: Symbol
@@ -67,8 +67,8 @@ class Further:
     marks: int
     group: int
     distinct: DistinctKey | None = None
-    firm: int = 0
-    apart: int = 0
+    by_value: int = 0
+    exempt: int = 0
 
     def parts_of_key(self) -> tuple[Symbol, ...]:
         """The symbols before the value."""
@@ -77,9 +77,9 @@ class Further:
 
 def are_several(
     n_conditions: int,
-    further: Sequence[Further],
+    undeclared: Sequence[Undeclared],
     is_endless: Callable[[Symbol], bool],
-    may_be: Callable[[Further], bool],
+    may_be: Callable[[Undeclared], bool],
 ) -> bool:
     """Whether undeclared members must be distinguished by name because of conditions on them. If there are many conditions, or
     some key visibly has few names (not ``is_endless``), then only if no single member of a group can (``may_be``) meet all
@@ -87,10 +87,10 @@ def are_several(
     """
     if n_conditions < 2:
         return False
-    if n_conditions <= _MOST_TOLD_APART and all(is_endless(more.key) for more in further if more.marks):
+    if n_conditions <= _MOST_TOLD_APART and all(is_endless(more.key) for more in undeclared if more.marks):
         return True
-    groups: dict[int, dict[int, Further]] = {}
-    for more in further:
+    groups: dict[int, dict[int, Undeclared]] = {}
+    for more in undeclared:
         groups.setdefault(more.group, {})[more.marks] = more
     for some in groups.values():
         all_marks = reduce(or_, some)
@@ -131,26 +131,26 @@ MEMBER_BYTES = 4
 class Members(Bracketed[_Place, _Usable]):
     """The members of an object and its closing brace.
 
-    A parameter is ``(started, seen, count, met, firm, names)``: ``seen`` is the bit set of declared names seen, or, if
+    A parameter is ``(started, seen, count, met, by_value, names)``: ``seen`` is the bit set of declared names seen, or, if
     ``ordered``, where declared names come in order before others, the index of the first that may still come. ``count``: the
     number of members, as far as the bounds need it; ``met``: the bit set of the ``n_conditions`` conditions that are met;
-    ``firm``: what further members of each group have met; ``names``: the set of further names, where they are told apart, or,
-    where they are not known, whether enough are certainly left.
+    ``by_value``: those that undeclared members of each group have met; ``names``: the set of undeclared names, where they are
+    told apart, or, where they are not known, whether enough are certainly left.
     """
 
     name = "members"
 
     def __init__(
-        self, frame: Frame, entries: Sequence[Entry], further: Sequence[Further], *, ordered: bool, n_conditions: int
+        self, frame: Frame, entries: Sequence[Entry], undeclared: Sequence[Undeclared], *, ordered: bool, n_conditions: int
     ) -> None:
         super().__init__(frame)
         self._entries = entries
-        self._further = further
+        self._undeclared = undeclared
         self._ordered = ordered
         self._required_bytes = {1 << i: MEMBER_BYTES + len(entry.name) for i, entry in enumerate(entries) if entry.required}
         self._required = sum(self._required_bytes)
         self._conditions = (1 << n_conditions) - 1
-        self._n_groups = max((more.group for more in further), default=-1) + 1
+        self._n_groups = max((more.group for more in undeclared), default=-1) + 1
         self.first = (False, 0, 0, 0, (0,) * self._n_groups, NOTHING_SEEN)
 
     def uses(self) -> Iterable[Symbol]:
@@ -159,19 +159,19 @@ class Members(Bracketed[_Place, _Usable]):
             yield entry.key
             for symbol, _ in entry.values:
                 yield symbol
-        for more in self._further:
+        for more in self._undeclared:
             yield more.key
             yield more.value
             if more.distinct is not None:
                 yield from (*more.distinct.space, more.distinct.twin, more.distinct.colon)
 
     def _can_be_closed(self, value: _Place, productive: Productive) -> bool:
-        _, seen, count, met, firm, _ = value
-        return self._can_close(seen, count, met, self._usable(productive), self._usable_further(productive, firm))
+        _, seen, count, met, by_value, _ = value
+        return self._can_close(seen, count, met, self._usable(productive), self._usable_undeclared(productive, by_value))
 
     def expand(self, value: _Place, productive: Productive) -> Iterable[Sequence[Part]]:
-        started, seen, count, met, firm, names = value
-        usable, further = self._finally_usable(productive), self._usable_further(productive, firm)
+        started, seen, count, met, by_value, names = value
+        usable, undeclared = self._finally_usable(productive), self._usable_undeclared(productive, by_value)
         lead = self._lead(started)
         if self._missing(seen) == 0 and count >= self._low and met == self._conditions:
             yield (self._closings[started],)
@@ -183,19 +183,19 @@ class Members(Bracketed[_Place, _Usable]):
                 continue
             after = i + 1 if self._ordered else BitSet(seen | 1 << i)
             for symbol, marks in usable.values[i]:
-                if self._can_close(after, after_count, met | marks, usable, further):
-                    following = (True, after, after_count, met | marks, firm)
+                if self._can_close(after, after_count, met | marks, usable, undeclared):
+                    following = (True, after, after_count, met | marks, by_value)
                     yield (*lead, entry.key, symbol, self._member(following, names))
             if self._ordered and entry.required:
                 return
         after = len(self._entries) if self._ordered else seen
-        for more in further:
-            after_firm, left = firm, further
-            if more.firm and more.distinct is None:
-                after_firm = (*firm[: more.group], firm[more.group] | more.firm, *firm[more.group + 1 :])
-                left = self._usable_further(productive, after_firm)
+        for more in undeclared:
+            after_by_value, left = by_value, undeclared
+            if more.by_value and more.distinct is None:
+                after_by_value = (*by_value[: more.group], by_value[more.group] | more.by_value, *by_value[more.group + 1 :])
+                left = self._usable_undeclared(productive, after_by_value)
             if self._can_close(after, after_count, met | more.marks, usable, left):
-                following = (True, after, after_count, met | more.marks, after_firm)
+                following = (True, after, after_count, met | more.marks, after_by_value)
                 if more.distinct is None:
                     yield (*lead, more.key, more.value, self._member(following, names))
                 else:
@@ -238,7 +238,7 @@ class Members(Bracketed[_Place, _Usable]):
     def whole(self, productive: Productive) -> Whole | None:
         """Each required member once, and for every count and condition one member of each other kind."""
         more_needed = self._low + self._conditions.bit_count()
-        most = 3 * more_needed * (len(self._further) + sum(len(entry.values) for entry in self._entries))
+        most = 3 * more_needed * (len(self._undeclared) + sum(len(entry.values) for entry in self._entries))
         if most > _MOST_COUNTED:
             return None
         enough, others = [*self._closings], list[Symbol]()
@@ -248,7 +248,7 @@ class Members(Bracketed[_Place, _Usable]):
             symbols = [symbol for symbol, _ in values]
             (enough if entry.required else others).extend((self._comma, entry.key, *symbols))
             ways += [(self._comma, entry.key, symbol) for symbol in symbols]
-        for more in self._usable_further(productive, (0,) * self._n_groups):
+        for more in self._usable_undeclared(productive, (0,) * self._n_groups):
             others += (self._comma, *more.parts_of_key(), more.value)
             ways.append((self._comma, *more.parts_of_key(), more.value))
         return Whole(enough + others * more_needed, ways, more_needed)
@@ -262,9 +262,9 @@ class Members(Bracketed[_Place, _Usable]):
                 out[i] = values
         return _Usable(out, sum(1 << i for i in out))
 
-    def _usable_further(self, productive: Productive, firm: tuple[int, ...]) -> list[Further]:
-        """The further members that may still come."""
-        kept = [more for more in self._further if firm[more.group] & ~(more.marks | more.apart) == 0]
+    def _usable_undeclared(self, productive: Productive, by_value: tuple[int, ...]) -> list[Undeclared]:
+        """The undeclared members that may still come."""
+        kept = [more for more in self._undeclared if by_value[more.group] & ~(more.marks | more.exempt) == 0]
         return [more for more in kept if productive(more.value) and all(map(productive, more.parts_of_key()))]
 
     def _is_past(self, seen: int, i: int) -> bool:
@@ -274,29 +274,29 @@ class Members(Bracketed[_Place, _Usable]):
         """Bit set of the required names that have not been seen."""
         return self._required >> seen << seen if self._ordered else self._required & ~seen
 
-    def _can_close(self, seen: int, count: int, met: int, usable: _Usable, further: list[Further]) -> bool:
+    def _can_close(self, seen: int, count: int, met: int, usable: _Usable, undeclared: list[Undeclared]) -> bool:
         missing = self._missing(seen)
         if missing & ~usable.names:
             return False
         needed = missing.bit_count()
         unmet = self._conditions & ~met
         if unmet:
-            extra = self._cover(unmet, seen, usable, further)
+            extra = self._cover(unmet, seen, usable, undeclared)
             if extra is None:
                 return False
             needed += extra
         if self._high is not None and max(count + needed, self._low) > self._high:
             return False
-        if further or count >= self._low:
+        if undeclared or count >= self._low:
             return True
         left = usable.names >> seen if self._ordered else usable.names & ~seen
         return count + left.bit_count() >= self._low
 
-    def _cover(self, unmet: int, seen: int, usable: _Usable, further: list[Further]) -> int | None:
+    def _cover(self, unmet: int, seen: int, usable: _Usable, undeclared: list[Undeclared]) -> int | None:
         """The least number of members, besides the missing required ones, that meet all of ``unmet``; None if none can.
 
         This is a set cover, solved by branch and bound. Entries with equal marks are one kind, of which at most as many are
-        considered as there are conditions. Further members of a group, where names may repeat: the last one meets all that
+        considered as there are conditions. Undeclared members of a group, where names may repeat: the last one meets all that
         earlier ones met other than by name. So one of them is as good as several, besides any number of those that meet
         conditions by name only.
         """
@@ -306,9 +306,9 @@ class Members(Bracketed[_Place, _Usable]):
             if number := sum(1 for _ in islice(coming, unmet.bit_count())):
                 kinds[kind] = number
         groups: dict[tuple[int, bool], set[int]] = {}
-        for more in further:
+        for more in undeclared:
             if more.marks & unmet:
-                groups.setdefault((more.group, more.distinct is not None or not more.firm), set()).add(more.marks & unmet)
+                groups.setdefault((more.group, more.distinct is not None or not more.by_value), set()).add(more.marks & unmet)
         for (_, any_number), some in groups.items():
             kind = (False, _largest(some))
             kinds[kind] = min(kinds.get(kind, 0) + (unmet.bit_count() if any_number else 1), unmet.bit_count())

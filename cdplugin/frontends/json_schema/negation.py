@@ -119,7 +119,7 @@ class Logician:
             if len(sub.logic) == 1 and sub.logic[0].kind == "not" and _says_only_logic(sub):
                 found = sub.logic[0].members[0]
             else:
-                found = sub.beside(logic=(Logic("not", (sub,)),))
+                found = sub.same_place(logic=(Logic("not", (sub,)),))
                 self._complements[found] = sub
             self._complements[sub] = found
         return found
@@ -138,7 +138,7 @@ class Logician:
         found = self._conjunctions.get(kept)
         if found is None:
             self._count(len(kept))
-            found = self._conjunctions[kept] = kept[0].beside(after=kept)
+            found = self._conjunctions[kept] = kept[0].same_place(after=kept)
         return found
 
     def _either(self, *conjunctions: tuple[Subschema, ...]) -> tuple[Subschema, ...]:
@@ -149,7 +149,7 @@ class Logician:
 
     def _atom(self, sub: Subschema, types: int, **said: Any) -> Subschema:
         self._count(1)
-        return sub.beside(types=types, **said)
+        return sub.same_place(types=types, **said)
 
     def _refusal(self, sub: Subschema, keyword: str, types: int, why: str = _NO_COMPLEMENT) -> Subschema:
         return Subschema(sub.schema, sub.pointer, sub.resource, types=types, refused=(Refused(keyword, types, why),))
@@ -389,7 +389,7 @@ class Logician:
         if not owner.constrains_itself() and not owner.before and not owner.after:
             return self._anything
         names = ("types", "values", "low", "high", "text", "formats", "array", "object", "before", "after")
-        return owner.beside(**{name: getattr(owner, name) for name in names})
+        return owner.same_place(**{name: getattr(owner, name) for name in names})
 
     def _are_apart(self, a: Subschema, b: Subschema, within: Subschema) -> bool:
         """Whether two branches are provably disjoint where ``within`` holds as well."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import sys
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
@@ -339,22 +339,12 @@ BEYOND_DOUBLES = cat(optional(MINUS), _scientific(_ROUNDED_TO_INFINITY, None))
 
 
 def _multiple_expr(
-    unit: Fraction,
-    low: Bound | None,
-    high: Bound | None,
-    fractions: bool,
-    points: bool,
-    others: tuple[Fraction, ...],
-    exact: bool,
+    unit: Fraction, within: Sequence[Decimal | int | None] | None, points: bool, others: tuple[Fraction, ...], exact: bool
 ) -> Expr:
-    if fractions:
-        within = _decimals_within(low, high)
-        if within is None:
-            return EMPTY
-        first, last = within
-    else:
-        first = None if low is None else Decimal(_integer_from(low))
-        last = None if high is None else Decimal(_integer_to(high))
+    """Multiples of ``unit`` from the first to the last number ``within``; otherwise as :func:`multiples`."""
+    if within is None:
+        return EMPTY
+    first, last = (None if bound is None else Decimal(bound) for bound in within)
     if first is not None and last is not None and first > last:
         return EMPTY
     return alt(*_with_signs(lambda nearest, farthest: multiples(unit, nearest, farthest, points, others, exact), first, last))
@@ -424,8 +414,9 @@ def _integer_from(bound: Bound) -> int:
     return whole + 1 if is_open and whole in (value, exact) else whole
 
 
-def _integer_to(bound: Bound) -> int:
-    return -_integer_from(_negated(bound))
+def _integers_within(low: Bound | None, high: Bound | None) -> tuple[int | None, int | None]:
+    """The least and greatest integers that satisfy the bounds; the first may be larger."""
+    return None if low is None else _integer_from(low), None if high is None else -_integer_from(_negated(high))
 
 
 def magnitudes_between(low: Decimal, high: Decimal | None) -> Expr:
@@ -476,8 +467,7 @@ def number_expr(
         if whole_only:
             return INTEGRAL if integral_floats else INTEGER
         return NUMBER
-    bottom = None if low is None else _integer_from(low)
-    top = None if high is None else _integer_to(high)
+    bottom, top = _integers_within(low, high)
     wholes = integer_range(bottom, top) if bottom is None or top is None or bottom <= top else EMPTY
     if not whole_only:
         return _with_fractions(wholes, low, high)
@@ -508,12 +498,12 @@ def _multiples(
         points = True
     exact = any(isinstance(u, float) for u in no_units)
     if unit is not None and unit.denominator == 1:
-        return _multiple_expr(unit, low, high, False, points, others, exact)
+        return _multiple_expr(unit, _integers_within(low, high), points, others, exact)
     wholes = _wholes_beside(unit, low, high, others, exact)
     if unit is not None:
-        return alt(_multiple_expr(unit, low, high, True, points, others, exact), wholes)
+        return alt(_multiple_expr(unit, _decimals_within(low, high), points, others, exact), wholes)
     places = max(map(decimals, others))
-    coarse = _multiple_expr(Fraction(1, 10**places), low, high, True, points, others, exact)
+    coarse = _multiple_expr(Fraction(1, 10**places), _decimals_within(low, high), points, others, exact)
     return alt(coarse, wholes, both(number_expr(types, low, high, True), _finer(places)))
 
 
@@ -524,7 +514,7 @@ def _wholes_beside(
     if all(bound is None or abs(bound[0]) < EXACT_FLOAT for bound in (low, high)):
         return EMPTY
     whole_unit, whole_others = Fraction(unit.numerator if unit else 1), tuple(Fraction(u.numerator) for u in others)
-    return _multiple_expr(whole_unit, low, high, False, False, whole_others, exact)
+    return _multiple_expr(whole_unit, _integers_within(low, high), False, whole_others, exact)
 
 
 @bounded_cache

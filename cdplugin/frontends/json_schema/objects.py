@@ -1,6 +1,6 @@
-"""Rules for objects: declared names, then names that are only required, then further ones.
+"""Rules for objects: declared names, then names that are only required, then undeclared ones.
 
-Declared names occur at most once. *Further* names, which ``additionalProperties`` allows, may repeat: each of their values is
+Declared names occur at most once. Undeclared names, which ``additionalProperties`` allows, may repeat: each of their values is
 valid, so the one that a reader keeps is valid too. Where names must not repeat (under ``unique_names``, or because
 ``minProperties`` or a complement counts members), they are tracked values (:meth:`Objects._told_apart`).
 """
@@ -19,7 +19,7 @@ from cdplugin.frontends.json_schema.any_order import ManyMembers, are_many
 from cdplugin.frontends.json_schema.bracketed import Frame
 from cdplugin.frontends.json_schema.distinct import PLAIN_TEXTS, read_value
 from cdplugin.frontends.json_schema.distinct_values import KEY, NOTHING
-from cdplugin.frontends.json_schema.members import DistinctKey, Entry, Further, Members, are_several
+from cdplugin.frontends.json_schema.members import DistinctKey, Entry, Members, Undeclared, are_several
 from cdplugin.frontends.json_schema.names import allowed_by_names, children_of, classes_of
 from cdplugin.frontends.json_schema.repetition import sequence
 from cdplugin.frontends.json_schema.schema import ObjectPart, Some, Subschema, bounds_of
@@ -69,25 +69,26 @@ class Objects(Writing):
         if entries is None:
             return None
         low, high = bounds_of(parts)
-        further = self._undeclared(names, parts, conditions, open_)
+        undeclared = self._undeclared(names, parts, conditions, open_)
         counted = self._unique_names or low > max(1, sum(names.values()))
-        if counted or are_several(open_.bit_count(), further, self._is_endless, self._may_be):
+        if counted or are_several(open_.bit_count(), undeclared, self._is_endless, self._may_be):
             few: list[str] = []
             if conditions or any(part.patterns or part.names for part in parts):
-                few = [name for more in further for name in self._few_of(more)]
+                few = [name for more in undeclared for name in self._few_of(more)]
             if few:  # treat these like declared names
                 names.update(dict.fromkeys(few, False))
                 entries = self._entries(names, parts, conditions, pointer) or []
-                further = self._undeclared(names, parts, conditions, open_)
+                undeclared = self._undeclared(names, parts, conditions, open_)
             location = next((s.pointer for s in alternative if s.object is not None and s.object.low == low), pointer)
-            further = [self._told_apart(more, low, MOST_COUNTED if high is None else high, location, parts) for more in further]
-        elif any(more.firm for more in further):
-            further += self._beside(names, parts, conditions, further)
-        low, high = self._member_counts(parts, entries, further)
-        is_told_apart = any(more.distinct is not None for more in further)
-        if conditions or low or high is not None or is_told_apart or (self._any_order and len(entries) + len(further) > 1):
-            return self._members(entries, further, low, high, len(conditions))
-        return self._sequence(entries, further, pointer)
+            most = MOST_COUNTED if high is None else high
+            undeclared = [self._told_apart(more, low, most, location, parts) for more in undeclared]
+        elif any(more.by_value for more in undeclared):
+            undeclared += self._beside(names, parts, conditions, undeclared)
+        low, high = self._member_counts(parts, entries, undeclared)
+        is_told_apart = any(more.distinct is not None for more in undeclared)
+        if conditions or low or high is not None or is_told_apart or (self._any_order and len(entries) + len(undeclared) > 1):
+            return self._members(entries, undeclared, low, high, len(conditions))
+        return self._sequence(entries, undeclared, pointer)
 
     def _names_of(self, parts: list[ObjectPart], conditions: Sequence[Some]) -> tuple[dict[str, bool], int]:
         """The names to declare, in order, each with whether it is required; names that only conditions mention come last. And
@@ -110,23 +111,23 @@ class Objects(Writing):
         return names, open_
 
     def _members(
-        self, entries: list[Entry], further: list[Further], low: int, high: int | None, n_conditions: int
+        self, entries: list[Entry], undeclared: list[Undeclared], low: int, high: int | None, n_conditions: int
     ) -> Symbol | None:
         """Members with a memory: the names seen, their number, the conditions met."""
         frame = Frame(self.ir, self._comma, (self._here.empty_brace, self._here.close_brace), low, high)
-        if self._any_order and not n_conditions and are_many(entries, further):
-            many = ManyMembers(frame, entries, further, self._inner.layout.space, self._name_parts()[1])
+        if self._any_order and not n_conditions and are_many(entries, undeclared):
+            many = ManyMembers(frame, entries, undeclared, self._inner.layout.space, self._name_parts()[1])
             for lead, lexeme, twin in many.lexemes():
                 self._signs.note(lead, NOTHING)
                 self._signs.note_tracked(lexeme, twin, is_key=True)
             return many.start()
-        return Members(frame, entries, further, ordered=not self._any_order, n_conditions=n_conditions).start()
+        return Members(frame, entries, undeclared, ordered=not self._any_order, n_conditions=n_conditions).start()
 
-    def _sequence(self, entries: list[Entry], further: list[Further], pointer: str) -> Symbol:
+    def _sequence(self, entries: list[Entry], undeclared: list[Undeclared], pointer: str) -> Symbol:
         """Members in order, without a memory."""
         declared = [(key, values[0][0], required) for _, key, values, required in entries]
         closings = (self._here.empty_brace, self._here.close_brace)
-        return sequence(self.ir, declared, [(more.key, more.value) for more in further], self._comma, closings, pointer)
+        return sequence(self.ir, declared, [(more.key, more.value) for more in undeclared], self._comma, closings, pointer)
 
     def _entries(
         self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Some], pointer: str
@@ -213,10 +214,10 @@ class Objects(Writing):
 
     def _undeclared(
         self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Some], open_: int
-    ) -> list[Further]:
+    ) -> list[Undeclared]:
         """The classes of undeclared names, each split by the conditions (of those in ``open_``) that its members meet."""
         place, bare = self._shaper.place, self._bare_members
-        further: list[Further] = []
+        undeclared: list[Undeclared] = []
         every = sum(_is_about_all(some.names, names) << k for k, some in enumerate(conditions))
         by_name, asked = _by_name(conditions), [some.values for some in conditions]
         sure = every & by_name
@@ -237,27 +238,28 @@ class Objects(Writing):
                         named_text = self._shaper.strings([some.names for some in met])
                         name_text = named_text if text is None else both(text, named_text)
                     if name_text is not EMPTY:
-                        further.append(Further(self._further_key(name_text), value, marks, group, firm=marks & ~by_name))
-        return further
+                        key = self._undeclared_key(name_text)
+                        undeclared.append(Undeclared(key, value, marks, group, by_value=marks & ~by_name))
+        return undeclared
 
     def _beside(
-        self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Some], further: Sequence[Further]
-    ) -> list[Further]:
+        self, names: dict[str, bool], parts: list[ObjectPart], conditions: Sequence[Some], undeclared: Sequence[Undeclared]
+    ) -> list[Undeclared]:
         """For each class of undeclared names, those names to which no condition applies that some member of the class meets by
         its value. Such a name is not that member's name, so it may follow it.
         """
-        firm = [0] * (1 + max(more.group for more in further))
-        for more in further:
-            firm[more.group] |= more.firm
+        by_value = [0] * (1 + max(more.group for more in undeclared))
+        for more in undeclared:
+            by_value[more.group] |= more.by_value
         every = sum(_is_about_all(some.names, names) << k for k, some in enumerate(conditions))
         unmet = self._not_met([some.values for some in conditions], every)
-        out: list[Further] = []
+        out: list[Undeclared] = []
         for group, (text, children) in enumerate(classes_of(names, parts, self._shaper.strings, self._shaper.share_no_text)):
-            apart = firm[group] & ~every if group < len(firm) else 0
-            if not apart or text is EMPTY:
+            exempt = by_value[group] & ~every if group < len(by_value) else 0
+            if not exempt or text is EMPTY:
                 continue
-            self._shaper.count(apart.bit_count())
-            others = self._shaper.strings([self._shaper.complement(conditions[k].names) for k in members(apart)])
+            self._shaper.count(exempt.bit_count())
+            others = self._shaper.strings([self._shaper.complement(conditions[k].names) for k in members(exempt)])
             name_text = others if text is None else both(text, others)
             nothing, taken = self._shaper.search.matches_nothing(name_text)
             self._shaper.count(taken // 4)
@@ -265,10 +267,10 @@ class Objects(Writing):
                 continue
             value = self._symbol(self._shaper.place([*children, *unmet]), self._bare_members)
             if value is not None:
-                out.append(Further(self._further_key(name_text), value, 0, group, apart=apart))
+                out.append(Undeclared(self._undeclared_key(name_text), value, 0, group, exempt=exempt))
         return out
 
-    def _further_key(self, text: Expr | None) -> Symbol:
+    def _undeclared_key(self, text: Expr | None) -> Symbol:
         """The lexeme of undeclared names (with quotes; None: any name) and the colon."""
         layout = self._inner.layout
         key = self.ir.lexeme(layout.any_key if text is None else layout.quoted_key(text), "key")
@@ -276,7 +278,7 @@ class Objects(Writing):
         self._signs.note_key(key, self._quoted[key], layout)
         return key
 
-    def _few_of(self, more: Further) -> list[str]:
+    def _few_of(self, more: Undeclared) -> list[str]:
         """The names of an undeclared member, if visibly few. Where names are unboundedly long and conditions met: none."""
         if self._is_endless(more.key) and more.marks:
             return []
@@ -314,7 +316,7 @@ class Objects(Writing):
         """Whether the names of an undeclared key have no visible bound on their length."""
         return self._shaper.search.is_endless(self._quoted[key])
 
-    def _may_be(self, more: Further) -> bool:
+    def _may_be(self, more: Undeclared) -> bool:
         """Whether an undeclared member with such a name and value may exist: it was not found that none does."""
         scalar = self._scalars[more.value]
         if scalar is None:  # what arrays and objects allow is not known yet
@@ -326,7 +328,7 @@ class Objects(Writing):
                 return False
         return True
 
-    def _told_apart(self, more: Further, low: int, most: int, location: str, group: object) -> Further:
+    def _told_apart(self, more: Undeclared, low: int, most: int, location: str, group: object) -> Undeclared:
         """Make the names of undeclared members distinct. Otherwise a count would mean nothing, and a second member of the same
         name could undo what a complement asks of the first. ``most``: the most members, which must not run out of names where a
         complement asks for one.
@@ -346,9 +348,11 @@ class Objects(Writing):
         layout = self._inner.layout
         return self._signs.spaces(layout), self._signs.colon(layout)
 
-    def _member_counts(self, parts: list[ObjectPart], entries: list[Entry], further: list[Further]) -> tuple[int, int | None]:
+    def _member_counts(
+        self, parts: list[ObjectPart], entries: list[Entry], undeclared: list[Undeclared]
+    ) -> tuple[int, int | None]:
         """``minProperties`` and ``maxProperties``, dropped where the entries imply them."""
         low, high = bounds_of(parts)
-        if not further and high is not None and high >= len(entries):
+        if not undeclared and high is not None and high >= len(entries):
             high = None
         return low if low > sum(entry.required for entry in entries) else 0, high

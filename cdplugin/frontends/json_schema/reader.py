@@ -302,7 +302,7 @@ class Reader:
         if isinstance(unit, bool) or not isinstance(unit, (int, float)) or not 0 < unit < math.inf:
             raise self.wrong(sub, "multipleOf", "a number above 0", unit)
         if unit == 1 and sub.resource.dialect.integral_floats:  # in Draft 4, 1.0 is a multiple of 1 but not an integer
-            sub.after += (sub.beside(types=ALL_TYPES & ~FRACTION_BIT),)
+            sub.after += (sub.same_place(types=ALL_TYPES & ~FRACTION_BIT),)
         elif is_supported(unit, bool(sub.types & FRACTION_BIT)):
             sub.multiples = (unit,)
         else:
@@ -336,7 +336,7 @@ class Reader:
             if sub.values is None:
                 sub.values = [schema["const"]]
             else:  # both keywords: `enum` here, `const` as a conjunct
-                sub.after += (sub.beside(values=[schema["const"]]),)
+                sub.after += (sub.same_place(values=[schema["const"]]),)
 
     def _read_in_place(self, sub: Subschema, schema: dict) -> None:
         own_seen = False
@@ -449,7 +449,7 @@ def _list_texts(sub: Subschema) -> None:
     lists = [(branches, _texts_listed(branches, len(branches))) for branches in sub.choices]
     sub.choices = tuple(branches for branches, texts in lists if texts is None)
     lists += [(item.members, _texts_listed(item.members, 1)) for item in sub.logic if item.kind == "oneOf"]
-    listed = {branches: sub.beside(values=texts) for branches, texts in lists if texts is not None}
+    listed = {branches: sub.same_place(values=texts) for branches, texts in lists if texts is not None}
     sub.logic = tuple(item for item in sub.logic if item.kind != "oneOf" or item.members not in listed)
     sub.after += tuple(listed.values())
 

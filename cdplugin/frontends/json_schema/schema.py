@@ -137,8 +137,8 @@ class Subschema:
     def __repr__(self) -> str:
         return f"Subschema({self.pointer or '/'})"
 
-    def beside(self, **said: Any) -> Subschema:
-        """A subschema of the same place with just the assertions ``said``, by attribute."""
+    def same_place(self, **said: Any) -> Subschema:
+        """A subschema of the same place that asserts only ``said``, by attribute."""
         return Subschema({}, self.pointer, self.resource, **said)
 
     def constrains_itself(self) -> bool:

@@ -37,7 +37,7 @@ from cdplugin.frontends.json_schema.scalars import (
     types_of,
 )
 from cdplugin.frontends.json_schema.schema import Subschema, shortest_values
-from cdplugin.frontends.json_schema.sharing import Effort, MultipliesError, located
+from cdplugin.frontends.json_schema.sharing import Attempt, MergeBudget, MultipliesError, located
 from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.frontends.json_schema.unevaluated import Unevaluated
 from cdplugin.frontends.json_schema.values import (
@@ -89,23 +89,22 @@ class Place:
 
 
 class Shaper:
-    """Makes places and splits them. ``effort``: the work that this may take, and whether alternatives may overlap."""
+    """Makes places and splits them. ``budget``: the work that this may take, and the attempt."""
 
-    def __init__(self, reader: Reader, layout: Layout, on_unsupported: str, effort: Effort) -> None:
+    def __init__(self, reader: Reader, layout: Layout, on_unsupported: str, budget: MergeBudget) -> None:
         self.relaxed: dict[tuple[str, str], None] = {}
         self._reader = reader
         self._layout = layout
         self._relax = on_unsupported == "relax"
         self._any_order = reader.options.property_order == "any"
-        self.count = effort.count
-        self._effort = effort
-        self._is_first, self._is_loose = effort.is_first, effort.is_loose
-        self.search = effort.search
+        self.count = budget.count
+        self._budget = budget
+        self.search = budget.search
         self._places: dict[Any, Place] = {}
         self._unions: dict[frozenset[Expr], Expr] = {}
         self._evaluator = Evaluator(reader, self.refuse)
         self._guesser = Evaluator(reader, _give_up)
-        self._logician = Logician(reader, self._maybe, self.count, effort.is_last)
+        self._logician = Logician(reader, self._maybe, self.count, budget.attempt is Attempt.LAST)
         self._flattened: dict[Subschema, _State] = {}
         self._conjunctions: dict[Subschema, Conjunction] = {}
         self._unevaluated: Unevaluated | None = None
@@ -337,10 +336,10 @@ class Shaper:
         """:meth:`_multiplied`. Where ``oneOf`` may be relaxed and this takes too long, again with the costly ones as
         ``anyOf``.
         """
-        if not self._is_loose:
+        if self._budget.attempt is not Attempt.RELAXED:
             return self._multiplied(parts)
         try:
-            with self._effort.part():
+            with self._budget.part():
                 return self._multiplied(parts)
         except MultipliesError:
             loosened = self._logician.loosen(parts)
@@ -389,7 +388,7 @@ class Shaper:
             for branch in choices[0]:
                 state_after = self._joined(basics, held, [branch, *denied], choices[1:])
                 following += state_after
-                if state_after and not self._is_first and len(choices) > 1 and says_one_thing(branch):
+                if state_after and self._budget.attempt is not Attempt.FIRST and len(choices) > 1 and says_one_thing(branch):
                     denied.append(self._logician.complement(branch))
             pending += reversed(following)  # popped in the order of the branches
         if self._unevaluated is not None:
@@ -415,7 +414,7 @@ class Shaper:
         denies = self._logician.denies
         for branches in choices:
             kept = []
-            name = left_out(branches[0]) if branches and not self._is_first else None
+            name = left_out(branches[0]) if branches and self._budget.attempt is not Attempt.FIRST else None
             others = held if name is None else held.requiring(name)  # what holds where the first branch fails
             for branch in branches:
                 if denies(branch) in members:

@@ -1,8 +1,8 @@
 """Limit the work of merging subschemas, and share equal parts of a schema whose alternatives multiply.
 
-Merging counts its steps (:class:`Effort`). A schema that takes too many is compiled again as a copy in which equal parts are
-one object; a large schema with alternatives starts that way. The reader makes one subschema of one object at one base, so the
-merger then sees, for instance, that a property cannot be valid under one branch of a ``oneOf`` and invalid under an equally
+Merging counts its steps (:class:`MergeBudget`). A schema that takes too many is compiled again as a copy in which equal parts
+are one object; a large schema with alternatives starts that way. The reader makes one subschema of one object at one base, so
+the merger then sees, for instance, that a property cannot be valid under one branch of a ``oneOf`` and invalid under an equally
 worded property of another branch.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum
 from typing import Any
 from urllib.parse import unquote
 
@@ -129,17 +130,22 @@ def located(error: LimitExceeded, pointer: str) -> GrammarError:
     return error if error.location else error.amended(location=pointer)
 
 
-class Effort:
-    """A counter of merging steps, bounded by ``limits.max_rules`` (six steps for a rule).
+Attempt = Enum("Attempt", "FIRST DISJOINT LAST RELAXED")
+"""``FIRST``: cut short where alternatives multiply. ``DISJOINT``: alternatives do not overlap. ``LAST``, where complements
+multiplied: fewer alternatives, whose objects remember more. ``RELAXED``: some ``oneOf`` become ``anyOf``.
+"""
 
-    ``spent`` is shared by all schemas of a spec. A first attempt ends early, unless its work is in proportion to ``size``, the
-    bytes of the schema. Its work counts for the second attempt, whose alternatives do not overlap. A last attempt, where
-    complements multiplied, may take as much again: it has fewer alternatives, whose objects remember more. ``search``: answers
-    questions about expressions, memoised for all attempts.
+
+class MergeBudget:
+    """The steps that merging may take: ``limits.max_rules``, six steps for a rule; as much again for ``LAST`` and ``RELAXED``.
+
+    ``spent`` is shared by all schemas of a spec. The first attempt ends early, unless its work is in proportion to ``size``,
+    the bytes of the schema; its work counts for the second. ``search``: answers questions about expressions, memoised for all
+    attempts.
     """
 
     def __init__(self, limits: Limits, size: int, spent: Spent) -> None:
-        self.is_first, self.is_last, self.is_loose = True, False, False
+        self.attempt = Attempt.FIRST
         self.search = Search()
         self._spent = spent
         self._limits = limits
@@ -147,18 +153,11 @@ class Effort:
         at_first = min(max(limits.max_rules // _FIRST_ATTEMPT, int(_WORK_PER_BYTE * size)), limits.max_rules // _FOR_THE_SECOND)
         self._most_at_first = spent.steps + at_first
 
-    def again(self) -> Effort:
-        """Begin the next attempt, the second or the last; returns itself."""
-        self.is_last = not self.is_first
-        self.is_first = False
-        if self.is_last:
+    def begin(self, attempt: Attempt) -> MergeBudget:
+        """Begin a later attempt; returns itself."""
+        self.attempt = attempt
+        if attempt is not Attempt.DISJOINT:
             self._most += self._limits.max_rules
-        return self
-
-    def loosely(self) -> Effort:
-        """Begin an attempt that relaxes some ``oneOf``, with as much work again; returns itself."""
-        self.is_last, self.is_loose = False, True
-        self._most += self._limits.max_rules
         return self
 
     @contextmanager
@@ -180,5 +179,5 @@ class Effort:
                 "merging allOf, anyOf and $ref takes too much work",
                 expected=f"at most {self._most // _STEP_COST} steps (Limits.max_rules = {self._most})",
             )
-        if self.is_first and spent.steps > self._most_at_first:
+        if self.attempt is Attempt.FIRST and spent.steps > self._most_at_first:
             raise MultipliesError("merging allOf, anyOf and $ref takes too much work")

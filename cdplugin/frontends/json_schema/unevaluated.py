@@ -144,14 +144,14 @@ class Unevaluated:
         if key not in self._rests:
             declared = dict.fromkeys(names, self._anything)
             described = tuple((pattern, self._anything) for pattern in patterns)
-            self._rests[key] = sub.beside(object=ObjectPart(declared, described, additional=below))
+            self._rests[key] = sub.same_place(object=ObjectPart(declared, described, additional=below))
         return self._rests[key]
 
     def _items(self, sub: Subschema, below: Subschema, prefix: int, matching: tuple[Subschema, ...]) -> Subschema:
         key = (sub, prefix, matching)
         if key not in self._rests:
-            rest = sub.beside(choices=((*matching, below),)) if matching else below
-            self._rests[key] = sub.beside(array=ArrayPart((self._anything,) * prefix, rest))
+            rest = sub.same_place(choices=((*matching, below),)) if matching else below
+            self._rests[key] = sub.same_place(array=ArrayPart((self._anything,) * prefix, rest))
         return self._rests[key]
 
 

@@ -18,7 +18,7 @@ from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.repetition import Commas
 from cdplugin.frontends.json_schema.schema import Subschema
 from cdplugin.frontends.json_schema.shapes import Place, Shaper
-from cdplugin.frontends.json_schema.sharing import Effort
+from cdplugin.frontends.json_schema.sharing import MergeBudget
 from cdplugin.frontends.json_schema.signs import Signs
 from cdplugin.ir import GrammarIR, Symbol
 from cdplugin.limits import Limits
@@ -54,7 +54,7 @@ class Writing:
         options: Options,
         limits: Limits,
         ir: GrammarIR,
-        effort: Effort,
+        budget: MergeBudget,
         first: Writing | None,
     ) -> None:
         self.ir = ir
@@ -63,7 +63,7 @@ class Writing:
         self._limits = limits
         self._any_order = options.property_order == "any"
         self._unique_names = options.unique_names
-        self._shaper = Shaper(reader, self._layout, options.on_unsupported, effort)
+        self._shaper = Shaper(reader, self._layout, options.on_unsupported, budget)
         self._pending: list[tuple[Place, bool, Level]] = []
         self._bodies: dict[tuple[str, frozenset[Subschema], int], Symbol | None] = {}
         self._dead = False
