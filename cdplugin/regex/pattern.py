@@ -265,17 +265,19 @@ def _search(split: Split, alphabet: Alphabet) -> Expr:
     text = alphabet.any_text
     if nullable(split.free):
         return text
-    anywhere = EMPTY if split.free is EMPTY else cat(text, _trim(split.free, True, True), text)
-    ending = EMPTY if split.at_end is EMPTY else cat(text, _trim(split.at_end, True, False))
-    starting = EMPTY if split.at_start is EMPTY else cat(_trim(split.at_start, False, True), text)
+    anywhere = EMPTY if split.free is EMPTY else cat(text, _trim(split.free, 0, -1), text)
+    ending = EMPTY if split.at_end is EMPTY else cat(text, _trim(split.at_end, 0))
+    starting = EMPTY if split.at_start is EMPTY else cat(_trim(split.at_start, -1), text)
     return text if text in (ending, starting) else alt(anywhere, ending, starting, split.whole)
 
 
-def _trim(expression: Expr, left: bool, right: bool) -> Expr:
-    """Next to any text, ``x{m,n}`` is equivalent to ``x{m}``: drop the rest, for a smaller automaton."""
+def _trim(expression: Expr, *ends: int) -> Expr:
+    """Next to any text, ``x{m,n}`` is equivalent to ``x{m}``: drop the rest, for a smaller automaton. ``ends``: where any text
+    is next to the expression, 0: before it, -1: after it.
+    """
     parts = list(expression.args) if expression.op == CAT_OP else [expression]
-    for side, index in ((left, 0), (right, -1)):
-        while side and parts and parts[index].op == REPEAT_OP:
+    for index in ends:
+        while parts and parts[index].op == REPEAT_OP:
             child, low, _ = parts[index].args
             if low == 0:
                 parts.pop(index)

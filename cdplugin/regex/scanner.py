@@ -7,6 +7,7 @@ Expression Syntax".
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, caret_context
@@ -295,11 +296,16 @@ class Scanner:
 
     def fold(self, ranges: Ranges) -> Ranges:
         """Close a set under case: simple folding, of ASCII letters only with ``a``; in Python with the dotted and dotless i."""
-        return _folded(ranges, self.dialect == "python", "a" in self.flags)
+        return self._folding()(ranges)
 
     def fold_char(self, code_point: int) -> Ranges:
         """The case variants of one character."""
-        return _folded_char(code_point, self.dialect == "python", "a" in self.flags)
+        return _folded_char(code_point, self._folding())
+
+    def _folding(self) -> Callable[[Ranges], Ranges]:
+        if "a" in self.flags:
+            return fold_ascii
+        return _fold_python if self.dialect == "python" else fold_case
 
     def finish_class(self, items: list[tuple[int, int]], folded: Ranges, negated: bool, start: int) -> Ranges:
         """Finish a class: fold, complement, and refuse one of surrogates only. ``items``: as written; ``folded``: their set."""
@@ -314,14 +320,10 @@ class Scanner:
         return negate_ranges(folded) if folded else EVERYTHING
 
 
-def _folded(ranges: Ranges, is_python: bool, only_ascii: bool) -> Ranges:
-    if only_ascii:
-        return fold_ascii(ranges)
-    if is_python and intersection(ranges, _PYTHON_I):
-        ranges = union(ranges, _PYTHON_I)
-    return fold_case(ranges)
+def _fold_python(ranges: Ranges) -> Ranges:
+    return fold_case(union(ranges, _PYTHON_I) if intersection(ranges, _PYTHON_I) else ranges)
 
 
 @fixed_cache(1024, entry_bytes=1000)
-def _folded_char(code_point: int, is_python: bool, only_ascii: bool) -> Ranges:
-    return _folded(((code_point, code_point),), is_python, only_ascii)
+def _folded_char(code_point: int, fold: Callable[[Ranges], Ranges]) -> Ranges:
+    return fold(((code_point, code_point),))

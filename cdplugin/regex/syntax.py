@@ -138,10 +138,12 @@ class _Parser:
                 return self._reference(found.group, start)
             if found.anchor in ("boundary", "inside"):
                 return Node(tree.WORD, (scanner.perl("w", start), found.anchor == "inside", start))
-            return self._anchor(found.anchor == "start", start, multiline=False)
+            return tree.AT_START if found.anchor == "start" else tree.AT_END
         if char in "^$":
             scanner.pos += 1
-            return self._anchor(char == "^", start, multiline="m" in scanner.flags)
+            if "m" in scanner.flags:
+                scanner.refuse("line anchor (multi-line flag)", start)
+            return tree.AT_START if char == "^" else tree.AT_END
         if char == ".":
             scanner.pos += 1
             return Node(tree.CHARS, (self._dot(start),))
@@ -177,11 +179,6 @@ class _Parser:
             if len(folded) > 1 or folded[0][0] != folded[0][1]:
                 return Node(tree.CHARS, (folded,))
         return Node(tree.TEXT, (chr(code_point),))
-
-    def _anchor(self, at_start: bool, start: int, multiline: bool) -> Node:
-        if multiline:
-            self.scanner.refuse("line anchor (multi-line flag)", start)
-        return tree.AT_START if at_start else tree.AT_END
 
     def _reference(self, group: int | str, start: int) -> Node:
         """A back-reference. A forward reference is the empty text in ECMA-262, and an error in Python."""
