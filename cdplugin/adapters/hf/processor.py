@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -344,24 +344,23 @@ class GrammarLogitsProcessor(LogitsProcessor):
         return tracker
 
     def _judge(self, own: _Rows, tracker: RowTracker, row: int, scores: torch.Tensor) -> None:
-        """Handle a token that the mask had forbidden: a dead beam or draft, padding, or a mistake, which raises."""
+        """Handle a token that the mask had forbidden. What it is shows in the call, the first of these that fits:
+
+        - a draft behind a refused one, or a beam of probability zero: the row is about to be dropped;
+        - a draft in the last position: let pass, once;
+        - padding of a row that the loop has ended;
+        - a mistake, which raises.
+        """
         draft = _draft_position(scores)
         if draft == "inside" or _is_dead_beam(tracker, row, scores):
             tracker.status[row] = DEAD
-            return
-        if draft == "last" and (tracker.deferred is None or tracker.deferred >= tracker.length):
+        elif draft == "last" and (tracker.deferred is None or tracker.deferred >= tracker.length):
             tracker.deferred = tracker.length
-            return
-        matcher, accepted = tracker.matchers[row], tracker.accepted[row]
-        tail = tracker.ids[row, tracker.prompt_length + accepted : tracker.length]
-        token = int(tail[0])
-        others = [status for other, status in enumerate(tracker.status) if other != row]
-        special = 0 <= token < self._size and not matcher.grammar.vocab.tokens[token]
-        if special and accepted > 0 and (tail == token).all() and (LIVE in others or FREE in others):
+        elif _is_padding(tracker, row):
             tracker.status[row] = PADDED
-            return
-        own.trackers.forget()
-        raise TokenNotAllowedError(_refusal(matcher, row, token, accepted), row, token)
+        else:
+            own.trackers.forget()
+            raise TokenNotAllowedError(_refusal(tracker, row), row, tracker.token_refused(row))
 
 
 @dataclass(eq=False)
@@ -483,7 +482,7 @@ def _refuse_narrow(scores: torch.Tensor, rows: list[int], bitmask: torch.Tensor,
             )
 
 
-def _draft_position(scores: torch.Tensor) -> str:
+def _draft_position(scores: torch.Tensor) -> Literal["", "inside", "last"]:
     """Whether these scores belong to one position of several that are verified together (assisted generation).
 
     There the prefix may hold a candidate that the grammar refuses (drafts from a model with another tokenizer); the position's
@@ -519,7 +518,17 @@ def _is_dead_beam(tracker: RowTracker, row: int, scores: torch.Tensor) -> bool:
     return LIVE in tracker.status or tracker.length > tracker.prompt_length + 1 or tracker.matchers[row].is_accepting()
 
 
-def _refusal(matcher: Any, row: int, token: int, position: int) -> str:
+def _is_padding(tracker: RowTracker, row: int) -> bool:
+    """Whether a row repeats one special token while another row goes on: the loop ended it by a criterion of its own."""
+    accepted, token, tokens = tracker.accepted[row], tracker.token_refused(row), tracker.matchers[row].grammar.vocab.tokens
+    if not accepted or not 0 <= token < len(tokens) or tokens[token]:
+        return False
+    tail = tracker.ids[row, tracker.prompt_length + accepted : tracker.length]
+    return bool((tail == token).all()) and (LIVE in tracker.status or FREE in tracker.status)
+
+
+def _refusal(tracker: RowTracker, row: int) -> str:
+    matcher, token, position = tracker.matchers[row], tracker.token_refused(row), tracker.accepted[row]
     vocab = matcher.grammar.vocab
     name = next((name for name, special in vocab.special_tokens.items() if special == token), None)
     text = vocab.tokens[token] if 0 <= token < vocab.size else None
