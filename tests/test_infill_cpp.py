@@ -78,7 +78,7 @@ def test_facts_that_are_asked_for_change_nothing(cpp: cd.Infill) -> None:
                     plain._tables.workspace.forget_texts()
                     plain._tables.loose.forget_texts()
                     with tables:
-                        answers.append(Answers(tables, False).build(session._parts, loose=loose))
+                        answers.append(Answers(tables, False).build(session._parts, tables.loose if loose else None))
                 assert answers[0] == answers[1], (pieces, loose)
                 found.add(answers[0])
             where = rng.choice([k for k, piece in enumerate(pieces) if isinstance(piece, str)])

@@ -161,7 +161,7 @@ def test_tables_that_grow_between_two_texts(growth: float, monkeypatch: pytest.M
     with answers_of.tables:
         for before in (b"", b"c", b"c:", b"c:\n", b"c:\n ", b"c:\n c", b"c:\n c:"):
             parts = [Part(before), Part(gap=True), Part(b"\n  c\n d")]
-            assert answers_of.build(parts[not before :], loose=True) == 1, before
+            assert answers_of.build(parts[not before :], answers_of.tables.loose) == 1, before
 
 
 def problems_of(kind: str, rng: random.Random) -> tuple[cd.Infill, list[InfillSession]]:

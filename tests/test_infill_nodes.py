@@ -43,7 +43,7 @@ class Lattices:
         """Whether a text can be completed: as in a check, and by all nodes."""
         with self._tables:
             found = self._answers.build(parts)
-            expected = self._answers.build(parts, keep=False, work=self._whole)
+            expected = self._answers.build(parts, self._whole, keep=False)
         self.nodes += int(self._tables.workspace.header[ws.W_NODES])
         self.all_nodes += int(self._whole.header[ws.W_NODES])
         return found, expected

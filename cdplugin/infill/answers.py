@@ -86,13 +86,13 @@ class Answers:
         last = next((i for i, p in enumerate(parts) if p.token in self.eos and not p.gap), len(parts))
         return None if any(p.token is not None and p.token not in self.eos for p in parts[last:]) else last
 
-    def build(self, parts: Sequence[Part], keep: bool = True, loose: bool = False, work: Workspace | None = None) -> int:
+    def build(self, parts: Sequence[Part], work: Workspace | None = None, keep: bool = True) -> int:
         """Build the lattice of a text and its facts; 1 if the text can be completed, by this lattice, or else 0.
 
-        ``keep``: keep the facts for the next text (then nodes are not numbered from 0). ``loose``: in the loose workspace;
-        ``work``: in this workspace.
+        ``work``: the workspace, None: the strict one. ``keep``: keep the facts for the next text (then nodes are not numbered
+        from 0).
         """
-        work = work or (self.tables.loose if loose else self.tables.workspace)
+        work = work or self.tables.workspace
         return work.call(kernels.OP_FACTS) if self._lay(parts, work, keep=keep) else 0
 
     def _lay(self, parts: Sequence[Part], work: Workspace, hole: int = -1, keep: bool = True) -> bool:
@@ -104,32 +104,19 @@ class Answers:
         parts = parts[:last]
         text = b"".join([part.spelt for part in parts])
         count = len(text)
-        open_parts: list[int] = []
-        places: list[int] = []  # the elements of the open parts
-        end = hole_place = -1
-        has_slots = False
-        for i, part in enumerate(parts):
-            end += len(part.spelt)
-            if part.is_open:
-                open_parts.append(i)
-                places.append(end)
-                has_slots = has_slots or part.slot
-            if i == hole:
-                hole_place = end
+        ends = list(itertools.accumulate(len(part.spelt) for part in parts))
+        open_parts = [i for i, part in enumerate(parts) if part.is_open]
+        places = [ends[i] - 1 for i in open_parts]  # their elements
+        slots = [i for i in open_parts if parts[i].slot]
         work.reserve(ws.ELEMENTS, count + 1)
         work.reserve(ws.ACCEPTS, count + 1)
         elements, accepts = work.tables[ws.ELEMENTS], work.tables[ws.ACCEPTS]
         elements[:count] = np.frombuffer(text, np.uint8)
         tables.prepare_gaps(work)
-        gaps = places
-        if has_slots:
+        elements[places] = ws.GAP
+        if slots:
             most_nodes = MOST_PLANNED if tables.is_exact else MOST_COMPETING
-            plan = planned(parts, open_parts, hole, tables.classify(work), most_nodes)
-            elements[places] = plan
-            gaps = [place for place, part in zip(places, open_parts, strict=True) if not parts[part].slot]
-        else:
-            for place in places:
-                elements[place] = ws.GAP
+            elements[places] = planned(parts, open_parts, hole, tables.classify(work), most_nodes)
         accepts[:count] = 0
         accepts[count] = 1
         if self.padded:  # the text may end in the last open run
@@ -138,15 +125,14 @@ class Answers:
                 first -= 1
             accepts[count - (len(parts) - first) : count] = 1
         at = count
-        while gaps and gaps[-1] == at - 1:
+        while at and elements[at - 1] == ws.GAP:
             at -= 1
             accepts[at] = 1
-            gaps = gaps[:-1]
         header = work.header
         header[ws.W_ELEMENTS] = count
-        header[ws.W_HOLE] = hole_place
+        header[ws.W_HOLE] = ends[hole] - 1 if hole >= 0 else -1
         header[ws.W_REUSE] = keep and hole < 0
-        header[ws.W_HAS_SLOTS] = has_slots
+        header[ws.W_HAS_SLOTS] = bool(slots)
         work.begin_text(self._nodes or (count + len(open_parts)) // 2 + 1)  # unknown: a lexeme for two bytes
         work.call(kernels.OP_LATTICE)
         self._nodes = nodes = int(header[ws.W_NODES])
@@ -176,7 +162,7 @@ class Answers:
         if is_known is not None:
             return is_known
         # with families the strict lattice knows little and takes long to build
-        if tables.has_families and not self.build(parts, loose=True):
+        if tables.has_families and not self.build(parts, tables.loose):
             return False
         if self.build(parts) == 1:
             return True
@@ -186,7 +172,7 @@ class Answers:
             is_filled = self._are_slots_filled(parts, False) if search is None else None
             if is_filled is not None:
                 return is_filled
-        elif not (tables.has_families or self.build(parts, loose=True)):
+        elif not (tables.has_families or self.build(parts, tables.loose)):
             return False
         if not tables.has_families and any(part.slot and part.is_open for part in parts):
             canvas = self.canvas(parts[: self.length(parts)])
@@ -216,7 +202,7 @@ class Answers:
             return True
         if canvas.is_exhausted:  # nothing is open
             return False
-        if not self.build(with_gaps(parts[:last])[0], loose=True):
+        if not self.build(with_gaps(parts[:last])[0], self.tables.loose):
             return False
         if self._is_filled_together(parts, canvas):
             return True
@@ -273,7 +259,7 @@ class Answers:
         most = FEW_STATES if is_brief else MOST_STATES
         if self._is_filled_soon(parts, canvas, most if is_long or self.proof.found else 0):
             return True
-        if (is_long or not self._is_completed_briefly(free)) and not self.build(free, loose=True):
+        if (is_long or not self._is_completed_briefly(free)) and not self.build(free, self.tables.loose):
             return False
         if not is_long and self._is_witnessed(parts):  # by what the derivation has taught
             return True
@@ -385,14 +371,16 @@ class Answers:
         np.bitwise_and.at(row.view(np.uint32), tokens >> 5, ~(np.uint32(1) << (tokens & 31).astype(np.uint32)))
         if free:
             parts, hole = with_gaps(parts[: self.length(parts)], hole)
-        if not by_first:
-            self.add_from_lattice(parts, hole, row, loose=True)
-            return tokens[row[tokens >> 5] >> (tokens & 31) & 1 != 0]
+        if by_first:
+            return tokens[self._first_bytes(parts, hole, row)[self.tables.first_bytes[tokens]]]
+        self.add_from_lattice(parts, hole, row, self.tables.loose)
+        return tokens[row[tokens >> 5] >> (tokens & 31) & 1 != 0]
+
+    def _first_bytes(self, parts: Sequence[Part], hole: int, row: np.ndarray) -> np.ndarray:
+        """By byte, whether the loose lattice lets a token outside the row begin with it at an open part."""
         work = self.tables.loose
-        if not self._lay(parts, work, hole) or not work.call(kernels.OP_MAY_BEGIN, address_of(row)):
-            return tokens[:0]
-        may_begin = bit_flags(work.tables[ws.DOUBT_FIRSTS], 256)
-        return tokens[may_begin[self.tables.first_bytes[tokens]]]
+        is_any = self._lay(parts, work, hole) and work.call(kernels.OP_MAY_BEGIN, address_of(row))
+        return bit_flags(work.tables[ws.DOUBT_FIRSTS], 256) if is_any else np.zeros(256, bool)
 
     def may_begin(self, before: bytes) -> np.ndarray:
         """The text tokens that may stand in a gap behind another gap and the text ``before`` (one byte or none): a mask row
@@ -403,26 +391,22 @@ class Answers:
         found = self.tables.may_begin.get(before)
         if found is None:
             row = np.zeros((self.tables.vocab.size + 31) // 32, np.int32)
-            work = self.tables.loose
-            flags = np.zeros(256, bool)
-            parts = [Part(gap=True), Part(before), Part(gap=True)]
-            if self._lay(parts, work, 2) and work.call(kernels.OP_MAY_BEGIN, address_of(row)):
-                flags = bit_flags(work.tables[ws.DOUBT_FIRSTS], 256)
+            flags = self._first_bytes([Part(gap=True), Part(before), Part(gap=True)], 2, row)
             of_tokens = np.zeros(32 * len(row), bool)
             of_tokens[: self.tables.vocab.size] = flags[self.tables.first_bytes]
             found = self.tables.may_begin[before] = packed_bits(of_tokens) & self.tables.texts_row
         return found
 
-    def add_from_lattice(self, parts: Sequence[Part], hole: int, row: np.ndarray, loose: bool = False) -> None:
+    def add_from_lattice(self, parts: Sequence[Part], hole: int, row: np.ndarray, work: Workspace | None = None) -> None:
         """Add to a row the tokens that a lattice knows to be legal at an open part; tokens in the row are not asked about."""
-        if self.lay_for_mask(parts, hole, row, loose):
-            self.add_from_laid(row, loose)
+        if self.lay_for_mask(parts, hole, row, work):
+            self.add_from_laid(row, work)
 
-    def lay_for_mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, loose: bool = False) -> bool:
+    def lay_for_mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, work: Workspace | None = None) -> bool:
         """Build the lattice, facts and items for a mask; False if no token outside the row may come. :meth:`add_from_laid` goes
         on.
         """
-        work = self.tables.loose if loose else self.tables.workspace
+        work = work or self.tables.workspace
         if self.tables.is_exact:  # then masks are made from profiles, which need the classes
             self.tables.classify(work)
         if not self._lay(parts, work, hole) or not work.call(kernels.OP_MAY_BEGIN, address_of(row)):
@@ -431,10 +415,9 @@ class Answers:
         work.call(kernels.OP_ITEMS)
         return True
 
-    def add_from_laid(self, row: np.ndarray, loose: bool = False) -> None:
+    def add_from_laid(self, row: np.ndarray, work: Workspace | None = None) -> None:
         """Make the mask after :meth:`lay_for_mask`."""
-        work = self.tables.loose if loose else self.tables.workspace
-        work.call(kernels.OP_MASK, address_of(row))
+        (work or self.tables.workspace).call(kernels.OP_MASK, address_of(row))
 
     def fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
         """Fillings of the open gaps of completable parts without open slots; None if none was found."""
@@ -496,9 +479,7 @@ class Answers:
         Where lexemes compete, that may take seconds, and the first text can mostly be filled so.
         """
         last = self.length(parts)
-        if self.tables.is_exact or self.tables.workspace.classified or last is None:
-            return False
-        if not any(part.slot and part.is_open for part in parts):
+        if self.tables.workspace.classified or last is None:
             return False
         canvas = self.canvas(parts[:last])
         if self._is_filled_together(parts, canvas):
@@ -574,7 +555,7 @@ class Answers:
         """
         tables = self.tables
         work = work or tables.workspace
-        if not self.build(parts, keep=False, work=work):
+        if not self.build(parts, work, keep=False):
             return None
         left = tables.work_left
         try:

@@ -80,9 +80,8 @@ class Canvas:
         """Legal texts that may differ from this one in a few parts: the texts of all places in each."""
         # memo of :meth:`_ends_of_guides`, with ``_n_guides`` at that time
         self._ends: dict[tuple[int, bool], tuple[int, KnownEnds]] = {}
-        self._vain: dict[
-            tuple[int, int, bool], int
-        ] = {}  # (place, cursor, is_changed) -> ``_n_guides`` when guides failed there
+        # (place, cursor, is_changed) -> ``_n_guides`` when guides failed there
+        self._vain: dict[tuple[int, int, bool], int] = {}
         self._n_guides = 0  # guides there have been so far: a version number
         self.n_learned = 0
         """How many guides were learned from searches."""

@@ -69,19 +69,18 @@ class Proofs:
         is_followed: bool,
         witness: Witness | None = None,
     ) -> None:
-        self._answers = answers
-        self._tables = answers.tables
+        self._answers, self._tables, self._gap_texts = answers, answers.tables, answers.tables.gap_texts
         self._whole = parts
         self._parts = parts = parts[: answers.length(parts)]
         self._hole = hole
         self._row = row
-        self._gap_texts = gap_texts = answers.tables.gap_texts
-        self._openings = answers.tables.openings
+        self._witness = witness
         self._before, self._elements, self._at = laid_out(parts, answers.padded, hole)
         self._has_slots = any(part.slot for part in parts if part.is_open)
-        self._serves = len(self._elements) <= MOST_ELEMENTS
         # preparing the lattices for slots would take seconds, so they are hardly asked
         self._is_brief = self._has_slots and is_followed
+        # what proves tokens
+        self._serves = len(self._elements) <= MOST_ELEMENTS
         self._n_asked, self._most_asked = 0, _MOST_ASKED if self._is_brief else len(row) * 32
         self._canvas: Canvas | None = None
         # with families and no witness, only a lattice found the text completable: then the lattice makes its masks, too
@@ -90,26 +89,25 @@ class Proofs:
             self._canvas.grant(MOST_WORK)
             self._most_asked = 0
         self._behind = (
-            gap_texts.text_behind([(None, self._elements[self._at][1]), *self._elements[self._at + 1 :]])
+            self._gap_texts.text_behind([(None, self._elements[self._at][1]), *self._elements[self._at + 1 :]])
             if self._serves and self._canvas is None
             else None
         )
-        self._most_states = STATES_OF_A_CLASS
         self._found: list[bytes] | None = None
         """The last completion: the fillings of the open places."""
-        self._known = answers.kept_fillings(parts)
-        self._narrow: list[int] = []  # cursors before the place that allow few of the tokens in doubt, to be visited later
-        self._doubtful = np.zeros(0, np.int64)
-        """If something is open before the place: the tokens in doubt, without those for which a search was given up."""
-        self._undecided = 0
-        """For how many tokens a search was given up."""
-        self._seen: Counter[int] = Counter()
-        """How many rounds of proofs a cursor before the place has had: more may be known in the next one."""
-        self._witness = witness
         self._left: list[bytes] = []  # the fillings of the places left of the hole
         self._texts: list[Proof] = []
         """If the matcher goes from slot to slot: proven tokens, with the fillings of the places left of the hole, and of those
         from it on, that proved them; on a canvas, slot by slot."""
+        # if something is open before the place
+        self._known = answers.kept_fillings(parts)
+        self._narrow: list[int] = []  # cursors before the place that allow few of the tokens in doubt, to be visited later
+        self._doubtful = np.zeros(0, np.int64)
+        """The tokens in doubt, without those for which a search was given up."""
+        self._undecided = 0
+        """For how many tokens a search was given up."""
+        self._seen: Counter[int] = Counter()
+        """How many rounds of proofs a cursor before the place has had: more may be known in the next one."""
 
     def decide(self, is_by_class: bool = False) -> int:
         """Decide the tokens in doubt; how many are left out because the search for a filling was given up.
@@ -323,7 +321,7 @@ class Proofs:
             if is_legal:
                 set_bits(self._row, np.array([token]))
                 if self._found:
-                    self._openings.learn(self._found[0])
+                    self._tables.openings.learn(self._found[0])
             elif not is_ruled and len(self._doubtful):
                 is_ruled = True
                 self._doubtful = self._possible(self._doubtful)
@@ -413,13 +411,13 @@ class Proofs:
                 continue
             self._prove_at(cursor, _FEW_WIDE_CLASSES)
             if 2 * len(self._doubtful) < before:
-                self._openings.learn(text)
+                self._tables.openings.learn(text)
 
     def _opened(self, start: int, most: int | None = None) -> Iterator[tuple[int, bytes]]:
         """:meth:`Openings.cursors` before the place."""
         known = self._known
         heads = [known[0][:i] for i in range(min(len(known[0]), _MOST_HEAD), -1, -1)] if known else []
-        return self._openings.cursors(start, self._elements[: self._at], heads, most)
+        return self._tables.openings.cursors(start, self._elements[: self._at], heads, most)
 
     def _prove_each_at_openings(self, start: int) -> None:
         """If few tokens are in doubt, try each by itself at the cursors after openings."""
@@ -467,14 +465,6 @@ class Proofs:
         for classes in lists:
             classes[:] = [(cursor, tokens) for cursor, tokens in classes if possible[tokens].all()]
 
-    def _is_proven(self, cursor: int) -> bool:
-        """Whether a completion is known from the cursor after a token."""
-        if self._behind is None:
-            return False
-        if self._parts[self._hole].slot:
-            return self._behind.follows(cursor)
-        return self._gap_texts.find(cursor, self._behind) is not None
-
     def _possible(self, tokens: np.ndarray, by_first: bool = False) -> np.ndarray:
         """Those of some tokens that the loose lattice does not rule out (:meth:`Answers.possible`)."""
         is_free = self._is_brief or self._answers.is_planned_short(self._parts)
@@ -496,12 +486,13 @@ class Proofs:
         It is the fillings of the places from this one on if these are kept for witnesses, or else an empty list.
         """
         if self._canvas is not None:
-            return self._canvas.behind(self._hole, cursor, self._most_states)
-        if not self._is_proven(cursor):
+            return self._canvas.behind(self._hole, cursor, STATES_OF_A_CLASS)
+        behind, is_slot = self._behind, self._parts[self._hole].slot
+        if behind is None or not (behind.follows(cursor) if is_slot else self._gap_texts.find(cursor, behind) is not None):
             return None
-        if not self._is_brief or self._behind is None:
+        if not self._is_brief:
             return []
-        return self._behind.fillings_behind(cursor) if self._parts[self._hole].slot else self._behind.fillings(cursor)
+        return behind.fillings_behind(cursor) if is_slot else behind.fillings(cursor)
 
     def witness(self, token: int) -> Witness | None:
         """A witness with a token of the mask at the hole, if one is kept."""

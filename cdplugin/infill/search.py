@@ -95,7 +95,7 @@ class Search:
             state = heapq.heappop(agenda)
             rest = [Part(state.text), *parts[state.at :]]
             following = []
-            if self._answers.build(rest, loose=True):
+            if self._answers.build(rest, self._tables.loose):
                 found = self._by_lattice(rest, in_full, n_states)
                 if found is not None:
                     if parts[state.at].gap and found:
