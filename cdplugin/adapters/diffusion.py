@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from numbers import Real
 from typing import Any
 
@@ -100,8 +101,7 @@ def diffuse(
     sampler = _Sampler(temperature, order, torch.Generator().manual_seed(integer("seed", seed)))
     open_places = session.open_slots()
     block = block_length or max(len(ids), 1)
-    blocks = [[p for p in open_places if first <= p < first + block] for first in range(0, len(ids), block)]
-    blocks = [places for places in blocks if places]
+    blocks = [list(places) for _, places in groupby(open_places, lambda place: place // block)]
     steps_each = max(1, (steps or len(open_places)) // max(len(blocks), 1))
     for places in blocks:
         for step in range(steps_each):

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from cdplugin.specs.base import Spec
     from cdplugin.vocab.vocabulary import Vocabulary
 
+Run = Callable[[argparse.Namespace], int]
+"""A command: takes its arguments and returns the exit status."""
 OK, REFUSED, USAGE = 0, 1, 2
 KINDS = ("json-schema", "regex", "choice", "json", "lark", "gbnf", "ebnf")
 _BY_SUFFIX = {
@@ -224,7 +226,7 @@ def warmup(args: argparse.Namespace) -> int:
     return OK
 
 
-def later(name: str) -> Callable[[argparse.Namespace], int]:
+def later(name: str) -> Run:
     """A command that is in a module of its own, both called ``name``; the module is imported when the command runs."""
     return lambda args: OK if getattr(import_module(f"cdplugin.cli.{name}"), name)(args) else REFUSED
 
@@ -235,13 +237,13 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--version", action="store_true", help="print the version")
     commands = out.add_subparsers(dest="command", metavar="COMMAND")
 
-    def add_plain(name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+    def add_plain(name: str, text: str, run: Run | None = None) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=text, description=text)
-        command.set_defaults(run=run)
+        command.set_defaults(run=run or later(name))
         return command
 
-    def add(name: str, run: Callable[[argparse.Namespace], int], text: str, *, spec: bool) -> argparse.ArgumentParser:
-        command = add_plain(name, run, text)
+    def add(name: str, text: str, run: Run | None = None, *, spec: bool = False) -> argparse.ArgumentParser:
+        command = add_plain(name, text, run)
         if spec:
             command.add_argument("spec", metavar="SPEC", help=f"grammar file: {_SUFFIXES}")
             command.add_argument("--kind", choices=KINDS, help="what SPEC is, where the suffix does not tell")
@@ -251,43 +253,35 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--end", type=at_least(0), nargs="*", default=[], metavar="ID", help="end token ids")
         return command
 
-    command = add("check", check, "Is each file a text of the grammar? Prints the first byte refused.", spec=True)
+    command = add("check", "Is each file a text of the grammar? Prints the first byte refused.", check, spec=True)
     command.add_argument("files", nargs="+", metavar="FILE", help="texts to check; - is the standard input")
     command.add_argument("--exact", action="store_true", help="a final line break belongs to the text")
-    command = add("mask", mask, "What is allowed next after a text?", spec=True)
+    command = add("mask", "What is allowed next after a text?", mask, spec=True)
     command.add_argument("text", metavar="TEXT", help="the text so far; may be empty")
     command.add_argument("--samples", type=at_least(0), default=10, metavar="N", help="tokens to show of each kind")
-    command = add(
-        "trace", later("trace"), "A text, token by token: what was allowed where, what was refused and why.", spec=True
-    )
+    command = add("trace", "A text, token by token: what was allowed where, what was refused and why.", spec=True)
     command.add_argument("text", metavar="TEXT", help="the text; @FILE reads a file, - the standard input")
     command.add_argument("--html", metavar="FILE", help="write a page (one file that loads nothing) instead of a table")
     command.add_argument("--limit", type=at_least(1), default=1_000, metavar="N", help="steps to show at most")
-    command = add("playground", later("playground"), "A local page: what a schema or grammar allows, as you type.", spec=False)
+    command = add("playground", "A local page: what a schema or grammar allows, as you type.")
     command.add_argument("--port", type=int, default=8765, metavar="N", help="port on 127.0.0.1; 0: any that is free")
     command.add_argument("--model", metavar="NAME", help="a model folder or hub name whose constrained answers a button shows")
     command.add_argument("--open", action="store_true", help="open the page in the browser")
-    command = add_plain(
-        "keywords", later("keywords"), "JSON Schema, draft by draft: what is enforced, what is refused, and why."
-    )
+    command = add_plain("keywords", "JSON Schema, draft by draft: what is enforced, what is refused, and why.")
     command.add_argument("keywords", nargs="*", metavar="KEYWORD", help="keywords to show (default: all)")
     command.add_argument("--draft", metavar="DRAFT", help="4, 6, 7, 2019-09, 2020-12, or none (no $schema); default: all")
     command.add_argument("--json", action="store_true", help="for programs: a list of objects")
-    warm = add(
-        "warmup", warmup, "Compile the kernels and build the vocabulary's cache, ahead of the first request.", spec=False
-    )
-    warm.add_argument(
-        "--target", metavar="LEVEL", help="compile for a level of the instruction set (x86-64-v3, armv8, …), into --out"
-    )
-    warm.add_argument("--out", metavar="DIR", help="where that goes: carry it in an image, and name it in CDPLUGIN_CARRIED")
-    command = add("learn", later("learn"), "What grammars have in common, found ahead: for CDPLUGIN_LEARNED.", spec=False)
+    command = add("warmup", "Compile the kernels and build the vocabulary's cache, ahead of the first request.", warmup)
+    target = "compile for a level of the instruction set (x86-64-v3, armv8, …), into --out"
+    command.add_argument("--target", metavar="LEVEL", help=target)
+    command.add_argument("--out", metavar="DIR", help="where that goes: carry it in an image, and name it in CDPLUGIN_CARRIED")
+    command = add("learn", "What grammars have in common, found ahead: for CDPLUGIN_LEARNED.")
     command.add_argument("specs", nargs="+", metavar="SPEC", help=f"grammar files like those that will be served: {_SUFFIXES}")
     command.add_argument("--kind", choices=KINDS, help="what they are, where suffixes do not tell")
     command.add_argument("--out", required=True, metavar="DIR", help="the folder to write to")
-    command.add_argument(
-        "--texts", type=at_least(1), default=4, metavar="N", help="texts of each grammar whose masks are taken"
-    )
-    command = add("doctor", later("doctor"), "Versions, cache folder, kernels, the tokenizer's self-check.", spec=False)
+    texts = "texts of each grammar whose masks are taken"
+    command.add_argument("--texts", type=at_least(1), default=4, metavar="N", help=texts)
+    command = add("doctor", "Versions, cache folder, kernels, the tokenizer's self-check.")
     command.add_argument("--vllm", action="store_true", help="also: will this vLLM take the backend? (imports vLLM)")
     command.add_argument("--url", help="also: is the vLLM server at this address well? (a request or two; key: VLLM_API_KEY)")
     return out

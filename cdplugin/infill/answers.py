@@ -154,7 +154,13 @@ class Answers:
         return is_legal
 
     def _completable(self, parts: Sequence[Part], search: Search | None) -> bool:
-        """:meth:`completable`, of parts that are merged."""
+        """:meth:`completable`, of parts that are merged. The first that knows the answer gives it:
+
+        - the matcher, if nothing is open; what is known before lattices are built;
+        - the strict lattice, if it says *yes* (EXACT lexemes: whatever it says);
+        - the loose lattice, if it says *no*, unless it plans slots with few classes; then slots are filled one by one;
+        - a brief search from slot to slot, and then the search through the places.
+        """
         tables = self.tables
         if not tables.is_exact and not any(part.is_open for part in parts):
             return self.length(parts) is not None and tables.accepts(b"".join(part.text for part in parts))
@@ -174,10 +180,9 @@ class Answers:
                 return is_filled
         elif not (tables.has_families or self.build(parts, tables.loose)):
             return False
-        if not tables.has_families and any(part.slot and part.is_open for part in parts):
-            canvas = self.canvas(parts[: self.length(parts)])
-            if self._is_filled(parts, canvas, FEW_STATES):
-                return True
+        is_followed_briefly = not tables.has_families and any(part.slot and part.is_open for part in parts)
+        if is_followed_briefly and self._is_filled(parts, self.canvas(parts[: self.length(parts)]), FEW_STATES):
+            return True
         search = search or Search(self)
         answer = search.finds(parts)
         if search.filled is not None:

@@ -102,7 +102,10 @@ _numbers = count()
 
 
 class Growth(Costs):
-    """Bounds for one arena, if they are there (``is_known``). The caller holds the arena's lock."""
+    """Bounds for one arena, if they are there (``is_known``). The caller holds the arena's lock.
+
+    Ways from a cursor to the end are followed as by :class:`Costs`; what nonterminals and lexemes cost is known ahead.
+    """
 
     def __init__(self, arena: Arena, measures: Measures, unit: Unit) -> None:
         super().__init__(arena, measures)
