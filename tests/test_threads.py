@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import random
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +18,7 @@ from grammar_tools import HUNGRY
 
 import cdplugin as cd
 from cdplugin.engine import pages
+from cdplugin.kernels import entry as kernels
 
 VOCAB = vocabulary([b"ab", b'":', b'", "', b"aaa", b"12", b"}}", b'{"a":', b'"a": ', b", ", b"tru", "é".encode()])
 WORDS = (VOCAB.size + 31) // 32
@@ -305,3 +308,97 @@ def test_who_has_a_weak_reference_does_not_find_an_arena_whose_memory_is_handed_
     del matcher
     gc.collect()
     assert found and not any(found)
+
+
+# --- one matcher on several threads: the calls come in some order, or one raises ------------------------------------
+
+
+class SlowList(list[int]):
+    """A list that other threads may see before it has grown."""
+
+    def append(self, value: int) -> None:
+        time.sleep(0.002)
+        super().append(value)
+
+
+def test_threads_that_share_a_matcher_lose_no_token() -> None:
+    """The finding: two threads followed their tokens from one place, and a text of 41 letters was taken for one of 40."""
+    matcher = cd.Compiler(VOCAB).compile(cd.Regex("a{0,40}")).matcher()
+    matcher._cursors = SlowList(matcher._cursors)
+    on_threads(lambda _: matcher.accept_tokens([ord("a")] * 10), 4)
+    assert len(matcher.tokens) == 40
+    assert members(mask_bits(matcher)) == set(matcher.stop_token_ids)
+
+
+class MovedMeanwhile:
+    """A lock before which another thread is first: it calls ``move``, once."""
+
+    def __init__(self, lock: Any, move: Callable[[], Any]) -> None:
+        self.lock, self.move = lock, [move]
+
+    def __enter__(self) -> None:
+        if self.move:
+            on_threads(lambda _: self.move.pop()(), 1)
+        self.lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+
+
+CALLS: list[Callable[[cd.Matcher], Any]] = [
+    mask_bits,
+    lambda matcher: matcher.accept_token(ord("b")),
+    lambda matcher: matcher.is_accepting(),
+    lambda matcher: matcher.fill_next_token_bitmask(np.zeros((1, WORDS), np.int32), budget=3),
+]
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("call", CALLS, ids=["mask", "accept", "accepting", "budget"])
+def test_another_thread_moves_a_matcher_to_another_arena(
+    call: Callable[[cd.Matcher], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The finding: the place in the new arena was looked up in the old one, and kernels check no index."""
+    grammar = cd.Compiler(VOCAB).compile(cd.Regex("(a|b){0,40}c|[x-z]{30}"))
+    matcher, other = grammar.matcher(), grammar.matcher()
+    for one in (matcher, other):
+        assert one.accept_tokens(b"abab") == 4
+    arena, places = grammar._arena, set(matcher._cursors)
+
+    def move() -> None:
+        arena.abandon()
+        assert grammar.matcher().accept_tokens(b"xyz" * 10) == 30  # so that places have other numbers there
+        assert matcher.validate_tokens(b"b") == 1
+        assert matcher._arena_ref() is not arena
+
+    arena.lock = MovedMeanwhile(arena.lock, move)  # type: ignore[assignment]
+    run, asked = kernels.run, []
+    monkeypatch.setattr(kernels, "run", lambda *given: (asked.append(given), run(*given))[1])
+    with contextlib.suppress(cd.CdpluginError):  # the arena that the call had begun with is given up
+        call(matcher)
+    monkeypatch.undo()
+    assert not [given for given in asked if given[0] == arena.address and given[2] not in places]
+    assert other.accept_tokens(matcher.tokens[4:]) == len(matcher.tokens) - 4
+    assert mask_bits(matcher) == mask_bits(other)
+
+
+def test_a_rollback_after_a_replay_that_crossed_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The finding: with more tokens taken back than had been followed again, every later call was an IndexError."""
+    matcher = cd.Compiler(VOCAB).compile(cd.Regex("(a|b){0,40}c")).matcher()
+    assert matcher.accept_tokens(b"abababab") == 8
+    matcher.grammar._arena.abandon()
+    follow, left = cd.Matcher._follow, [3]
+
+    def crossing(*arguments: Any) -> int:
+        left[0] -= 1
+        if not left[0]:
+            raise cd.LimitExceeded("one step takes too much work")
+        return follow(*arguments)
+
+    monkeypatch.setattr(cd.Matcher, "_follow", crossing)
+    with pytest.raises(cd.LimitExceeded):
+        matcher.is_accepting()
+    matcher.rollback(6)
+    assert matcher.tokens == tuple(b"ab")
+    other = matcher.grammar.matcher()
+    assert other.accept_tokens(b"ab") == 2 and mask_bits(matcher) == mask_bits(other)

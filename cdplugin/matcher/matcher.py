@@ -1,4 +1,4 @@
-"""Compiled grammars, and the matchers that follow sequences through them.
+"""The matchers that follow sequences through a compiled grammar.
 
 All sequences that use a grammar share one :class:`Grammar`. A :class:`Matcher` is one sequence's place in it: a stack of
 cursors, one per accepted token. A cursor is one integer (:mod:`cdplugin.kernels.parser.cursors`), so rollback pops, and fork
@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import takewhile
 from typing import Any
 
-from cdplugin import forking
 from cdplugin.bitmask import integer, row_address
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.expander import StaticTables
@@ -23,107 +21,24 @@ from cdplugin.errors import BudgetError, CdpluginError, EngineError, LimitExceed
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import OP_ACCEPT, OP_FILL, TERMINATED
 from cdplugin.kernels.store import layout
-from cdplugin.matcher.endings import KnownEndings, StopTokens, stop_tokens
-from cdplugin.memory import Account
+from cdplugin.matcher.endings import StopTokens
+from cdplugin.matcher.grammar import Grammar
 from cdplugin.queries import budgets, captures, completion, explain, forced, trace
 from cdplugin.queries.found_endings import FoundEndings
 from cdplugin.queries.partial_json import PartialJson
 from cdplugin.queries.successors import after_stop
-from cdplugin.vocab.vocabulary import Vocabulary
 
 _ENDING_STEPS = 2  # looking for one ending may take so many times Limits.max_step_work
 _NEAR_STEPS = 16  # after a mask whose budget was near, so many masks are filled without asking whether it is far away again
+_SHARED = "a Matcher belongs to one thread at a time: another thread moved this one in the middle of a call"
 # a replay is granted the work of one step for each _REPLAYED_IN_A_STEP tokens, and of at most _REPLAY_STEPS steps
 _REPLAYED_IN_A_STEP, _REPLAY_STEPS = 50, 8
 
 
-class Grammar:
-    """A compiled grammar. Make one with :meth:`cdplugin.Compiler.compile`; threads and sequences may share it.
-
-    Attributes: ``vocab``; ``relaxed``: ``(keyword, JSON Pointer)`` of what ``on_unsupported="relax"`` did not enforce.
-
-    ``copy.copy`` and ``copy.deepcopy`` give the grammar itself; it is not pickled, its spec is.
-    """
-
-    def __init__(self, tables: StaticTables, base: Arena, arena: Arena, relaxed: Iterable[tuple[str, str]] = ()) -> None:
-        self.vocab: Vocabulary = base.vocab
-        self.relaxed = list(relaxed)
-        self._tables = tables
-        self._base_arena = base
-        self._arena = arena
-        tables.install(arena)
-        self._endings: KnownEndings | None = None
-        self._found: list[FoundEndings] = []  # the endings found in the arena before this one
-        self.visit: Any = None  # what cdplugin.ahead has visited
-        self.account = Account()
-        self.account.note("rules", tables.nbytes)
-        arena.account = self.account
-        arena.note_size()
-        forking.watch(self)
-
-    def after_fork(self) -> None:
-        """In a forked child: replace an arena that another thread was stepping, since it is in the middle of a change."""
-        arena = self._arena
-        if not forking.is_free(arena.lock):
-            arena.lock = threading.Lock()
-            arena.abandon()
-
-    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Grammar:
-        return self
-
-    __copy__ = __deepcopy__
-
-    def __reduce__(self) -> Any:
-        raise TypeError("a Grammar cannot be pickled: pickle its spec and its Vocabulary or Compiler, and compile it there")
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that the grammar takes now: rules, states, masks, known endings."""
-        return self.account.nbytes
-
-    def counters(self) -> dict[str, int]:
-        """Counts of the engine's work and states so far (see :meth:`cdplugin.engine.arena.Arena.counters`)."""
-        return self._arena.counters()
-
-    def matcher(self, stop_token_ids: Sequence[int] | None = None) -> Matcher:
-        """A matcher at the beginning of a text.
-
-        ``stop_token_ids``: the tokens that end the text, allowed exactly when it may end, and never taken as text; default: the
-        vocabulary's end tokens. Raises ``ValueError`` for an id outside the vocabulary.
-        """
-        return Matcher(self, stop_tokens(self.vocab, stop_token_ids))
-
-    def _current(self) -> Arena:
-        """Return the arena, replaced by a fresh one if its states have outgrown their budget. The caller must not hold its
-        lock.
-        """
-        arena = self._arena
-        if arena.over_budget:
-            with arena.lock:
-                if self._arena is arena:
-                    fresh = self._base_arena.clone()
-                    with fresh.compile_budget():
-                        self._tables.evaluate(fresh)
-                        self._tables.install(fresh)
-                    arena.account, known, self._endings = None, self._endings, None
-                    self._found = known.found() if known else []  # for the matchers that have yet to move on
-                    kept = sum(found.nbytes for found in self._found)
-                    for part, nbytes in (("endings", 0), ("budgets", 0), ("endings before", kept)):
-                        self.account.note(part, nbytes)
-                    fresh.account, fresh.is_fresh = self.account, True
-                    fresh.note_size()
-                    self._arena = fresh
-        return self._arena
-
-    def _endings_in(self, arena: Arena) -> KnownEndings:
-        """Return the endings known in the present arena, whose lock the caller holds."""
-        if self._endings is None or self._endings.arena is not arena:
-            self._endings = KnownEndings(arena)
-        return self._endings
-
-
 class Matcher:
-    """One sequence's place in a grammar. Not for two threads at once; matchers of one grammar may be on different threads.
+    """One sequence's place in a grammar. For one thread at a time; matchers of one grammar may be on different threads.
+
+    Threads that call one matcher at once see their calls in some order; where they cannot, a call raises :class:`EngineError`.
 
     ``copy.copy`` and ``copy.deepcopy`` are :meth:`fork`; a matcher is not pickled, its tokens are.
     """
@@ -175,21 +90,24 @@ class Matcher:
         if type(token_id) is not int:
             token_id = integer("token id", token_id)
         arena = self._grammar._arena
-        if arena is not self._arena_ref() or arena.over_budget or len(self._cursors) != len(self._tokens) + 1:
+        if arena.over_budget or len(self._cursors) != len(self._tokens) + 1:
             arena = self._present(token_id)
         if not 0 <= token_id < self._size:
             self._check(token_id)
         with arena.lock:
             cursor = self._cursors[-1]
-            if cursor == TERMINATED or token_id in self._stop_set:
-                after = self._follow(arena, cursor, token_id)
-            elif (after := kernels.run(arena.address, OP_ACCEPT, cursor, token_id, 1)) < 0:  # as `_follow` does, without a call
-                after = arena.finish(after, OP_ACCEPT, cursor, token_id, 1)
-        if after == 0:
-            return False
-        self._cursors.append(after)
-        self._tokens.append(token_id)
-        return True
+            if arena is self._arena_ref():
+                if cursor == TERMINATED or token_id in self._stop_set:
+                    after = self._follow(arena, cursor, token_id)
+                elif (after := kernels.run(arena.address, OP_ACCEPT, cursor, token_id, 1)) < 0:  # as `_follow`, without a call
+                    after = arena.finish(after, OP_ACCEPT, cursor, token_id, 1)
+                if after == 0:
+                    return False
+                self._cursors.append(after)
+                self._tokens.append(token_id)
+                return True
+        self._present(token_id)  # the arena was replaced
+        return self.accept_token(token_id)
 
     def accept_tokens(self, token_ids: Iterable[int]) -> int:
         """Follow tokens until one is not allowed; returns how many were followed."""
@@ -233,17 +151,19 @@ class Matcher:
     def rollback(self, n: int) -> None:
         """Take back the last ``n`` tokens. Raises ``ValueError`` if there are fewer."""
         n = integer("rollback", n)
-        if not 0 <= n <= len(self._tokens):
-            raise ValueError(f"rollback: expected 0 to {len(self._tokens)} tokens, found {n}")
-        if n:
-            del self._cursors[-n:], self._tokens[-n:]
-            if len(self._tokens) < self._ending[0]:  # the tokens before the ending may become other ones now
-                self._ending = (-1, [])
-            if self._partial is not None and len(self._tokens) < self._partial[1]:
-                self._partial = None
-            self._enough, self._until = budgets.ALWAYS
-            if self._seen is not None and self._seen[1] > len(self._tokens):
-                self._seen = None
+        with self._grammar._arena.lock:
+            kept = len(self._tokens) - n
+            if not 0 <= n <= len(self._tokens):
+                raise ValueError(f"rollback: expected 0 to {len(self._tokens)} tokens, found {n}")
+            if n:
+                del self._cursors[kept + 1 :], self._tokens[kept:]  # there are fewer cursors where a replay was interrupted
+                if kept < self._ending[0]:  # the tokens before the ending may become other ones now
+                    self._ending = (-1, [])
+                if self._partial is not None and kept < self._partial[1]:
+                    self._partial = None
+                self._enough, self._until = budgets.ALWAYS
+                if self._seen is not None and self._seen[1] > kept:
+                    self._seen = None
 
     def reset(self) -> None:
         """Back to the beginning of the text."""
@@ -314,19 +234,23 @@ class Matcher:
         row = row_address(bitmask, index, self._size)
         place = len(self._tokens)
         arena = self._grammar._arena
-        if arena is not self._arena_ref() or arena.over_budget or len(self._cursors) != place + 1:
+        if arena.over_budget or len(self._cursors) != place + 1:
             arena = self._present()  # only if needed: otherwise a mask with a far budget costs next to nothing more
         with arena.lock:
             cursor = self._cursors[-1]
-            if (status := kernels.run(arena.address, OP_FILL, cursor, row, self._stops_address)) < 0:
-                arena.finish(status, OP_FILL, cursor, row, self._stops_address)
-            if budget is not None and (type(budget) is not int or budget < self._enough or place > self._until):
-                self._fit(arena, row, budget)
+            if arena is self._arena_ref():
+                if (status := kernels.run(arena.address, OP_FILL, cursor, row, self._stops_address)) < 0:
+                    arena.finish(status, OP_FILL, cursor, row, self._stops_address)
+                if budget is not None and (type(budget) is not int or budget < self._enough or place > self._until):
+                    self._fit(arena, row, budget)
+                return
+        self._present()  # the arena was replaced
+        self.fill_next_token_bitmask(bitmask, index, budget)
 
     def _fit(self, arena: Arena, row: int, budget: int) -> None:
         """Narrow a mask row to the tokens that fit a budget. The caller holds the lock."""
         budget = integer("budget", budget)
-        cursor = self._cursors[-1]
+        cursor = self._cursor_in(arena)
         if cursor == TERMINATED:
             return
         known = self._grammar._endings_in(arena).budgets(self._stops)
@@ -532,7 +456,8 @@ class Matcher:
 
     def _here(self) -> tuple[Arena, StaticTables, int]:
         """Return the grammar's present arena, its tables, and the cursor."""
-        return self._present(), self._grammar._tables, self._cursors[-1]
+        arena, cursor = self._place()
+        return arena, self._grammar._tables, cursor
 
     def _check(self, token_id: int) -> None:
         if not 0 <= token_id < self._size:
@@ -540,7 +465,15 @@ class Matcher:
 
     def _place(self) -> tuple[Arena, int]:
         """Return the grammar's present arena, and the cursor in it."""
-        return self._present(), self._cursors[-1]
+        arena = self._present()
+        return arena, self._cursor_in(arena)
+
+    def _cursor_in(self, arena: Arena) -> int:
+        """Return the cursor. Raises ``EngineError`` where another thread has moved the matcher to another arena."""
+        cursor = self._cursors[-1]  # before the comparison: `_replay` changes the arena first
+        if arena is not self._arena_ref():
+            raise EngineError(_SHARED)
+        return cursor
 
     def _present(self, token_id: int = -1) -> Arena:
         """Return the present arena, in which the last cursor is valid. Hold on to it: another thread may replace it."""
@@ -558,7 +491,7 @@ class Matcher:
             return None
         if arena is not None and 0 <= token_id < self._size:
             with contextlib.suppress(CdpluginError):  # the arena may be broken
-                rest = found.tokens_from(self._step(arena, self._cursors[-1], token_id))
+                rest = found.tokens_from(self._step(arena, self._cursor_in(arena), token_id))
                 return None if rest is None else [token_id, *rest]
         return found.tokens_from(self._cursors[-1])
 
@@ -568,20 +501,21 @@ class Matcher:
         The tokens share one budget. If it is crossed, the next call continues. A text that outgrows an arena by itself may use
         the overdraft of a step. ``promised``: a known ending behind the tokens.
         """
-        if arena is not self._arena_ref():
-            self._arena_ref, self._cursors, self._found_ref = weakref.ref(arena), [arena.start], None
-        del self._cursors[len(self._tokens) + 1 :]
         steps = min(1 + len(self._tokens) / _REPLAYED_IN_A_STEP, _REPLAY_STEPS)
         work = int(steps * arena.limits.max_step_work)
         with arena.lock, arena.one_budget(work):
+            if arena is not self._arena_ref():
+                self._arena_ref, self._cursors, self._found_ref = weakref.ref(arena), [arena.start], None
+            cursors = self._cursors
+            del cursors[len(self._tokens) + 1 :]
             is_alone, arena.is_fresh = arena.is_fresh, False
-            for token in self._tokens[len(self._cursors) - 1 :]:
-                self._cursors.append(self._follow(arena, self._cursors[-1], token))
+            for token in self._tokens[len(cursors) - 1 :]:
+                cursors.append(self._follow(arena, cursors[-1], token))
             if is_alone and arena.over_budget:  # any other arena would be, too, and each step would replay the text
                 arena.stretch()
             if promised is not None:
                 known = self._grammar._endings_in(arena).budgets(self._stops)
-                known.promise(self._cursors[-1], promised)
+                known.promise(cursors[-1], promised)
                 self._found_ref = weakref.ref(known.found)
 
     def _step(self, arena: Arena, cursor: int, token_id: int) -> int:
