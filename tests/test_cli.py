@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -228,3 +230,90 @@ def test_help_names_each_suffix(command: str, capsys: pytest.CaptureFixture[str]
         cli.main([command, "--help"])
     words = capsys.readouterr().out.replace(",", " ").split()
     assert {suffix for suffix in cli._BY_SUFFIX if suffix != ".re"} <= set(words)
+
+
+def program(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """``python -m cdplugin`` with buffered output, as from a shell."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    environment |= options.pop("environment", {})
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "timeout": 300, **options}
+    command = [sys.executable, "-m", "cdplugin", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, env=environment, check=False, **options)
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ("keywords",)])
+def test_a_reader_that_is_gone(arguments: tuple[str, ...]) -> None:
+    """The findings: a traceback, and status 0, which means accepted."""
+    read, write_end = os.pipe()
+    os.close(read)
+    done = program(*arguments, stdout=write_end)
+    os.close(write_end)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+@pytest.mark.parametrize("arguments", [("--version",), ("keywords",)])
+def test_an_output_that_cannot_be_written(arguments: tuple[str, ...]) -> None:
+    with open("/dev/full", "wb") as full:
+        done = program(*arguments, stdout=full)
+    assert (done.returncode, done.stderr) == (2, b"cdplugin: error: standard output: No space left on device\n")
+
+
+def test_a_standard_input_that_is_closed(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    status, _, err = run(capsys, "check", folder / "hex.regex", "-")
+    assert (status, err) == (2, "cdplugin: error: -: expected a standard input, found it closed\n")
+
+
+@pytest.mark.parametrize("names", [("-", "-", "--kind", "regex"), ("hex.regex", "-", "-")])
+def test_the_standard_input_is_read_once(
+    names: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The finding: the second reader got nothing, and its text was called too short."""
+    monkeypatch.chdir(folder)
+    status, _, err = run(capsys, "check", *names)
+    assert status == 2 and "expected the standard input once" in err
+
+
+def test_what_the_output_cannot_encode(folder: Path) -> None:
+    """The finding: UnicodeEncodeError, for a name of a file or a schema."""
+    ascii_only = {"PYTHONIOENCODING": "ascii"}
+    done = program("check", folder / "colours.choice", write(folder, "blä"), environment=ascii_only, encoding="ascii")
+    assert done.returncode == 1 and "bl\\xe4\n" in done.stdout, done.stderr
+    name = folder / "a\udcff"
+    try:
+        name.write_text("red")
+    except OSError:
+        pytest.skip("a file's name has to be Unicode here")
+    done = program("check", folder / "colours.choice", name, environment={"PYTHONIOENCODING": "utf-8:strict"}, encoding="utf-8")
+    assert done.returncode == 0 and "a\\udcff: accepted" in done.stdout, done.stderr
+
+
+def test_an_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "load_spec", interrupted)
+    assert run(capsys, "mask", "a.lark", "") == (130, "", "")
+
+
+@pytest.mark.parametrize("broken", [{}, {"tokenizer_config.json": "[]"}, {"tokenizer.json": '{"model":{"type":"BPE"}}'}])
+def test_folders_that_are_no_models(broken: dict[str, str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The findings: a message that ended before its reasons, and tracebacks of transformers."""
+    pytest.importorskip("transformers")
+    model = folder / "model"
+    model.mkdir()
+    for name, text in broken.items():
+        (model / name).write_text(text)
+    for arguments in (("mask", folder / "hex.regex", "", "--tokenizer"), ("playground", "--model")):
+        status, _, err = run(capsys, *arguments, model)
+        assert status == 2 and len(err.partition(f"{model}: ")[2]) > 20 and not err.endswith(": \n"), err
+
+
+def test_a_tokenizer_file_that_is_nested_too_deeply(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = folder / "t.json"
+    path.write_text("[" * 200_000)
+    status, _, err = run(capsys, "mask", folder / "hex.regex", "", "--tokenizer", path)
+    assert status == 2 and "not JSON: maximum recursion depth" in err

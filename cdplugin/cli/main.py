@@ -1,13 +1,16 @@
 """The entry point of the command line: ``cdplugin check``, ``mask``, ``trace``, ``playground``, ``keywords``, ``warmup``,
 ``learn``, ``doctor``.
 
-Exit status: 0 accepted (or all well), 1 refused (or something is wrong), 2 wrong usage or a grammar that does not compile. Only
-the argument parser is imported at the start; each command imports what it needs.
+Exit status: 0 accepted (or all well), 1 refused (or something is wrong), 2 wrong usage, a grammar that does not compile, or an
+output that cannot be written; as in shells, 130 after Ctrl-C, and 141 where the reader of the output is gone. Only the argument
+parser is imported at the start; each command imports what it needs.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 Run = Callable[[argparse.Namespace], int]
 """A command: takes its arguments and returns the exit status."""
 OK, REFUSED, USAGE = 0, 1, 2
+INTERRUPTED, UNREAD = 130, 141
 KINDS = ("json-schema", "regex", "choice", "json", "lark", "gbnf", "ebnf")
 _BY_SUFFIX = {
     ".json": "json-schema",
@@ -42,6 +46,8 @@ class CommandError(Exception):
 
 def read(name: str) -> bytes:
     """The bytes of a file; ``-`` is the standard input. Raises CommandError."""
+    if name == "-" and sys.stdin is None:
+        raise CommandError("-: expected a standard input, found it closed")
     try:
         with nullcontext(sys.stdin.buffer) if name == "-" else open(name, "rb") as file:
             data: bytes = file.read(_MOST_BYTES + 1)
@@ -289,6 +295,28 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if (
+            getattr(stream, "errors", None) == "strict"
+        ):  # a terminal's encoding may lack characters of a schema or a file's name
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    try:
+        status = _run(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return status
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        if not isinstance(error, BrokenPipeError):
+            print(f"cdplugin: error: standard output: {error.strerror}", file=sys.stderr)
+        _drop_output()
+        return UNREAD if isinstance(error, BrokenPipeError) else USAGE
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     from cdplugin.errors import CdpluginError
 
     arguments_parser = parser()
@@ -302,13 +330,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments_parser.print_help()
         return USAGE
     try:
+        names = [getattr(args, "spec", ""), *getattr(args, "files", ()), *getattr(args, "specs", ())]
+        if args.command == "trace":
+            names.append(args.text.removeprefix("@"))
+        if names.count("-") > 1:
+            raise CommandError("-: expected the standard input once, found it named more often")
         return args.run(args)
     except (CommandError, CdpluginError) as error:
         print(f"cdplugin: error: {error}", file=sys.stderr)
         return USAGE
-    except BrokenPipeError:  # whatever read our output is gone
-        sys.stderr.close()
-        return OK
+
+
+def _drop_output() -> None:
+    """Make Python's last flush of the standard output write to nowhere: the output cannot be written."""
+    with contextlib.suppress(OSError, ValueError):  # ValueError: a stream without a file
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 if __name__ == "__main__":

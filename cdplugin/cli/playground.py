@@ -9,7 +9,7 @@ import threading
 import webbrowser
 
 from cdplugin.cli import main as cli
-from cdplugin.cli.vocab import load_vocabulary
+from cdplugin.cli.vocab import load_vocabulary, said
 
 
 def playground(args: argparse.Namespace) -> bool:
@@ -28,8 +28,8 @@ def playground(args: argparse.Namespace) -> bool:
             model = Model(args.model)
         except ImportError:
             raise cli.CommandError("--model: transformers is not installed: pip install 'cdplugin[hf]'") from None
-        except (OSError, ValueError) as error:
-            raise cli.CommandError(f"--model {args.model}: {str(error).splitlines()[0]}") from None
+        except Exception as error:  # whatever a folder's files may hold
+            raise cli.CommandError(f"--model {args.model}: {said(error)}") from None
     warm_if_cold()
     name = model.name if model is not None and args.tokenizer == "byte" else args.tokenizer
     vocab = load_vocabulary(args.tokenizer, args.vocab_size, args.end) if model is None else model.vocabulary()

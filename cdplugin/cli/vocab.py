@@ -36,8 +36,8 @@ def load_vocabulary(name: str, vocab_size: int | None = None, end: Sequence[int]
         raise VocabularyError(f"tokenizer {name}: transformers is not installed: pip install 'cdplugin[hf]'") from None
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
-    except (OSError, ValueError) as error:
-        raise VocabularyError(f"tokenizer {name}: {str(error).splitlines()[0]}") from None
+    except Exception as error:  # whatever a folder's files may hold
+        raise VocabularyError(f"tokenizer {name}: {said(error)}") from None
     return Vocabulary.from_huggingface(tokenizer, vocab_size, eos_token_ids=ids)
 
 
@@ -45,7 +45,7 @@ def _from_file(path: Path, vocab_size: int | None, end: list[int] | None) -> Voc
     if path.suffix == ".json":
         try:
             content: Any = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise VocabularyError(f"tokenizer {path}: not JSON: {error}") from None
         if isinstance(content, dict) and "model" in content:
             from tokenizers import Tokenizer
@@ -66,6 +66,12 @@ def _from_file(path: Path, vocab_size: int | None, end: list[int] | None) -> Voc
             tokenizer = SentencePieceTokenizer(path)
         return Vocabulary.from_mistral(tokenizer, vocab_size, eos_token_ids=end)
     raise VocabularyError(f"tokenizer {path}: expected {HELP}")
+
+
+def said(error: Exception) -> str:
+    """What another library's error says, on one line of at most 300 characters."""
+    text = " ".join(str(error).split())[:300]
+    return text if text and isinstance(error, (OSError, ValueError)) else f"{type(error).__name__}: {text}"
 
 
 @contextlib.contextmanager
