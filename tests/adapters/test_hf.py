@@ -525,6 +525,20 @@ def test_forced_token(model: Any, grammars: dict[str, Any], lookahead: bool, row
     assert torch.equal(again, reference(model, inputs, [grammars["list"]]))
 
 
+@pytest.mark.parametrize("options", [{}, {"do_sample": True}, {"prompt_lookup_num_tokens": 2}])
+def test_no_token_is_left(model: Any, vocab: Any, options: dict[str, Any]) -> None:
+    """The finding: token 0 at the end of the text if it was the last step, and an error of torch where it was sampled."""
+    grammar = cd.Compiler(vocab).compile(cd.Regex("[ab]{3}c"))
+    inputs = prompts("a: ") if "prompt_lookup_num_tokens" in options else prompts("a: ", "another prompt: ")
+    options = {**options, "suppress_tokens": [ord("c")]}
+    for steps in (4, 8):
+        with pytest.raises(cd.CdpluginError, match="row 0: no token is left at generated position 3: a processor before"):
+            run(model, inputs, logits_processor=[GrammarLogitsProcessor(grammar)], max_new_tokens=steps, **options)
+    closing = GrammarLogitsProcessor(grammar, max_new_tokens=8)
+    length = inputs["input_ids"].shape[1]
+    assert text_of(run(model, inputs, logits_processor=[closing], max_new_tokens=8, **options)[0], length)[3:] == "c"
+
+
 def test_padding_with_another_token_is_an_error(grammars: dict[str, Any]) -> None:
     processor = GrammarLogitsProcessor(grammars["number"])
     start, one = [[1], [1]], [[1, ord("1")], [1, ord("2")]]

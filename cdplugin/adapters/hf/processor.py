@@ -154,8 +154,8 @@ class GrammarLogitsProcessor(LogitsProcessor):
         """Scores with the forbidden tokens at minus infinity.
 
         Raises :class:`TokenNotAllowedError` if a row holds a forbidden token, :class:`cdplugin.CdpluginError` if the scores
-        have no column for any of the allowed tokens, ``ValueError`` if the number of rows is not a multiple of the number of
-        grammars, ``TypeError`` for arguments that are not tensors.
+        have no column for any of the allowed tokens, or other processors forbid all of them, ``ValueError`` if the number of
+        rows is not a multiple of the number of grammars, ``TypeError`` for arguments that are not tensors.
         """
         if not (isinstance(input_ids, torch.Tensor) and isinstance(scores, torch.Tensor)):
             kinds = f"{type(input_ids).__name__} and {type(scores).__name__}"
@@ -187,10 +187,13 @@ class GrammarLogitsProcessor(LogitsProcessor):
             own.copied = torch.cuda.Event()
             own.copied.record(torch.cuda.current_stream(scores.device))
         apply_token_bitmask_inplace(masked, on_device, None if len(rows) == tracker.rows else rows)
+        live = [row for row in rows if tracker.status[row] == LIVE]
         if self._closing is not None:
-            self._closing.give_back(masked, [row for row in rows if tracker.status[row] == LIVE], bitmask)
+            self._closing.give_back(masked, live, bitmask)
+        else:
+            _refuse_dead(tracker, live, scores, masked)
         if own.recorder is not None:
-            own.recorder.note(tracker, [row for row in rows if tracker.status[row] == LIVE], scores, masked)
+            own.recorder.note(tracker, live, scores, masked)
         return masked
 
     def trace(self, row: int = 0, output_ids: Any = None, *, limit: int = MOST_STEPS) -> Trace:
@@ -480,6 +483,22 @@ def _refuse_narrow(scores: torch.Tensor, rows: list[int], bitmask: torch.Tensor,
                 f"row {row}: scores: expected a column for each of the vocabulary's {size} tokens, found {width}, none of "
                 "a token that is allowed here: does the tokenizer belong to this model?"
             )
+
+
+def _refuse_dead(tracker: RowTracker, rows: list[int], scores: torch.Tensor, masked: torch.Tensor) -> None:
+    """Raise an error for a row all of whose allowed tokens other processors have forbidden.
+
+    ``generate()`` would take token 0, and in its last step return it. Beams and drafts may die: the loop drops them.
+    """
+    best = masked.amax(-1).tolist()
+    dead = [row for row in rows if best[row] == float("-inf")]
+    if not dead or _draft_position(scores) or (tracker.rows > 1 and (tracker.permuted or bool(scores.max() <= 0))):
+        return
+    raise CdpluginError(
+        f"row {dead[0]}: no token is left at generated position {tracker.length - tracker.prompt_length}: a processor before "
+        "the grammar's forbids each token that the grammar allows (min_new_tokens, suppress_tokens, no_repeat_ngram_size). "
+        "GrammarLogitsProcessor(grammar, max_new_tokens=n) allows an ending again."
+    )
 
 
 def _draft_position(scores: torch.Tensor) -> Literal["", "inside", "last"]:
