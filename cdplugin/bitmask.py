@@ -196,7 +196,7 @@ def _checked(torch: Any, logits: Any, bitmask: Any) -> tuple[Any, Any]:
     if bitmask.ndim != logits.ndim:
         raise ValueError(f"bitmask: expected {logits.ndim} dimensions as in logits, found shape {tuple(bitmask.shape)}")
     if isinstance(bitmask, np.ndarray):
-        is_contiguous, strides = bitmask.strides[-1] == bitmask.itemsize, bitmask.strides
+        is_contiguous, strides = bitmask.strides[-1] == bitmask.itemsize or not bitmask.size, bitmask.strides
     else:
         is_contiguous, strides = bitmask.stride(-1) == 1, bitmask.stride()
         device = "cpu" if is_array else logits.device
@@ -204,6 +204,12 @@ def _checked(torch: Any, logits: Any, bitmask: Any) -> tuple[Any, Any]:
             raise ValueError(f"bitmask: expected it on the CPU or on the logits' device {device}, found {bitmask.device}")
     if bitmask.shape[-1] > 1 and not is_contiguous:
         raise ValueError(f"bitmask: expected contiguous rows, found strides {strides} for shape {tuple(bitmask.shape)}")
+    if (
+        logits.ndim == 2
+        and logits.shape[0] > 1
+        and (logits.strides if is_array else logits.stride())[0] == 0 != logits.shape[1]
+    ):
+        raise ValueError(f"logits: expected rows with memory of their own, found {logits.shape[0]} rows that share theirs")
     if is_array:
         if not logits.flags.writeable:
             raise ValueError("logits: expected a writable array, found a read-only one")
@@ -231,11 +237,10 @@ def _row_indices(torch: Any, indices: Any, rows: int) -> np.ndarray:
         return _NO_INDICES
     if listed.ndim != 1 or not np.issubdtype(listed.dtype, np.integer):
         raise TypeError(f"indices: expected a list of row numbers, found dtype {listed.dtype} and shape {listed.shape}")
-    listed = np.ascontiguousarray(listed, dtype=np.int64)
     low, high = int(listed.min()), int(listed.max())
     if low < 0 or high >= rows:
         raise ValueError(f"indices: expected rows from 0 to {rows - 1}, found {low if low < 0 else high}")
-    return listed
+    return np.ascontiguousarray(listed, dtype=np.int64)
 
 
 def _apply_on_cpu(logits: np.ndarray, bitmask: np.ndarray, listed: np.ndarray | None, rows: int, kind: str) -> None:

@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -212,6 +213,22 @@ def test_apply_refuses(arguments: tuple, error: type[Exception], text: str) -> N
     with pytest.raises(error, match=text):
         apply_token_bitmask_inplace(*arguments)
     assert (GOOD == 0).all()
+
+
+def test_an_empty_batch() -> None:
+    """The finding: NumPy's strides of an empty array are zero, and were taken for rows that are not contiguous."""
+    for indices in (None, []):
+        apply_token_bitmask_inplace(np.zeros((0, 70), np.float32), np.zeros((0, 3), np.int32), indices)
+        apply_token_bitmask_inplace(torch.zeros(0, 70), torch.zeros(0, 3, dtype=torch.int32), indices)
+
+
+@pytest.mark.parametrize(
+    "logits", [torch.zeros(1, 70).expand(4, 70), np.lib.stride_tricks.as_strided(np.zeros(70), (4, 70), (0, 8))]
+)
+def test_rows_that_share_memory_are_refused(logits: Any) -> None:
+    """The finding: all of them got the tokens that each of four masks allows."""
+    with pytest.raises(ValueError, match="logits: expected rows with memory of their own, found 4 rows that share theirs"):
+        apply_token_bitmask_inplace(logits, np.zeros((4, 3), np.int32))
 
 
 def test_view_shares_memory() -> None:

@@ -141,6 +141,8 @@ def test_wrong_batches() -> None:
         cd.fill_next_token_bitmasks([matcher] * 3, bitmask)
     with pytest.raises(TypeError, match="bitmask row: expected an integer, found float"):
         cd.fill_next_token_bitmasks([matcher], bitmask, [0.0])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="indices: expected each row of the bitmask once, found row -2 again"):
+        cd.fill_next_token_bitmasks([matcher, None, matcher], bitmask, [0, 0, -2])
 
 
 @pytest.mark.parametrize("threads", [1, 3])

@@ -38,8 +38,8 @@ def fill_next_token_bitmasks(
     ``budgets``: one per matcher, as in :meth:`Matcher.fill_next_token_bitmask` (``None``: no budget);
     ``threads``: at most so many, default the number of cores. One grammar is stepped by one thread at a time.
 
-    A wrong bitmask, index or budget raises before any row is filled. Where a mask cannot be computed, all others are filled
-    first; then the first such row raises, as in :meth:`Matcher.fill_next_token_bitmask`.
+    A wrong bitmask, index or budget, or an index that is there twice, raises before any row is filled. Where a mask cannot be
+    computed, all others are filled first; then the first such row raises, as in :meth:`Matcher.fill_next_token_bitmask`.
     """
     errors = fill_each(matchers, bitmask, indices, budgets=budgets, threads=threads)
     if errors:
@@ -86,6 +86,7 @@ def _grouped(
     index.
     """
     by_arena: dict[int, _Group] = {}
+    taken: set[int] = set()
     errors: dict[int, Exception] = {}
     for place, (matcher, index, budget) in enumerate(zip(matchers, rows, budgets, strict=True)):
         if matcher is None:
@@ -93,6 +94,9 @@ def _grouped(
         if not isinstance(matcher, Matcher):
             raise TypeError(f"matchers: expected cdplugin.Matcher or None, found {type(matcher).__name__}")
         address = row_address(bitmask, index, matcher._size)
+        if address in taken:
+            raise ValueError(f"indices: expected each row of the bitmask once, found row {index} again")
+        taken.add(address)
         if budget is not None and type(budget) is not int:
             budget = integer("budget", budget)
         try:
