@@ -66,6 +66,8 @@ def test_a_mistake_of_ours_refuses_one_request(monkeypatch: pytest.MonkeyPatch, 
     with pytest.raises(cd.GrammarError, match="this request cannot be checked: found KeyError"):
         engine.check("CHOICE", CHOICE)
     assert "please report" in caplog.text and "nobody knows" in caplog.text
+    monkeypatch.undo()
+    engine.check("CHOICE", CHOICE)  # the finding: memory that was full for a moment refused a request for good
 
 
 # --- once -----------------------------------------------------------------------------------------------------------------

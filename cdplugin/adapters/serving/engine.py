@@ -163,30 +163,33 @@ class Engine:
         _raise(error)
 
     def _outcome(self, request_type: str, text: str) -> GrammarError | None:
-        """The error for which a request is refused, or None; remembered."""
+        """The error for which a request is refused, or None; remembered, unless it says nothing of the request."""
         key = short_key((request_type, text))
         error = self._outcomes.get(key, _UNKNOWN)
         if error is _UNKNOWN:
-            error = self._refusal(request_type, text)
+            error, is_known = self._refusal(request_type, text)
             NUMBERS.add("cdplugin_checks", "admitted" if error is None else "refused")
             if isinstance(error, LimitExceeded):
                 NUMBERS.add("cdplugin_budgets_crossed", "check")
-            self._outcomes.put(key, error, size_of((key, *vars(error).values())) if error else size_of(key))
+            if is_known:
+                self._outcomes.put(key, error, size_of((key, *vars(error).values())) if error else size_of(key))
         return error
 
-    def _refusal(self, request_type: str, text: str) -> GrammarError | None:
-        """The error for which a request is refused, or None. Any other exception is our bug: it is logged, the request
-        refused.
+    def _refusal(self, request_type: str, text: str) -> tuple[GrammarError | None, bool]:
+        """The error for which a request is refused, or None; and whether an equal request would be refused, too.
+
+        Any other exception than a :class:`GrammarError` is our bug, or the machine's memory is full: it is logged, and the
+        request refused this time.
         """
         try:
             with gc_paused():
                 self._admitted(short_key((request_type, text)), self.admitted(request_type, text))
         except GrammarError as caught:
-            return copy.copy(caught)  # a copy has no traceback, which would keep all intermediate objects alive
+            return copy.copy(caught), True  # a copy has no traceback, which would keep all intermediate objects alive
         except Exception as caught:
             self.logger.exception("cdplugin: a request that cannot be checked; please report this")
-            return GrammarError("this request cannot be checked", found=type(caught).__name__)
-        return None
+            return GrammarError("this request cannot be checked", found=type(caught).__name__), False
+        return None, True
 
     def _tell_relaxed(self, relaxed: list[tuple[str, str]], asked: Asked) -> None:
         """Log the keywords that ``on_unsupported="relax"`` ignored in a request, as far as the options permit."""
