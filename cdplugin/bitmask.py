@@ -204,15 +204,13 @@ def _checked(torch: Any, logits: Any, bitmask: Any) -> tuple[Any, Any]:
             raise ValueError(f"bitmask: expected it on the CPU or on the logits' device {device}, found {bitmask.device}")
     if bitmask.shape[-1] > 1 and not is_contiguous:
         raise ValueError(f"bitmask: expected contiguous rows, found strides {strides} for shape {tuple(bitmask.shape)}")
-    if (
-        logits.ndim == 2
-        and logits.shape[0] > 1
-        and (logits.strides if is_array else logits.stride())[0] == 0 != logits.shape[1]
-    ):
-        raise ValueError(f"logits: expected rows with memory of their own, found {logits.shape[0]} rows that share theirs")
+    if is_array and not logits.flags.writeable:
+        raise ValueError("logits: expected a writable array, found a read-only one")
+    if logits.ndim == 2 and logits.shape[0] > 1 and logits.shape[1]:
+        apart = (logits.strides if is_array else logits.stride())[0]
+        if apart == 0:
+            raise ValueError(f"logits: expected rows with memory of their own, found {logits.shape[0]} rows that share theirs")
     if is_array:
-        if not logits.flags.writeable:
-            raise ValueError("logits: expected a writable array, found a read-only one")
         return logits, bitmask if isinstance(bitmask, np.ndarray) else bitmask.numpy()
     return logits, torch.from_numpy(np.require(bitmask, None, ["C", "W"])) if isinstance(bitmask, np.ndarray) else bitmask
 
