@@ -13,10 +13,23 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+def command() -> str:
+    """The command of this run. Absolute paths are written from the repository's root or, if they lie elsewhere, as names."""
+    shown = []
+    for argument in sys.argv:
+        path = Path(argument)
+        if path.is_absolute():
+            argument = os.path.relpath(path, _ROOT) if path.is_relative_to(_ROOT.parent) else path.name
+        shown.append(argument)
+    return " ".join(shown)
+
 
 def revision() -> str:
     """The commit of the checkout; "" outside one."""
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    command = ["git", "-C", str(_ROOT), "rev-parse", "--short", "HEAD"]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
@@ -39,7 +52,7 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 def stamp(packages: Iterable[str]) -> dict[str, Any]:
     """What every file of results begins with."""
     return {
-        "command": " ".join(sys.argv),
+        "command": command(),
         "date": time.strftime("%Y-%m-%d %H:%M"),
         "load": round(os.getloadavg()[1], 1),
         "revision": revision(),

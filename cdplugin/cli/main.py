@@ -296,9 +296,8 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit status."""
     for stream in (sys.stdout, sys.stderr):
-        if (
-            getattr(stream, "errors", None) == "strict"
-        ):  # a terminal's encoding may lack characters of a schema or a file's name
+        # a terminal's encoding may lack characters of a schema or a file's name
+        if getattr(stream, "errors", None) == "strict":
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         status = _run(arguments)
@@ -307,13 +306,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:
+        _drop_output()
+        return UNREAD
     except OSError as error:
         if error.filename is not None:
             raise
-        if not isinstance(error, BrokenPipeError):
-            print(f"cdplugin: error: standard output: {error.strerror}", file=sys.stderr)
+        print(f"cdplugin: error: standard output: {error.strerror}", file=sys.stderr)
         _drop_output()
-        return UNREAD if isinstance(error, BrokenPipeError) else USAGE
+        return USAGE
 
 
 def _run(arguments: Sequence[str] | None) -> int:
