@@ -30,7 +30,8 @@ CPP17 = CPP
 FUNQL = _shipped("funql")
 """FunQL, GeoQuery's functional query language, by the types of its predicates."""
 
-PYTHON = Lark(_python.complete(_shipped("python").grammar))
+_PYTHON = _shipped("python").grammar
+PYTHON = Lark(_python.complete(_PYTHON))
 """Python 3 as people write it: what CPython 3.11, 3.12 and 3.13 all parse, with any indentation by spaces."""
 
 SMILES = _shipped("smiles")
@@ -41,14 +42,20 @@ SQL = _sql.common(_SQL)
 """One statement of SQL: queries, changes, definitions, with any names; :func:`sql` restricts the names."""
 
 
-def python(*, max_width: int = 96) -> Lark:
-    """:data:`PYTHON` with blocks indented by at most ``max_width`` columns. Infilling makes the rules of all widths at once, so
-    a small width makes it faster and saves memory.
+def python(*, max_width: int = 96, version: str = _python.VERSIONS[0]) -> Lark:
+    """:data:`PYTHON` with blocks indented by at most ``max_width`` columns, or with what a later version of Python brought.
+
+    Infilling makes the rules of all widths at once, so a small width makes it faster and saves memory. ``version``: "3.11";
+    "3.12" with type parameters and aliases (PEP 695) and any strings and comments in the fields of f-strings (PEP 701);
+    "3.13" with defaults of type parameters (PEP 696). Raises ``ValueError`` for another version.
 
     >>> "max_width" in python(max_width=20).grammar
     True
     """
-    return Lark(_python.narrower(PYTHON.grammar, max_width))
+    if version not in _python.VERSIONS:
+        raise ValueError(f"version: expected one of {', '.join(map(repr, _python.VERSIONS))}, found {version!r}")
+    grammar = PYTHON.grammar if version == _python.VERSIONS[0] else _python.complete(_PYTHON, version)
+    return Lark(_python.narrower(grammar, max_width))
 
 
 def sql(

@@ -1,9 +1,11 @@
-"""``cd.grammars.PYTHON``: the rules of ``python.lark``, extended by f-strings whose fields hold the same expressions.
+"""``cd.grammars.PYTHON`` and ``python()``: the rules of ``python.lark``, extended by f-strings whose fields hold the same
+expressions.
 
 CPython 3.11 lexes an f-string as one string and parses its fields afterwards, so a field must not contain the string's own
-quotes, a backslash or a comment; 3.12 lifted that. The fields here are legal in both: expressions of ``python.lark`` on one
-line, with strings in the other kind of quotes, and f-strings whose own fields hold no strings. In a triple-quoted f-string both
-kinds of quotes may be used, and a field may span lines. Each kind of field is an inner grammar (``%lark``, see ``_field``).
+quotes, a backslash or a comment; 3.12 lifted that (PEP 701). By default fields are legal in both: expressions of
+``python.lark`` on one line, with strings in the other kind of quotes, and f-strings whose own fields hold no strings. In a
+triple-quoted f-string both kinds of quotes may be used, and a field may span lines. Each kind of field is an inner grammar
+(``%lark``, see ``_field``). For 3.12 there is one kind, whose strings are those outside, f-strings in it included.
 
 An f-string is split into lexemes where a field begins or ends: ``f"a{``, ``x}``, `` b{``, ``y}``, `` c"``. A field's opening
 brace belongs to the lexeme before the field, because a doubled brace is text.
@@ -11,16 +13,19 @@ brace belongs to the lexeme before the field, because a doubled brace is text.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 DOUBLE, SINGLE, LINES = '"', "'", r"\r\n"
-_BEGIN, _END = "// ---- expressions\n", "// ---- end of expressions\n"
+_BEGIN, _END, _STRINGS = "// ---- expressions\n", "// ---- end of expressions\n", "// Strings."
 
 _FIELD = r"""%lark {
   %llguidance {"allow_initial_skip": true}
   %word /[A-Za-z0-9_\u0080-\U0010FFFF]/ NUMBER REAL IMAGINARY
-  %ignore /[@SPACE]+/
-  start: values "="? ("}" | ":" spec | "!" converted)
+  %ignore /@SPACE+/
+  start: field
+  field: values "="? ("}" | ":" spec | "!" converted)
   converted: conversion (close | colon spec)
-  spec: spec_text? (opening nested spec_text?)* "}"
+  spec: spec_text? (opening nested spec_text?)* close
   nested: values ("}" | "!" conversion close)
   values: one ("," value)* ","? | "*" operation ("," value)* "," value?
   value: "*" operation | one
@@ -29,7 +34,7 @@ _FIELD = r"""%lark {
   close[glued]: "}"
   colon[glued]: ":"
   opening[glued]: "{"
-  spec_text[glued]: /[^{}'"\\\r\n\x00]+/
+  spec_text[glued]: /[^{}'"\\@LINES\x00]+/
   atom: NAME | NUMBER | "None" | "True" | "False" | "..." | enclosed@STRINGS
 """
 _QUOTED = r"""/[uUrR]?@(FEW[^'"\\\r\n\x00])*FEW@|([bB]|[bB][rR]|[rR][bB])@(FEW[\x01-\x7f&&[^'"\\\r\n]])*FEW@/"""
@@ -53,6 +58,20 @@ _RAW_ESCAPE = r"\\(\r?\n|[^{}\r\n\x00])"
 
 
 _WIDTH = '"max_width": 96'
+VERSIONS = ("3.11", "3.12", "3.13")
+_BLANK = r"[ \t\f]"
+_BLANK_LINES = rf"[ \t\f{LINES}]"
+_BLANK_LINES_AND_COMMENTS = rf"([ \t\f{LINES}]|#[^{LINES}\x00]*[{LINES}])"
+_TYPE_PARAMETERS = """
+type_parameters: "[" type_parameter ("," type_parameter)* ","? "]"
+type_parameter: NAME (":" expression)? | ("*" | "**") NAME
+"""
+"""Of functions, classes and type aliases (PEP 695)."""
+_WITH_DEFAULTS = """
+type_parameters: "[" type_parameter ("," type_parameter)* ","? "]"
+type_parameter: NAME (":" expression)? ("=" expression)? | "*" NAME ("=" star_expression)? | "**" NAME ("=" expression)?
+"""
+"""The same with defaults (PEP 696)."""
 
 
 def narrower(text: str, max_width: int) -> str:
@@ -75,23 +94,46 @@ def _field(expressions: str, quotes: str, space: str) -> str:
             form = _QUOTED_F.replace("@NAME", f"nested_{kind}").replace("@PREFIX", "([fF][rR]?|[rR][fF])")
             rules += form.replace("@TEXT", text).replace('@"', quote)
     if strings:
-        rules += f"inner: {_field(expressions, '', ' ')}\n"
-    head = _FIELD.replace("@SPACE", space).replace("@STRINGS", "".join(f" | {one}" for one in strings))
-    return f"{head}{rules}{expressions}}}"
+        rules += f"inner: {_field(expressions, '', '[ ]')}\n"
+    return f"{_head(space, strings, '' if LINES in space else LINES)}{rules}{expressions}}}"
 
 
-def complete(rules: str) -> str:
-    """``python.lark`` with the rules of f-strings added."""
-    expressions = rules[rules.index(_BEGIN) + len(_BEGIN) : rules.index(_END)]
-    expressions = expressions.replace("JOINED? ", "")
-    out = [rules, f"CHARACTER_NAME: /{CHARACTER_NAMES}/"]
+def _head(space: str, strings: Sequence[str], lines: str) -> str:
+    """The first rules of a field: ``space`` is ignored, an atom may be one of ``strings``, a format has none of ``lines``."""
+    out = _FIELD.replace("@SPACE", space).replace("@STRINGS", "".join(f" | {one}" for one in strings))
+    return out.replace("@LINES", lines)
+
+
+def complete(rules: str, version: str = VERSIONS[0]) -> str:
+    """``python.lark`` with the rules of f-strings, and what is new in ``version``, added."""
+    expressions = rules[rules.index(_BEGIN) + len(_BEGIN) : rules.index(_END)].replace("JOINED? ", "")
+    names = f"CHARACTER_NAME: /{CHARACTER_NAMES}/"
+    if version == VERSIONS[0]:
+        fields = [f"field_long: {_field(expressions, DOUBLE + SINGLE, _BLANK_LINES)}"]
+        for kind, other in (("double", SINGLE), ("single", DOUBLE)):
+            fields.append(f"field_{kind}: {_field(expressions, other, _BLANK)}")
+        return "\n".join([rules, names, *fields, _formatted("field_long", "field_double", "field_single")])
+    strings = rules[rules.index(_STRINGS) :]
+    added = f"{names}\n{_formatted('field', 'field', 'field')}"
+    head = _head(_BLANK_LINES_AND_COMMENTS, ["(STRING | formatted)+", "BYTES+"], LINES)
+    parameters = _TYPE_PARAMETERS if version == VERSIONS[1] else _WITH_DEFAULTS
+    for old, new in (
+        ("simple: ", 'simple: "type" NAME type_parameters? "=" expression | '),
+        ('"def" NAME ', '"def" NAME type_parameters? '),
+        ('"class" NAME ', '"class" NAME type_parameters? '),
+    ):
+        assert rules.count(old) == 1
+        rules = rules.replace(old, new)
+    return f"{rules}{parameters}{added}field: {head}{expressions}{strings}{added}}}\n"
+
+
+def _formatted(long: str, double: str, single: str) -> str:
+    """The rules of f-strings, with the names of the rules of their fields in each kind of quotes."""
+    out = []
     forms = []
-    blank = r" \t\f"
-    out.append(f"field_long: {_field(expressions, DOUBLE + SINGLE, blank + LINES)}")
-    for kind, quote, other in (("double", DOUBLE, SINGLE), ("single", SINGLE, DOUBLE)):
-        out.append(f"field_{kind}: {_field(expressions, other, blank)}")
+    for kind, quote, field_of_line in (("double", DOUBLE, double), ("single", SINGLE, single)):
         for size, ends in (("", quote), ("long_", 3 * quote)):
-            field = "field_long" if size else f"field_{kind}"
+            field = long if size else field_of_line
             for raw, prefix, escape in (
                 ("", "[fF]", _ESCAPE.replace("@NAMES", CHARACTER_NAMES)),
                 ("raw_", "([fF][rR]|[rR][fF])", _RAW_ESCAPE),
