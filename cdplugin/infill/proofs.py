@@ -199,10 +199,7 @@ class Proofs:
         """
         classes = self._by_lattice(start) if is_by_class else self._classes(start)
         if self._canvas is not None:
-            text = self._elements[self._at][1]
-            after = self._tables.step_all(np.array([cursor for cursor, _ in classes], np.int64), [text])[:, 0]
-            classes = [one for one, end in zip(classes, after.tolist(), strict=True) if end]
-            self._canvas.behind_all(self._hole, [cursor for cursor, _ in classes], 0)  # known texts for all, in one call
+            classes = self._that_go_on(self._canvas, classes)
         classes.reverse()
         left: list[Class] = []  # put aside: not proven at the first try
         misses = undecided = 0
@@ -221,7 +218,7 @@ class Proofs:
                         self._rule_out(left)
                     continue
                 queue = classes or left
-                cursor, tokens = queue[-1]
+                cursor, tokens = queue[-1]  # stays there until it is decided: work may be used up in between
                 if self._is_taken(cursor, tokens) or is_sure:
                     misses = 0
                 elif queue is classes and (misses < _MOST_MISSES or self._canvas is not None):
@@ -231,22 +228,38 @@ class Proofs:
                     break
                 else:
                     misses = 0
-                    try:
-                        if self._is_completed(int(tokens[0]), search):
-                            if self._is_brief and self._texts:
-                                self._texts.append((tokens, self._texts[-1][1]))  # all of them have the same future
-                            set_bits(self._row, tokens)
-                        elif not is_ruled:
-                            is_ruled = True
-                            queue.pop()
-                            self._rule_out(classes, left)
-                            continue
-                    except SearchGivenUp:
+                    is_legal = self._is_legal_class(tokens, search)
+                    if is_legal is None:
                         undecided += len(tokens)
+                    elif not is_legal and not is_ruled:
+                        is_ruled = True
+                        queue.pop()
+                        self._rule_out(classes, left)
+                        continue
                 queue.pop()
         except LimitExceeded:  # the mask's budget of work is used up
             pass
         return undecided + sum(len(tokens) for _, tokens in [*classes, *left])
+
+    def _that_go_on(self, canvas: Canvas, classes: list[Class]) -> list[Class]:
+        """Those classes behind which the text after the slot may come. Known texts are tried behind all of them in one call."""
+        text = self._elements[self._at][1]
+        after = self._tables.step_all(np.array([cursor for cursor, _ in classes], np.int64), [text])[:, 0]
+        classes = [one for one, end in zip(classes, after.tolist(), strict=True) if end]
+        canvas.behind_all(self._hole, [cursor for cursor, _ in classes], 0)
+        return classes
+
+    def _is_legal_class(self, tokens: np.ndarray, search: Search) -> bool | None:
+        """Whether a class is legal, by a lattice; then its tokens are added to the row. None if the search was given up."""
+        try:
+            is_legal = self._is_completed(int(tokens[0]), search)
+        except SearchGivenUp:
+            return None
+        if is_legal:
+            if self._is_brief and self._texts:
+                self._texts.append((tokens, self._texts[-1][1]))  # all of them have the same future
+            set_bits(self._row, tokens)
+        return is_legal
 
     def _is_used_up(self, search: Search) -> bool:
         """Whether the budget for asking lattices about tokens is used up."""
