@@ -305,6 +305,14 @@ MULTIPLYING: dict[str, Any] = {
         },
         "$ref": "#/$defs/d0",
     },
+    "a fixed value below references that multiply": {
+        "const": "aaa",
+        **nest(18, lambda s: {"oneOf": [s, {"allOf": [s, {"minLength": 1}]}]}, {"pattern": "a"}),
+    },
+    "the parts of a fixed value below references that multiply": {
+        "enum": [{"a": [1, 2]}],
+        **nest(18, lambda s: {"if": s, "then": s, "else": {"not": s}}, {"properties": {"a": {"contains": {"minimum": 2}}}}),
+    },
     "not of itself below": {"properties": {"a": {"not": {"$ref": "#"}}}, "required": ["b"]},
     "oneOf of itself below": {"oneOf": [{"properties": {"a": {"$ref": "#"}}}, {"items": {"$ref": "#"}}, {"minLength": 1}]},
     "many anchors": {"$defs": {f"d{i}": {"$anchor": f"a{i}", "items": {"$ref": f"#a{(i + 1) % 2000}"}} for i in range(2000)}},

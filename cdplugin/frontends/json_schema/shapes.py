@@ -102,8 +102,8 @@ class Shaper:
         self.search = budget.search
         self._places: dict[Any, Place] = {}
         self._unions: dict[frozenset[Expr], Expr] = {}
-        self._evaluator = Evaluator(reader, self.refuse)
-        self._guesser = Evaluator(reader, _give_up)
+        self._evaluator = Evaluator(self.refuse, self.count)
+        self._guesser = Evaluator(_give_up, self.count)
         self._logician = Logician(reader, self._maybe, self.count, budget.attempt is Attempt.LAST)
         self._flattened: dict[Subschema, _State] = {}
         self._conjunctions: dict[Subschema, Conjunction] = {}

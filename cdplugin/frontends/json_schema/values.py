@@ -1,7 +1,8 @@
 """Fixed values: the spellings of ``enum`` and ``const`` values, and whether a value is valid under a subschema.
 
 :meth:`Evaluator.holds` follows the validation vocabulary for what the grammar enforces, so that an enumeration beside other
-keywords is filtered exactly. Nothing recurses on the depth of a value or schema (:func:`cdplugin.walks.driven`).
+keywords is filtered exactly. Nothing recurses on the depth of a value or schema, and a part of a value is judged once under
+each subschema, however many references lead there.
 """
 
 from __future__ import annotations
@@ -30,12 +31,10 @@ from cdplugin.frontends.json_schema.multiples import is_multiple
 from cdplugin.frontends.json_schema.names import children_of
 from cdplugin.frontends.json_schema.numbers import EXACT_FLOAT
 from cdplugin.frontends.json_schema.numbers import number_expr as number_between
-from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Subschema
 from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.frontends.json_schema.unevaluated import holding, mentions_of
 from cdplugin.memory import bounded_cache
-from cdplugin.walks import driven
 
 _MOST_TYPED, _MOST_COPIED = 64, 4_096
 WORDS = MappingProxyType({None: b"null", True: b"true", False: b"false"})
@@ -262,20 +261,48 @@ def type_bit(value: Any, integral_floats: bool) -> int:
 Verdict = Generator[tuple[Subschema, Any], bool, bool]
 
 
-class Evaluator:
-    """Validates fixed values against subschemas. It calls ``refuse(sub, keyword, why)`` for what it cannot judge."""
+_JUDGED_FOR_A_STEP = 16
 
-    def __init__(self, reader: Reader, refuse: Callable[[Subschema, str, str], None]) -> None:
-        self._reader = reader
+
+class Evaluator:
+    """Validates fixed values against subschemas. It calls ``refuse(sub, keyword, why)`` for what it cannot judge, and ``count``
+    with a step of work for each sixteen pairs of a subschema and a value.
+    """
+
+    def __init__(self, refuse: Callable[[Subschema, str, str], None], count: Callable[[int], None]) -> None:
         self._refuse = refuse
+        self._count = count
+        self._uncounted = 0
         self._sets: dict[int, tuple[Sequence[Any], frozenset[str]]] = {}
 
     def holds(self, sub: Subschema, value: Any, *, itself: bool = False) -> bool:
         """Whether ``value`` is valid under ``sub``. ``itself``: ignore ``allOf``, ``$ref``, ``anyOf`` and other applicators."""
-        return driven(self._judge, sub, value, itself)
+        answers: dict[tuple[Subschema, int], bool] = {}  # by the subschema and the id of the part
+        stack = [((sub, id(value)), self._judge(sub, value, itself))]
+        answer: bool | None = None
+        while True:
+            try:
+                below, part = stack[-1][1].send(answer)  # type: ignore[arg-type]
+            except StopIteration as stop:
+                question, _ = stack.pop()
+                self._judged()
+                if not stack:
+                    return bool(stop.value)
+                answer = answers[question] = stop.value
+            else:
+                question = below, id(part)
+                answer = answers.get(question)
+                if answer is None:
+                    stack.append((question, self._judge(below, part)))
+
+    def _judged(self) -> None:
+        self._uncounted += 1
+        if self._uncounted == _JUDGED_FOR_A_STEP:
+            self._uncounted = 0
+            self._count(1)
 
     def _judge(self, sub: Subschema, value: Any, itself: bool = False) -> Verdict:
-        """:meth:`holds` as a generator for :func:`driven`: it yields ``(subschema, value)`` and is sent the answer."""
+        """:meth:`holds` as a generator: it yields ``(subschema, value)`` and is sent the answer."""
         bit = type_bit(value, sub.resource.dialect.integral_floats)
         if not bit & sub.types:
             return False
