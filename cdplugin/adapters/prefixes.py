@@ -67,7 +67,8 @@ class RowTracker:
     ``version`` grows with each change. ``seen``: the length at the last call of the processor (the lookahead may have moved the
     rows since). ``grown``: whether that call was one token longer than the one before. ``permuted``: whether some row has
     continued another row since the prompt; ``origin``: for each row, the row of the prompt that it came from. ``deferred``: the
-    length at which a refused token was let pass.
+    length at which a refused token was let pass. ``groups``: int64, per row, the number of its group: the rows
+    around it with the same prompt, such as the beams of a prompt. ``loop``: what the host knows of the loop.
     """
 
     def __init__(self, ids: np.ndarray, grammars: Sequence[Any]) -> None:
@@ -88,6 +89,11 @@ class RowTracker:
         self.seen = self.length
         self.grown = False
         self.deferred: int | None = None
+        self.loop: Any = None
+        begins = np.ones(rows, bool)
+        begins[1:] = (ids[1:] != ids[:-1]).any(1)
+        begins[:: max(1, self.rows_per_prompt)] = True
+        self.groups = np.cumsum(begins) - 1
 
     @property
     def rows(self) -> int:

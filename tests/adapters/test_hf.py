@@ -312,6 +312,29 @@ def test_drafts_of_another_tokenizer(model: Any, grammars: dict[str, Any]) -> No
     assert masks[0] == allowed_by(grammars["number"], list(b"4.2"))
 
 
+@pytest.mark.parametrize("options", [{}, {"repetition_penalty": 1.5}], ids=str)
+def test_illegal_drafts_behind_another_processor(
+    model: Any, grammars: dict[str, Any], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The finding: where a processor before the grammar's copied the scores, a draft that the grammar refuses was an error."""
+    from transformers.generation.candidate_generator import PromptLookupCandidateGenerator
+
+    def candidates(self: Any, ids: Any, **_: Any) -> Any:
+        return torch.cat([ids, torch.tensor([list(b"1?2"[: max(0, self.max_length - ids.shape[1] - 1)])])], dim=1), None
+
+    monkeypatch.setattr(PromptLookupCandidateGenerator, "get_candidates", candidates)
+    inputs, processor = prompts("a: "), GrammarLogitsProcessor(grammars["number"])
+    expected = run(model, inputs, logits_processor=[processor], **options)
+    assert torch.equal(run(model, inputs, logits_processor=[processor], prompt_lookup_num_tokens=3, **options), expected)
+
+    class Behind(LogitsProcessor):  # type: ignore[misc]
+        def __call__(self, input_ids: Any, scores: Any) -> Any:
+            return torch.where(torch.arange(SIZE) == ord("x"), 0.0, float("-inf")).expand(scores.shape)
+
+    with pytest.raises(TokenNotAllowedError, match="token 120 .* at generated position 0 was forbidden"):
+        run(model, inputs, logits_processor=[processor, Behind()], prompt_lookup_num_tokens=3, **options)
+
+
 # --- which calls belong together ------------------------------------------------------------------------------------
 
 
@@ -537,6 +560,41 @@ def test_no_token_is_left(model: Any, vocab: Any, options: dict[str, Any]) -> No
     closing = GrammarLogitsProcessor(grammar, max_new_tokens=8)
     length = inputs["input_ids"].shape[1]
     assert text_of(run(model, inputs, logits_processor=[closing], max_new_tokens=8, **options)[0], length)[3:] == "c"
+
+
+class Below(LogitsProcessor):  # type: ignore[misc]
+    """Scores like those of GPT-2, all far below 0."""
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        return scores - 1_000
+
+
+BEFORE: dict[str, dict[str, Any]] = {
+    "below 0": {"logits_processor": [Below()]},
+    "below 0, several sequences": {"logits_processor": [Below()], "do_sample": True, "num_return_sequences": 2},
+    "forced": {"forced_eos_token_id": EOS, "max_new_tokens": 4},
+    "beams": {"num_beams": 3},
+    "sampled beams": {"num_beams": 3, "do_sample": True},
+}
+
+
+@pytest.mark.parametrize("mode", BEFORE)
+@pytest.mark.parametrize("steps", [4, 8])
+def test_no_token_is_left_in_what_looks_like_beams(model: Any, vocab: Any, mode: str, steps: int) -> None:
+    """The finding: scores of at most 0 were taken for those of beams, which may die. So ``generate()`` took token 0, and the
+    row was not masked from there on. And where all beams died, it returned nothing but padding.
+    """
+    options = {"max_new_tokens": steps, "suppress_tokens": [ord("c")], **BEFORE[mode]}
+    grammar = cd.Compiler(vocab).compile(cd.Regex("[ab]{3}c"))
+    processors = [*options.pop("logits_processor", []), GrammarLogitsProcessor(grammar)]
+    with pytest.raises(cd.CdpluginError, match="row 0: no token is left at generated position 3: a processor before"):
+        run(model, prompts("a: ", "another prompt: "), logits_processor=processors, **options)
+
+
+def test_a_beam_that_has_ended_is_returned_where_the_others_die(model: Any, vocab: Any) -> None:
+    processor = GrammarLogitsProcessor(cd.Compiler(vocab).compile(cd.Regex("a|b{3}c")))
+    actual = run(model, prompts("a: "), logits_processor=[processor], num_beams=3, suppress_tokens=[ord("c")])
+    assert text_of(actual[0], 3) == "a"
 
 
 def test_padding_with_another_token_is_an_error(grammars: dict[str, Any]) -> None:
@@ -860,6 +918,33 @@ def test_a_request_of_continuous_batching_fails_alone(model: Any, vocab: Any, se
         else:
             assert result.error is None
             assert re.fullmatch(LIST, text_of(torch.tensor(result.generated_tokens), 0))
+
+
+@needs_rows
+@pytest.mark.parametrize("options", [{}, {"do_sample": True}, {"do_sample": True, "num_return_sequences": 3}], ids=str)
+def test_a_request_without_a_token_left_fails_alone(model: Any, vocab: Any, options: dict[str, Any]) -> None:
+    """The finding: a processor behind the masks that left no token: token 0 as the last one, or all requests failed."""
+    from transformers import ContinuousBatchingConfig
+
+    compiler = cd.Compiler(vocab)
+    processor = GrammarLogitsProcessor([compiler.compile(cd.Regex(text)) for text in ("[ab]{3}c", "[ab]{3}d")])
+    config = GenerationConfig(
+        **{"max_new_tokens": 4, "eos_token_id": EOS, "pad_token_id": PAD, "suppress_tokens": [ord("c")], **options}
+    )
+    small = ContinuousBatchingConfig(num_blocks=64, max_batch_tokens=64, page_size=16)
+    implementation = model.config._attn_implementation
+    with processor.continuous_batching(model):
+        outputs = model.generate_batch(
+            inputs=[list(b"a: "), list(b"b: ")], generation_config=config, continuous_batching_config=small
+        )
+    model.set_attn_implementation(implementation)
+    found = [(output.error, bytes(output.generated_tokens)) for output in outputs.values()]
+    count = options.get("num_return_sequences", 1)
+    for error, text in found[:count]:
+        assert re.search("request [^:]*: no token is left: other processors", error) and re.fullmatch(b"[ab]{3}", text)
+    for error, text in found[count:]:
+        assert error is None and re.fullmatch(b"[ab]{3}d", text)
+    assert len(found) == 2 * count
 
 
 @needs_rows

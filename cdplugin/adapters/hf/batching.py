@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from transformers import LogitsProcessor
 from transformers.generation.continuous_batching.cb_logits_processors import ContinuousBatchingLogitsProcessor
 
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
@@ -50,7 +51,9 @@ def attach(grammars: Sequence[Any], manager: Any) -> None:
                 "ContinuousBatchingConfig(use_async_batching=False, use_cuda_graph=False) without compile configurations"
             )
     first = getattr(manager, "_request_counter", 0)
-    processors.logits_processor.insert(0, RequestMasks(grammars, first))  # before temperature and top-k, as in generate()
+    masks = RequestMasks(grammars, first)
+    processors.logits_processor.insert(0, masks)  # before temperature and top-k, as in generate()
+    processors.logits_processor.append(Remainder(masks))
     processors.tensors_required += 1
     processors._retrieve_processors_kwargs()
     processors.do_processing = True
@@ -69,6 +72,7 @@ class RequestMasks(ContinuousBatchingLogitsProcessor):
         vocabs = [grammar.vocab for grammar in grammars if grammar is not None]
         self._size = vocabs[0].size if vocabs else 0
         self._bitmask: Any = None
+        self._states: list[Any] = []
         self._rows: list[int] = []
 
     def fill_defaults(self, int32_tensor: torch.Tensor) -> None:
@@ -76,7 +80,7 @@ class RequestMasks(ContinuousBatchingLogitsProcessor):
 
     def prepare_tensor_args(self, requests_with_new_token: list[Any]) -> torch.Tensor:
         """Advance the requests' matchers and fill their masks. The returned tensor is a formality: the masks stay here."""
-        states = [request.state for request in requests_with_new_token]
+        states = self._states = [request.state for request in requests_with_new_token]
         matchers = [self._matcher_or_end(state) for state in states]
         self._rows = [row for row, matcher in enumerate(matchers) if matcher is not None]
         if self._rows:
@@ -93,6 +97,19 @@ class RequestMasks(ContinuousBatchingLogitsProcessor):
             scores = scores.clone()
             # The copy is complete on return: the next step may refill the masks.
             apply_token_bitmask_inplace(scores, self._bitmask.to(scores.device), self._rows)
+        return scores
+
+    def end_dead(self, scores: torch.Tensor) -> torch.Tensor:
+        """End the requests that have no token left, since sampling would fail, and with it all requests."""
+        best = scores[self._rows].amax(-1).tolist() if self._rows else []
+        dead = [row for row, value in zip(self._rows, best, strict=True) if value == float("-inf")]
+        if dead:
+            scores = scores.clone()
+            scores[dead] = 0.0
+        for row in dead:
+            state = self._states[row]
+            text = f"request {state.request_id}: no token is left: other processors forbid each that the grammar allows"
+            _end(state, CdpluginError(text))
         return scores
 
     def _matcher_or_end(self, state: Any) -> Any:
@@ -160,6 +177,18 @@ class RequestMasks(ContinuousBatchingLogitsProcessor):
         for name, state in states:
             if state is None or state.status >= RequestStatus.FINISHED:
                 del self._matchers[name]
+
+
+class Remainder(LogitsProcessor):
+    """The last processor: ends the requests for which the others have left no token."""
+
+    supports_continuous_batching = True
+
+    def __init__(self, masks: RequestMasks) -> None:
+        self._masks = masks
+
+    def __call__(self, input_ids: torch.LongTensor, scores: torch.FloatTensor) -> torch.FloatTensor:
+        return self._masks.end_dead(scores)  # type: ignore[return-value]
 
 
 def _end(state: Any, error: Exception | None = None) -> None:

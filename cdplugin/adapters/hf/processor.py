@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from transformers import LogitsProcessor, StoppingCriteria
 
 from cdplugin import forking
 from cdplugin.adapters.hf.budget import Closing
+from cdplugin.adapters.hf.loops import Loop, draft_position, verified_length
 from cdplugin.adapters.hf.recorder import Recorder
 from cdplugin.adapters.prefixes import DEAD, ENDED, FREE, LIVE, PADDED, RowTracker, RowTrackers, checked_grammars
 from cdplugin.ahead import Ahead, shared, usual_threads
@@ -169,6 +170,9 @@ class GrammarLogitsProcessor(LogitsProcessor):
         refused = tracker.refused()
         if refused and _is_new_prompt(tracker, scores):
             tracker, refused = own.trackers.begin(_host_ids(input_ids)), []
+        if tracker.loop is None or tracker.length == tracker.prompt_length:
+            tracker.loop = Loop(tracker)
+        tracker.loop.note(scores)
         if refused:
             for row in refused:
                 self._judge(own, tracker, row, scores)
@@ -191,7 +195,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
         if self._closing is not None:
             self._closing.give_back(masked, live, bitmask)
         else:
-            _refuse_dead(tracker, live, scores, masked)
+            tracker.loop.refuse_dead(live, scores, masked)
         if own.recorder is not None:
             own.recorder.note(tracker, live, scores, masked)
         return masked
@@ -354,8 +358,10 @@ class GrammarLogitsProcessor(LogitsProcessor):
         - padding of a row that the loop has ended;
         - a mistake, which raises.
         """
-        draft = _draft_position(scores)
-        if draft == "inside" or _is_dead_beam(tracker, row, scores):
+        draft, verified = draft_position(scores), verified_length()
+        if verified is not None:
+            draft = "inside" if tracker.prompt_length + tracker.accepted[row] >= verified else ""
+        if draft == "inside" or tracker.loop.is_dead_beam(row):
             tracker.status[row] = DEAD
         elif draft == "last" and (tracker.deferred is None or tracker.deferred >= tracker.length):
             tracker.deferred = tracker.length
@@ -485,36 +491,6 @@ def _refuse_narrow(scores: torch.Tensor, rows: list[int], bitmask: torch.Tensor,
             )
 
 
-def _refuse_dead(tracker: RowTracker, rows: list[int], scores: torch.Tensor, masked: torch.Tensor) -> None:
-    """Raise an error for a row all of whose allowed tokens other processors have forbidden.
-
-    ``generate()`` would take token 0, and in its last step return it. Beams and drafts may die: the loop drops them.
-    """
-    best = masked.amax(-1).tolist()
-    dead = [row for row in rows if best[row] == float("-inf")]
-    if not dead or _draft_position(scores) or (tracker.rows > 1 and (tracker.permuted or bool(scores.max() <= 0))):
-        return
-    raise CdpluginError(
-        f"row {dead[0]}: no token is left at generated position {tracker.length - tracker.prompt_length}: a processor before "
-        "the grammar's forbids each token that the grammar allows (min_new_tokens, suppress_tokens, no_repeat_ngram_size). "
-        "GrammarLogitsProcessor(grammar, max_new_tokens=n) allows an ending again."
-    )
-
-
-def _draft_position(scores: torch.Tensor) -> Literal["", "inside", "last"]:
-    """Whether these scores belong to one position of several that are verified together (assisted generation).
-
-    There the prefix may hold a candidate that the grammar refuses (drafts from a model with another tokenizer); the position's
-    scores are computed all the same, and thrown away. Such scores are a slice of a larger tensor: ``"inside"`` it, or the
-    ``"last"`` part of it. The scores of a sampling loop own their storage (``""``), but a caller's own loop may pass a
-    ``"last"`` slice too; so a refused token that is let pass there must not be built on.
-    """
-    total = scores.untyped_storage().nbytes() // scores.element_size()
-    if scores.shape[0] != 1 or total == scores.numel():
-        return ""
-    return "last" if scores.storage_offset() + scores.numel() == total else "inside"
-
-
 def _is_new_prompt(tracker: RowTracker, scores: torch.Tensor) -> bool:
     """Whether ids with a refused token are in fact a new prompt that starts with the last one.
 
@@ -523,18 +499,7 @@ def _is_new_prompt(tracker: RowTracker, scores: torch.Tensor) -> bool:
     once.
     """
     is_first = tracker.length == tracker.prompt_length + 1
-    return not tracker.grown and not _draft_position(scores) and (tracker.rows > 1 or is_first)
-
-
-def _is_dead_beam(tracker: RowTracker, row: int, scores: torch.Tensor) -> bool:
-    """Whether the row may be a beam of probability zero that continues because no legal token was left for it.
-
-    Scores that are all at most 0 are beam search's log probabilities. Right after the prompt some beam has a legal token,
-    unless the text may end there.
-    """
-    if tracker.rows == 1 or not (tracker.permuted or bool(scores.max() <= 0)):
-        return False
-    return LIVE in tracker.status or tracker.length > tracker.prompt_length + 1 or tracker.matchers[row].is_accepting()
+    return not tracker.grown and not draft_position(scores) and (tracker.rows > 1 or is_first)
 
 
 def _is_padding(tracker: RowTracker, row: int) -> bool:
