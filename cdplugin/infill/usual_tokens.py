@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cdplugin.matcher import Grammar
 
 _WALKS, _WALK_LENGTH = 8, 16
+_COUNT_WORK = 10  # units of work for copying and counting a token
 
 
 def usual_tokens(grammar: Grammar) -> list[int]:
@@ -45,6 +46,7 @@ def _endings(grammar: Grammar) -> Iterator[list[int]]:
                 return
             try:
                 ending = matcher.shortest_completion()
+                left -= _COUNT_WORK * len(ending)
                 yield ending
                 matcher.fill_next_token_bitmask(row)
             except LimitExceeded:  # longest match may lead to a cursor from which endings are searched for in vain, for seconds

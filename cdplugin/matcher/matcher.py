@@ -91,6 +91,7 @@ class Matcher:
             token_id = integer("token id", token_id)
         arena = self._grammar._arena
         if arena.over_budget or len(self._cursors) != len(self._tokens) + 1:
+            del arena  # it may go before another one is filled
             arena = self._present(token_id)
         if not 0 <= token_id < self._size:
             self._check(token_id)
@@ -235,6 +236,7 @@ class Matcher:
         place = len(self._tokens)
         arena = self._grammar._arena
         if arena.over_budget or len(self._cursors) != place + 1:
+            del arena  # it may go before another one is filled
             arena = self._present()  # only if needed: otherwise a mask with a far budget costs next to nothing more
         with arena.lock:
             cursor = self._cursors[-1]
