@@ -94,7 +94,7 @@ def test_terminals_that_double(body: str) -> None:
 
 # --- structural tags --------------------------------------------------------------------------------------------------------
 
-STYLES = ["qwen_xml", "minimax_xml", "deepseek_xml", "glm_xml", "kimi_k3_xml", "cohere_xml", "minimax_m3_xml"]
+STYLES = ["qwen_xml", "minimax_xml", "deepseek_xml", "glm_xml", "kimi_k3_xml", "cohere_xml", "minimax_m3_xml", "gemma"]
 
 
 def parameters(schema: Any, style: str = "cohere_xml") -> cd.StructuralTag:

@@ -21,8 +21,8 @@ write        ``compile`` drives it all and writes the rules; ``layout`` places w
 Most schemas need no merging. ``usual_reader`` and ``usual`` write these directly: a shortcut with the same result.
 """
 
-from cdplugin.frontends.json_schema.compile import check_schema, compile_schema
+from cdplugin.frontends.json_schema.compile import allows_nothing, check_schema, compile_schema
 from cdplugin.frontends.json_schema.options import USUAL, Options
 from cdplugin.frontends.json_schema.strings import characters
 
-__all__ = ["USUAL", "Options", "characters", "check_schema", "compile_schema"]
+__all__ = ["USUAL", "Options", "allows_nothing", "characters", "check_schema", "compile_schema"]

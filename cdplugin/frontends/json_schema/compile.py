@@ -45,6 +45,7 @@ _MOST_AT_FIRST = 1_000
 """An upper bound of the rules and of the lexemes that :func:`_first_writer` writes."""
 
 
+_UNSATISFIABLE = "unsatisfiable schema: no JSON value is valid here"
 _USUAL_LAYOUT = (USUAL.whitespace, USUAL.separators, USUAL.indent, USUAL.gaps)
 
 
@@ -96,6 +97,15 @@ def compile_schema(
         with suppress(LimitExceeded):
             return _compile(document, options, limits, again(), budget.begin(Attempt.RELAXED))
     raise multiplied
+
+
+def allows_nothing(schema: Any, limits: Limits) -> bool:
+    """Whether a schema provably has no instance. False where that was not found out."""
+    try:
+        compile_schema(schema, None, limits)
+    except GrammarError as error:
+        return error.message == _UNSATISFIABLE
+    return False
 
 
 def check_schema(schema: Any, limits: Limits) -> Reader:
@@ -237,4 +247,4 @@ class _Writer(Objects, Arrays):
 
     def _unsatisfiable(self, pointer: str) -> GrammarError:
         why = next((why for sub in self._reader.subschemas if sub.pointer == pointer and (why := contradiction(sub))), "")
-        return GrammarError("unsatisfiable schema: no JSON value is valid here", location=pointer, found=why)
+        return GrammarError(_UNSATISFIABLE, location=pointer, found=why)

@@ -53,9 +53,10 @@ TOOL_FORMATS: dict[str, ToolFormat] = {
     "mistral": ToolFormat(_PLAIN, "}", "[TOOL_CALLS]", ", ", "[TOOL_CALLS][", "]"),
     "json": ToolFormat(_PLAIN, "}", "", ", ", "[", "]", single=True),
     "qwen_xml": ToolFormat(_QWEN, "</function>\n</tool_call>", "<tool_call>", "\n", style="qwen_xml"),
+    "gemma": ToolFormat("<|tool_call>call:{name}", "<tool_call|>", "<|tool_call>", style="gemma"),
 }
 """``hermes`` (Hermes 2 and 3, Qwen 2.5 and 3), ``llama3`` (Llama 3.1 to 3.3, JSON), ``mistral`` (up to tokenizer version 7),
-``json`` (a list of calls, or one object where only one call is allowed), ``qwen_xml`` (Qwen 3 Coder)."""
+``json`` (a list of calls, or one object where only one call is allowed), ``qwen_xml`` (Qwen 3 Coder), ``gemma`` (Gemma 4)."""
 
 _SCHEMA_ELSEWHERE = ("input_schema", "inputSchema", "schema", "arguments", "params")
 """Keys under which other APIs, or mistakes, put a tool's schema."""

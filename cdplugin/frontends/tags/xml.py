@@ -141,10 +141,12 @@ class Parameters:
     lists wait in a queue, so nothing recurses.
     """
 
-    def __init__(self, ir: GrammarIR, reader: Reader, style: str, write_schema: SchemaWriter, at: str, layout: Layout) -> None:
+    def __init__(
+        self, ir: GrammarIR, reader: Reader, style: Style, write_schema: SchemaWriter, at: str, layout: Layout
+    ) -> None:
         self.ir = ir
         self.limits = reader.limits
-        self.style = STYLES[style]
+        self.style = style
         self.write_schema = write_schema
         self.at = at
         self.layout = layout
@@ -154,7 +156,7 @@ class Parameters:
             raise unsupported("$id inside a schema of parameters that has references is", at, "$id")
         self._bodies: dict[tuple[int, str], tuple[Symbol, Any]] = {}  # the reference to the schema keeps its id unique
         self._waiting: list[tuple[Symbol, str, Any, str]] = []
-        self._repeats = SymbolRepeats(ir)
+        self.repeats = SymbolRepeats(ir)
 
     def write(self) -> Symbol:
         """Write the list; returns its symbol. Raises ``GrammarError`` with a JSON Pointer below ``at``."""
@@ -165,14 +167,14 @@ class Parameters:
             raise GrammarError(
                 "bad schema of parameters", location=f"{self.at}/type", expected='"object"', found=shown(schema["type"])
             )
-        ways = [[self._body("object", one, at)] for one, at in self.values.ways(schema, self.at)]
+        ways = [[self.body("object", one, at)] for one, at in self.values.ways(schema, self.at)]
         out = either(self.ir, ways)
         while self._waiting:
             symbol, kind, waiting, at = self._waiting.pop()
-            (self._object if kind == "object" else self._array)(symbol, waiting, at)
+            (self._object if kind == "object" else self.array)(symbol, waiting, at)
         return out
 
-    def _body(self, kind: str, schema: Any, at: str) -> Symbol:
+    def body(self, kind: str, schema: Any, at: str) -> Symbol:
         """The content of an object or list that is written in this style."""
         found = self._bodies.get((id(schema), kind))
         if found is None:
@@ -188,13 +190,18 @@ class Parameters:
             if name not in properties:
                 message = f"a required parameter that is not declared, {name!r}, is not supported"
                 raise UnsupportedError(message, location=f"{at}/required")
-        ir = self.ir
         patterns = self._patterns(schema, at)
         parts, needed = self._declared(properties, required, patterns, at)
-        further = self._further(schema, properties, patterns, at)
+        self.lay_out(symbol, parts, needed, self._further(schema, properties, patterns, at))
+
+    def lay_out(self, symbol: Symbol, parts: list[Symbol], needed: set[int], further: list[Symbol]) -> None:
+        """Write the rules of an object: ``parts`` in their order or in any, those whose index is in ``needed`` always; then any
+        number of ``further`` ones.
+        """
+        ir = self.ir
         last = ir.lexeme(self.space, "whitespace")
         if self.layout.any_order and len(parts) + len(further) > 1:
-            ir.rule(symbol, [ir.instance(_AnyOrder(ir, parts, further, frozenset(needed), last), frozenset())])
+            ir.rule(symbol, [ir.instance(AnyOrder(ir, parts, further, frozenset(needed), last), frozenset())])
             return
         rest = last
         if further:
@@ -227,7 +234,7 @@ class Parameters:
             also = [one for pattern, _, one in patterns if finds(pattern.source, name)]
             value = self.values.all_of([value, *also]) if also else value
             pointer = f"{at}/properties/{escape_token(name)}"
-            ways = self._element(self.style.opening, written, value, pointer)
+            ways = self.element(self.style.opening, written, value, pointer)
             parts.append(either(self.ir, ways, f"parameter {name}"))
         return parts, needed
 
@@ -284,10 +291,11 @@ class Parameters:
         if self.layout.excludes:
             exclusions.append(without(self.layout.excludes))
         whole = both(name, *exclusions) if exclusions else name
-        ways = self._element(self.style.opening, whole, further, at, is_declared=False)
+        ways = self.element(self.style.opening, whole, further, at, is_declared=False)
         return [either(self.ir, ways, "a further parameter")]
 
-    def _array(self, symbol: Symbol, schema: Any, at: str) -> None:
+    def array(self, symbol: Symbol, schema: Any, at: str) -> None:
+        """Write the rules of a list."""
         only(schema, OF_OBJECTS | OF_ARRAYS, at)
         low, high = count_bounds(schema, "minItems", "maxItems", at, self.limits)
         if high is not None and high < low:
@@ -296,10 +304,10 @@ class Parameters:
         if high == 0:
             self.ir.rule(symbol, [last])
             return
-        item = either(self.ir, self._element(self.style.item, "item", schema.get("items", True), f"{at}/items"), "item")
-        self.ir.rule(symbol, [self._repeats.many(item, low, high), last])
+        item = either(self.ir, self.element(self.style.item, "item", schema.get("items", True), f"{at}/items"), "item")
+        self.ir.rule(symbol, [self.repeats.many(item, low, high), last])
 
-    def _element(self, opening: str, name: str | Expr, schema: Any, at: str, *, is_declared: bool = True) -> list[list[Symbol]]:
+    def element(self, opening: str, name: str | Expr, schema: Any, at: str, *, is_declared: bool = True) -> list[list[Symbol]]:
         """The ways to write one value with its opening and closing."""
         style, ir = self.style, self.ir
         text, others, is_any = self.values.kinds(schema, at)
@@ -327,7 +335,7 @@ class Parameters:
                     continue
                 if any(keyword in one for keyword in ("enum", "const", "oneOf", "anyOf")):
                     raise UnsupportedError("enum, const and oneOf of objects and lists are not supported here", location=at)
-                bodies.append(self._body(kind, one, at))
+                bodies.append(self.body(kind, one, at))
         for (kind, nested), bodies in by_kind.items():
             head = [self.space, *fill(opening, name, kind, self.space)]
             before = [] if nested or not style.spaced else [self.space]
@@ -337,23 +345,36 @@ class Parameters:
         return out
 
 
-class _AnyOrder(Family[frozenset[int]]):
-    """Parameters in any order; the family's parameter is the set of those written."""
+_FURTHER = frozenset([-1])
+
+
+class AnyOrder(Family[frozenset[int]]):
+    """Parameters in any order; the family's parameter is the set of those written. ``last``: the white space at the end;
+    ``comma``: what stands between two of them, if anything.
+    """
 
     name = "parameters in any order"
 
     def __init__(
-        self, ir: GrammarIR, parts: Sequence[Symbol], further: Sequence[Symbol], required: frozenset[int], last: Symbol
+        self,
+        ir: GrammarIR,
+        parts: Sequence[Symbol],
+        further: Sequence[Symbol],
+        required: frozenset[int],
+        last: Symbol,
+        comma: Symbol | None = None,
     ) -> None:
         self._ir = ir
         self._parts = list(parts)
         self._further = list(further)
         self._required = required
         self._last = last
+        self._commas = [] if comma is None else [comma]
+        self._and_further = frozenset[int]() if comma is None else _FURTHER  # only a comma depends on them
 
     def uses(self) -> Iterable[Symbol]:
         """The parameters, and white space, which may be empty."""
-        return [*self._parts, *self._further, self._last]
+        return [*self._parts, *self._further, self._last, *self._commas]
 
     def nullable(self, value: frozenset[int]) -> bool:
         """Whether no required parameter is missing."""
@@ -365,12 +386,14 @@ class _AnyOrder(Family[frozenset[int]]):
 
     def expand(self, value: frozenset[int], productive: Productive) -> Iterable[Sequence[Part]]:
         """One more parameter, or the end."""
+        commas = self._commas if value else []
         out: list[Sequence[Part]] = [
-            [part, self._ir.member(self, value | {i})]
+            [*commas, part, self._ir.member(self, value | {i})]
             for i, part in enumerate(self._parts)
             if i not in value and productive(part)
         ]
-        out += [[one, self._ir.member(self, value)] for one in self._further if productive(one)]
+        after = self._ir.member(self, value | self._and_further)
+        out += [[*commas, one, after] for one in self._further if productive(one)]
         if self._required <= value:
             out.append([self._last])
         return out
