@@ -19,6 +19,7 @@ VOCAB = vocabulary([b"ab", b"aab"])
 COMPILER = cd.Compiler(VOCAB)
 SPECS: list[cd.Spec] = [
     cd.Regex("a+b"),
+    cd.JsonSchema({"properties": {"a": {}}}),
     cd.JsonSchema({"properties": {"a": {}}}, property_order="any"),
     cd.Choice(["yes", "no"]),
     cd.JsonObject(),
@@ -34,6 +35,13 @@ both = pytest.mark.parametrize("make", [copy.copy, copy.deepcopy])
 def test_what_is_shared_is_not_copied(make: Callable[[Any], Any], shared: Any) -> None:
     assert make(shared) is shared
     assert make([shared])[0] is shared
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: type(spec).__name__)
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
+def test_a_copy_of_a_spec_has_its_grammar(make: Callable[[Any], Any], spec: cd.Spec) -> None:
+    """The finding: the usual options of an unpickled JSON schema were taken for others, and it was compiled again."""
+    assert COMPILER.compile(make(spec)) is COMPILER.compile(spec)
 
 
 @both

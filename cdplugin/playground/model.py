@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from cdplugin.errors import CdpluginError
@@ -16,6 +18,17 @@ if TYPE_CHECKING:
 
 _MOST_PROMPT = 1024
 """Most tokens of a prompt; fewer if the model's context is shorter."""
+
+
+@contextlib.contextmanager
+def _shown() -> Iterator[None]:
+    """A context in which any exception of a model folder's code becomes a ``ValueError``, which the page shows."""
+    try:
+        yield
+    except CdpluginError:
+        raise
+    except Exception as error:
+        raise ValueError(f"the model failed: {type(error).__name__}: {str(error)[:200]}") from error
 
 
 class Model:
@@ -69,16 +82,12 @@ class Model:
             raise CdpluginError(f"the model is not ready: {self.state}")
         processor = GrammarLogitsProcessor(grammar, max_new_tokens=most, trace=True)
         most_prompt = max(1, min(_MOST_PROMPT, self._context - most))
-        inputs = self._tokenizer(self._chat(prompt), return_tensors="pt", truncation=True, max_length=most_prompt)
+        with _shown():
+            inputs = self._tokenizer(self._chat(prompt), return_tensors="pt", truncation=True, max_length=most_prompt)
         if not inputs["input_ids"].shape[1]:
             raise ValueError("prompt: expected at least a token, found none")
-        try:
-            with torch.inference_mode():
-                output = self._model.generate(**inputs, logits_processor=[processor], max_new_tokens=most, do_sample=False)
-        except CdpluginError:
-            raise
-        except Exception as error:  # whatever a model may hold; the page shows it
-            raise ValueError(f"the model failed: {type(error).__name__}: {str(error)[:200]}") from error
+        with _shown(), torch.inference_mode():
+            output = self._model.generate(**inputs, logits_processor=[processor], max_new_tokens=most, do_sample=False)
         return processor.trace(0, output[0])
 
     def _chat(self, prompt: str) -> str:

@@ -69,7 +69,11 @@ class Server(ThreadingHTTPServer):
                 request.sendall(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
             self.shutdown_request(request)
             return
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread was started
+            self._slots.release()
+            raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Run the connection on its thread, then free its slot."""
@@ -101,6 +105,8 @@ class Handler(BaseHTTPRequestHandler):
         """Serve the page's files and ``/api/info``."""
         if not self._is_ours():
             return
+        if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
+            self.close_connection = True  # nobody reads the body
         path = self.path.partition("?")[0]
         if path == "/api/info":
             self._send_json(HTTPStatus.OK, self.server.playground.info())
@@ -139,6 +145,11 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.CONFLICT, str(error))
         else:
             self._send_json(HTTPStatus.OK, out)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse what is no request that we know, with the headers of every answer."""
+        status = HTTPStatus(code)
+        self._refuse(status, message or status.phrase)
 
     def _is_ours(self) -> bool:
         """Whether the request comes from our own page or from a program on this machine; if not, it is refused here."""
@@ -185,7 +196,8 @@ class Handler(BaseHTTPRequestHandler):
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: one request per keystroke is noise, and texts are private."""

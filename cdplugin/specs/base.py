@@ -132,7 +132,7 @@ class JsonSchema(Spec):
         schema = self.schema
         if not isinstance(schema, (str, type)):
             schema = content_key(schema)
-            if self.options is _DEFAULT:
+            if self.options is _DEFAULT or self.options == _DEFAULT:  # a copy of them, in an unpickled spec
                 return schema  # `bytes` are the key of no other spec, and are hashed only once, unlike a tuple
         return key_of(JsonSchema, schema, self.options)
 

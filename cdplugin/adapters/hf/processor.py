@@ -45,9 +45,6 @@ class TokenNotAllowedError(CdpluginError, RuntimeError):
         self.row = row
         self.token_id = token_id
 
-    def __reduce__(self) -> Any:
-        return type(self), (str(self), self.row, self.token_id)
-
 
 class GrammarLogitsProcessor(LogitsProcessor):
     """Masks the logits of the tokens that the grammar forbids.

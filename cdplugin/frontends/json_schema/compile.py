@@ -74,7 +74,7 @@ def compile_schema(
         new.spent = spent
         return new
 
-    if ir is None and WITH_SHORTCUT and options is USUAL and type(document) is dict and UNUSUAL.isdisjoint(names):
+    if ir is None and WITH_SHORTCUT and options == USUAL and type(document) is dict and UNUSUAL.isdisjoint(names):
         is_small = max(_MOST_AT_FIRST, size) <= min(limits.max_rules, limits.max_lexemes)
         if is_small and write_usual(document, limits, into, _first_writer()):
             return into
