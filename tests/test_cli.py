@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from cdplugin.cli import main as cli
+from cdplugin.compiler import Compiler
 from cdplugin.kernels.jit.machine_code import host_targets
 from cdplugin.limits import Limits
 
@@ -204,6 +205,17 @@ def test_learn(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert status == 1 and "bad.regex: left out: " in out
 
 
+def test_learn_on_a_full_disk(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The finding: the standard output was said to be full."""
+
+    def full(*_: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Compiler, "save_learned", full)
+    status, _, error = run(capsys, "learn", folder / "hex.regex", "--texts", "1", "--out", folder / "l")
+    assert status == 2 and error == f"cdplugin: error: {folder / 'l'}: No space left on device\n"
+
+
 def test_as_a_program(folder: Path) -> None:
     command = [sys.executable, "-m", "cdplugin", "check", str(folder / "hex.regex"), "-"]
     done = subprocess.run(command, cwd=ROOT, input=b"c0ffee", capture_output=True, timeout=300)
@@ -211,6 +223,9 @@ def test_as_a_program(folder: Path) -> None:
     assert b"refused at byte 4, line 1, column 5: expected the end of the text" in done.stdout
     version = subprocess.run([sys.executable, "-m", "cdplugin", "--version"], cwd=ROOT, capture_output=True, timeout=60)
     assert version.stdout.decode().strip().count(".") == 2
+    command = [sys.executable, "-m", "cdplugin.cli.main", "trace", str(folder / "hex.regex"), "c", "--html", str(folder)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=300)
+    assert done.returncode == 2 and done.stderr.startswith(b"cdplugin: error: "), "once a traceback"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import random
 
 from cdplugin import allocate_token_bitmask
 from cdplugin.bits import bit_members
-from cdplugin.cli.main import folder, load_spec
+from cdplugin.cli.main import CommandError, folder, load_spec
 from cdplugin.cli.vocab import load_vocabulary
 from cdplugin.compiler import Compiler
 from cdplugin.errors import CdpluginError
@@ -33,7 +33,10 @@ def learn(args: argparse.Namespace) -> bool:
         except CdpluginError as error:
             print(f"{name}: left out: {error}")
             all_well = False
-    n_bases = compiler.save_learned(out)
+    try:
+        n_bases = compiler.save_learned(out)
+    except OSError as error:
+        raise CommandError(f"{out}: {error.strerror}") from None
     print(f"{n_bases} mask bases; set CDPLUGIN_LEARNED={out} where they are used")
     return all_well
 

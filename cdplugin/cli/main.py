@@ -351,4 +351,4 @@ def _drop_output() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(import_module("cdplugin.cli.main").main())  # the module whose classes the commands import
