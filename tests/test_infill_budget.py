@@ -454,6 +454,23 @@ def _work_of(infill: cd.Infill, call: Callable[[], Any]) -> int:
     return int(header[layout.WORK_GRANTED]) - int(header[layout.WORK_LEFT])
 
 
+@pytest.mark.parametrize(
+    ("pattern", "pieces", "length"),
+    [
+        ('[^"]{100,400}', [cd.GAP, "abcd", cd.GAP], 100),  # 108 million units before: transitions were computed for each state
+        ("a{300}[ab]", [cd.GAP, "a" * 100], 301),  # 8 million: a gap was left at each place, however few bytes were to come
+    ],
+)
+def test_a_gap_in_a_counted_lexeme_is_spelled_state_by_state(pattern: str, pieces: list[Any], length: int) -> None:
+    infill = cd.Infill(cd.Compiler(VOCAB, FRESH).compile(cd.Regex(pattern)))
+    session = infill.new(pieces)
+    assert session.completable()
+    before = infill._tables.arena.counters()["work"]
+    text = session.complete()
+    assert len(text) == length and infill.accepts(text.encode())
+    assert infill._tables.arena.counters()["work"] - before <= 2_000_000
+
+
 def test_endings_are_counted_within_the_work_of_a_step() -> None:
     """128 endings of 300,000 bytes each were copied and counted before the tokens of a grammar were classified: 5 s."""
     grammar = cd.Compiler(VOCAB, cd.Limits(max_step_work=5_000_000)).compile(cd.Regex("c{20000}"))

@@ -21,6 +21,7 @@ from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.store import layout
+from cdplugin.queries.measures import Measures
 
 if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
@@ -162,6 +163,9 @@ class _Speller:
         self._found: dict[int, dict[tuple[int, int], _Way]] = {}
         self._spellings: dict[Edge, _Spelling] = {}
         self._targets_of: dict[int, list[tuple[int, int]]] = {}
+        self._closed: set[int] = set()
+        self._measures = Measures(self._arena)
+        self._least_of: dict[int, int] = {}
 
     def cost(self, start: int, lexeme: int, end: int) -> int:
         """The cost of an edge: its lexeme's bytes in gaps, those of skips before it included; -1 if they are too many."""
@@ -244,6 +248,8 @@ class _Speller:
         before: dict[tuple[int, int], tuple[tuple[int, int], int | None]] = {}
         distance: dict[tuple[int, int], int] = {}
         heap: list[tuple[int, int, int]] = []
+        last, gaps = self._place.get(end, len(self._elements)), self._gaps_before
+        last_gap = gaps[last + self._is_in_gap(end)]
         for state in self._start_states(start, lexeme):
             distance[self._place[start], state] = 0
             heapq.heappush(heap, (0, self._place[start], state))
@@ -263,11 +269,23 @@ class _Speller:
                             path.append((here[0], taken))
                     self._spellings[start, lexeme, end] = path[::-1], matched
                     return path[::-1], matched
-                if after is not None and total < distance.get(after, cost + 1):
+                if after is None or total >= distance.get(after, cost + 1):
+                    continue
+                left = last - after[0] - gaps[last] + gaps[after[0]]  # bytes up to the end: of the text, and in gaps
+                left += cost - total if last_gap > gaps[after[0]] else 0
+                if self._least(after[1]) <= left:
                     distance[after] = total
                     before[after] = (here, byte)
                     heapq.heappush(heap, (total, *after))
         raise AssertionError("a lexeme of the lattice that no bytes spell")
+
+    def _least(self, state: int) -> int:
+        """A lower bound of the bytes after which lexemes may end that are open in a lexer state."""
+        known = self._least_of.get(state)
+        if known is None:
+            words = self._arena.open_words(state)
+            known = self._least_of[state] = min((self._measures.least(word & layout.LOW_32) for word in words), default=0)
+        return known
 
     def _meets_gap(self, start: int, end: int) -> bool:
         """Whether a gap lies between two nodes, or one of them lies in a gap."""
@@ -368,15 +386,22 @@ class _Speller:
     def _transition(self, state: int, byte: int) -> int:
         after = self._arena.transition(state, byte)
         if after < 0:
-            self._work.call(kernels.OP_CLOSURE, state)
+            self._close(state)
             after = self._arena.transition(state, byte)
         return after
+
+    def _close(self, state: int) -> None:
+        """Compute the transitions of a lexer state, and of all states that some text leads to from it."""
+        if state not in self._closed:
+            record = self._work.call(kernels.OP_CLOSURE, state)
+            pool = self._work.tables[ws.POOL]
+            self._closed.update(pool[record + ws.C_FIRST : record + ws.C_FIRST + pool[record + ws.C_STATES]].tolist())
 
     def _targets(self, state: int) -> list[tuple[int, int]]:
         """The states that one byte leads to, each with the preferred byte."""
         known = self._targets_of.get(state)
         if known is None:
-            self._work.call(kernels.OP_CLOSURE, state)
+            self._close(state)
             row = self._arena.transitions(np.array([state]))[0, PREFERRED_BYTES]
             targets, first = np.unique(row, return_index=True)
             order = sorted(zip(first.tolist(), targets.tolist(), strict=True))
