@@ -170,6 +170,7 @@ class _Room:
         self._skip_of = records[:, layout.X_SKIP].tolist()
         self._firsts: dict[int, int] = {}
         self._rows: dict[int, np.ndarray] = {}
+        self._closed: set[int] = set()
         self._separating: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
         self._crowding: dict[tuple[int, int, int], tuple[bool, int]] = {}
 
@@ -335,7 +336,8 @@ class _Room:
         """The transitions of a lexer state, by byte."""
         row = self._rows.get(state)
         if row is None:
-            self._work.call(kernels.OP_CLOSURE, state)
+            if state not in self._closed:  # reaching states computes their transitions
+                self._closed.update(_reached_from(self._tables, state).tolist())
             row = self._rows[state] = self._arena.transitions(np.array([state]))[0]
         return row
 
