@@ -16,7 +16,7 @@ import cdplugin as cd
 from cdplugin import languages
 from cdplugin.expr import Expr
 from cdplugin.frontends.json_schema import distinct_items
-from cdplugin.frontends.json_schema.distinct_values import List
+from cdplugin.frontends.json_schema.distinct_values import Chain, List
 
 jsonschema = pytest.importorskip("jsonschema")
 LONGER = (
@@ -470,3 +470,23 @@ def test_values_as_deep_as_a_text() -> None:
     except cd.LimitExceeded:
         return
     assert matcher.accept_tokens(ending) == len(ending)
+
+
+def test_deep_items_are_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hints for queries were stacks made anew, each compared with an equal one to the end: time grew with the depth."""
+    compared = 0
+    original = Chain.compared
+
+    def counted(chain: Chain) -> tuple[object, ...]:
+        nonlocal compared
+        compared += 1
+        return original(chain)
+
+    monkeypatch.setattr(Chain, "compared", counted)
+    deep = {"anyOf": [{"type": "integer"}, {"type": "array", "minItems": 2, "items": {"$ref": "#/$defs/deep"}}]}
+    schema = {"type": "array", "uniqueItems": True, "items": {"$ref": "#/$defs/deep"}, "$defs": {"deep": deep}}
+    matcher = cd.Compiler(VOCAB).compile(cd.JsonSchema(schema)).matcher()
+    assert matcher.accept_tokens(b"[" * 40) == 40
+    ending = matcher.shortest_completion()
+    assert matcher.accept_tokens(ending) == len(ending) and matcher.is_accepting()
+    assert compared < 100_000, compared

@@ -19,7 +19,7 @@ member or two), the item differs whatever that text is. Then all that follows ma
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import NamedTuple
 
 from cdplugin.errors import LimitExceeded, UnsupportedError
@@ -28,6 +28,7 @@ from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN
 from cdplugin.frontends.json_schema.distinct_stacks import (
     PLACE_WORK,
     STACK_BYTES,
+    Rewriter,
     Stack,
     Unfolding,
     after_value,
@@ -147,6 +148,7 @@ class DistinctItems(Family[_Place]):
         self._sure: dict[Stack, bool] = {}
         self._unfolding = Unfolding(ir, signs, self)
         self._differs: dict[tuple[Stack, Typing, _Between], bool] = {}
+        self._rewriters = [Rewriter(partial(self._representing, deep)) for deep in range(_MOST_INSIDE + 1)]
 
     def start(self) -> Symbol:
         """The nonterminal right after the opening bracket."""
@@ -539,21 +541,20 @@ class DistinctItems(Family[_Place]):
         """:meth:`representative` inside an item. The stack holds an inner state for each level of nesting; the outermost
         ``deep`` levels are replaced, too.
         """
-        parts: list[Part] = []
-        stack: Stack | None = alternatives(value.stack)[0]
-        while stack is not None:
-            top, other = stack.top, None
-            if isinstance(top, Member):
-                family, inner = top.family, top.value
-                if not isinstance(inner, _Inside):
-                    other = family.representative(inner)
-                elif deep and isinstance(family, DistinctItems):
-                    other = family._represented(inner, deep - 1)
-            parts += top.rest if isinstance(top, TrackedLexeme) else (top if other is None else other,)
-            stack = stack.below
-        below = pushed(parts, None)
+        below = self._rewriters[deep](alternatives(value.stack)[0])
         assert below is not None
         return self._ir.member(self, _Inside(below, None, value.after.unknown(), differs=True))
+
+    @staticmethod
+    def _representing(deep: int, top: Part) -> Sequence[Part]:
+        other = None
+        if isinstance(top, Member):
+            family, inner = top.family, top.value
+            if not isinstance(inner, _Inside):
+                other = family.representative(inner)
+            elif deep and isinstance(family, DistinctItems):
+                other = family._represented(inner, deep - 1)
+        return top.rest if isinstance(top, TrackedLexeme) else (top if other is None else other,)
 
     def remaining(self, value: _Place) -> int:
         if isinstance(value, _Inside):

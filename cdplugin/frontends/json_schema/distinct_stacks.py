@@ -40,6 +40,7 @@ class Stack(Chain):
     """
 
     __slots__ = ()
+    merges = True
     top: Any
     below: Stack | None
     nbytes = STACK_BYTES
@@ -74,6 +75,35 @@ def after_value(stack: Stack, value: Hashable) -> tuple[Stack | None] | None:
         return (stack.below,)
     parts = stack.top.then(value)
     return None if parts is None else (pushed(parts, stack.below),)
+
+
+class Rewriter:
+    """Puts ``parts_of(symbol)`` in place of each symbol of a stack. A tail that stacks share is rewritten once, and equal
+    results are one object, so that comparing them takes no walk.
+    """
+
+    def __init__(self, parts_of: Callable[[Part], Sequence[Part]]) -> None:
+        self._parts_of = parts_of
+        self._known: dict[Stack, Stack | None] = {}
+        self._shared: dict[Stack, Stack] = {}
+
+    def __call__(self, stack: Stack) -> Stack | None:
+        """The rewritten stack, None if nothing is left of it."""
+        above: list[Stack] = []
+        rest: Stack | None = stack
+        while rest is not None and rest not in self._known:
+            above.append(rest)
+            rest = rest.below
+        out = None if rest is None else self._known[rest]
+        if len(self._known) > _MOST_KNOWN or len(self._shared) > _MOST_KNOWN:
+            self._known.clear()
+            self._shared.clear()
+        for one in reversed(above):
+            for part in reversed(self._parts_of(one.top)):
+                made = Stack(part, out)
+                out = self._shared.setdefault(made, made)
+            self._known[one] = out
+        return out
 
 
 def _is_lexeme(part: Part) -> bool:

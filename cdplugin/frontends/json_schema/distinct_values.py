@@ -151,9 +151,14 @@ NO_VALUES = Values(NOTHING_SEEN, ())
 
 
 class Chain:
-    """A linked list that shares its tail (``below``). Equality compares the items, without recursion: lists may be long."""
+    """A linked list that shares its tail (``below``). Equality compares the items, without recursion: lists may be long.
+
+    ``merges``: whether lists found equal share their tails from then on, so that long lists are walked once. Only for lists
+    whose ``top`` and ``below`` are all that they hold.
+    """
 
     __slots__ = ("_hash", "below", "top")
+    merges = False
 
     def __init__(self, top: Any, below: Any) -> None:
         self.top = top
@@ -181,6 +186,7 @@ def _are_equal(first: object, second: object) -> bool:
     """Structural equality without recursion: arrays may be as deep as a text is long."""
     pending = [(first, second)]
     seen: set[tuple[int, int]] = set()  # compared pairs, by ids: parts are shared
+    alike: list[tuple[Chain, Chain]] = []
     while pending:
         a, b = pending.pop()
         if a is b:
@@ -190,6 +196,8 @@ def _are_equal(first: object, second: object) -> bool:
                 return False
             if (id(a), id(b)) not in seen:
                 seen.add((id(a), id(b)))
+                if isinstance(a, Chain) and a.merges:
+                    alike.append((a, b))  # type: ignore[arg-type]
                 pending += zip(a.compared(), b.compared(), strict=True)  # type: ignore[attr-defined]
         elif isinstance(a, Member) and isinstance(b, Member):
             if a.family is not b.family:
@@ -205,6 +213,8 @@ def _are_equal(first: object, second: object) -> bool:
             pending += [(one, b[name]) for name, one in a.items()]
         elif isinstance(b, (Hashed, Chain)) or a != b:
             return False
+    for a, b in alike:
+        b.below = a.below
     return True
 
 
