@@ -282,6 +282,13 @@ def test_excludes() -> None:
         assert not takes(spec, quoted(text)), text
 
 
+def test_names_by_pattern() -> None:
+    patterns = {"^x": {"type": "integer"}, "y$": {"minimum": 2, "type": "number"}}
+    spec = tag({"type": "object", "patternProperties": patterns, "additionalProperties": False})
+    assert all(takes(spec, text) for text in ("{}", "{x1:1,xy:3,y:2.5}", "{ay:2,ay:3}"))
+    assert not any(takes(spec, text) for text in ("{x1:1.5}", "{xy:1}", "{xy:2.5}", "{a:1}", "{y:1}"))
+
+
 def test_tools() -> None:
     tools = [{"type": "function", "function": {"name": "draw", "parameters": SHAPE}}]
     spec = cd.Tools(tools, format="gemma")
