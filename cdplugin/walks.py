@@ -41,26 +41,35 @@ def fold(
     return done[root]
 
 
-def driven(begin: Callable[..., Generator[tuple[Any, ...], Any, Value]], *arguments: Any) -> Value:
+def driven(
+    begin: Callable[..., Generator[tuple[Any, ...], Any, Value]],
+    *arguments: Any,
+    key: Callable[..., Hashable] | None = None,
+) -> Value:
     """Run a recursive function that is written as a generator, and return its result. The generator recurses by a ``yield`` of
-    the argument tuple, and is sent the result of that call.
+    the argument tuple, and is sent the result of that call. ``key``: inner calls whose arguments have equal keys are run once.
 
     >>> def depth(n):
     ...     return 1 + (yield (n - 1,)) if n else 0
     >>> driven(depth, 10_000)
     10000
     """
-    stack = [begin(*arguments)]
+    known: dict[Hashable, Value] = {}
+    stack: list[tuple[Hashable, Generator[tuple[Any, ...], Any, Value]]] = [(None, begin(*arguments))]
     answer: Any = None
     while stack:
         try:
-            asked = stack[-1].send(answer)
+            asked = stack[-1][1].send(answer)
         except StopIteration as stop:
             answer = stop.value
-            stack.pop()
+            question, _ = stack.pop()
+            if question is not None:
+                known[question] = answer
         else:
-            answer = None
-            stack.append(begin(*asked))
+            question = None if key is None else key(*asked)
+            answer = None if question is None else known.get(question)
+            if answer is None:
+                stack.append((question, begin(*asked)))
     return answer
 
 

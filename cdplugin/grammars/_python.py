@@ -64,14 +64,13 @@ _BLANK_LINES = rf"[ \t\f{LINES}]"
 _BLANK_LINES_AND_COMMENTS = rf"([ \t\f{LINES}]|#[^{LINES}\x00]*[{LINES}])"
 _TYPE_PARAMETERS = """
 type_parameters: "[" type_parameter ("," type_parameter)* ","? "]"
-type_parameter: NAME (":" expression)? | ("*" | "**") NAME
-"""
+type_parameter: """
 """Of functions, classes and type aliases (PEP 695)."""
-_WITH_DEFAULTS = """
-type_parameters: "[" type_parameter ("," type_parameter)* ","? "]"
-type_parameter: NAME (":" expression)? ("=" expression)? | "*" NAME ("=" star_expression)? | "**" NAME ("=" expression)?
-"""
-"""The same with defaults (PEP 696)."""
+_TYPE_PARAMETER = {
+    "3.12": 'NAME (":" expression)? | ("*" | "**") NAME',
+    "3.13": 'NAME (":" expression)? ("=" expression)? | "*" NAME ("=" star_expression)? | "**" NAME ("=" expression)?',
+}
+"""By version; from 3.13 on with defaults (PEP 696)."""
 
 
 def narrower(text: str, max_width: int) -> str:
@@ -116,7 +115,6 @@ def complete(rules: str, version: str = VERSIONS[0]) -> str:
     strings = rules[rules.index(_STRINGS) :]
     added = f"{names}\n{_formatted('field', 'field', 'field')}"
     head = _head(_BLANK_LINES_AND_COMMENTS, ["(STRING | formatted)+", "BYTES+"], LINES)
-    parameters = _TYPE_PARAMETERS if version == VERSIONS[1] else _WITH_DEFAULTS
     for old, new in (
         ("simple: ", 'simple: "type" NAME type_parameters? "=" expression | '),
         ('"def" NAME ', '"def" NAME type_parameters? '),
@@ -124,7 +122,7 @@ def complete(rules: str, version: str = VERSIONS[0]) -> str:
     ):
         assert rules.count(old) == 1
         rules = rules.replace(old, new)
-    return f"{rules}{parameters}{added}field: {head}{expressions}{strings}{added}}}\n"
+    return f"{rules}{_TYPE_PARAMETERS}{_TYPE_PARAMETER[version]}\n{added}field: {head}{expressions}{strings}{added}}}\n"
 
 
 def _formatted(long: str, double: str, single: str) -> str:

@@ -393,9 +393,7 @@ class _Speller:
     def _close(self, state: int) -> None:
         """Compute the transitions of a lexer state, and of all states that some text leads to from it."""
         if state not in self._closed:
-            record = self._work.call(kernels.OP_CLOSURE, state)
-            pool = self._work.tables[ws.POOL]
-            self._closed.update(pool[record + ws.C_FIRST : record + ws.C_FIRST + pool[record + ws.C_STATES]].tolist())
+            self._closed.update(self._work.reached_from(state).tolist())
 
     def _targets(self, state: int) -> list[tuple[int, int]]:
         """The states that one byte leads to, each with the preferred byte."""

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cdplugin.bits import bit_members, members
-from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.store import layout
@@ -71,13 +70,6 @@ def separators(tables: InfillGrammar) -> list[bytes]:
     return chosen
 
 
-def _reached_from(tables: InfillGrammar, state: int) -> np.ndarray:
-    """The lexer states that some text leads to from a state, itself first."""
-    record = tables.workspace.call(kernels.OP_CLOSURE, state)
-    pool = tables.workspace.tables[ws.POOL]
-    return pool[record + ws.C_FIRST : record + ws.C_FIRST + pool[record + ws.C_STATES]]
-
-
 class _Lexer:
     """All states that some text leads to from a lexer state, numbered from that one, 0.
 
@@ -87,7 +79,7 @@ class _Lexer:
 
     def __init__(self, tables: InfillGrammar, start: int, skips: np.ndarray) -> None:
         arena = tables.arena
-        states = _reached_from(tables, start)
+        states = tables.workspace.reached_from(start)
         records = arena.lexer_states
         rows = arena.transitions(states)
         self.goes = rows != lexer_layout.BEFORE
@@ -189,7 +181,7 @@ class _Room:
             crowded = [state for state in crowded if not self._are_apart(state, matched, *following)]
             apart = {self._row(state).tobytes() for state in states if state not in crowded}
             for state in crowded:
-                reached = _reached_from(self._tables, state).tolist()
+                reached = self._work.reached_from(state).tolist()
                 if not any(self._row(s).tobytes() in apart and self._longest(s) == matched for s in reached):
                     return False
         return True
@@ -235,7 +227,7 @@ class _Room:
             if not group:
                 continue
             state = self._tables.start_state(np.array(members(group)))
-            states = _reached_from(self._tables, state)
+            states = self._work.reached_from(state)
             rows = self._arena.transitions(states)
             records = self._arena.lexer_states
             for i in np.flatnonzero(records[states, lexer_layout.L_LONGEST] > 0).tolist():
@@ -337,7 +329,7 @@ class _Room:
         row = self._rows.get(state)
         if row is None:
             if state not in self._closed:  # reaching states computes their transitions
-                self._closed.update(_reached_from(self._tables, state).tolist())
+                self._closed.update(self._work.reached_from(state).tolist())
             row = self._rows[state] = self._arena.transitions(np.array([state]))[0]
         return row
 

@@ -310,6 +310,13 @@ class Workspace:
         self.tables = [np.zeros(0, np.int64) for _ in self.tables]
         self.nbytes = self.header.nbytes
 
+    def reached_from(self, state: int) -> np.ndarray:
+        """The lexer states that some text leads to from a state, itself first: int64, a view. Computes their transitions."""
+        record = self.call(kernels.OP_CLOSURE, state)
+        first = record + ws.C_FIRST
+        pool = self.tables[ws.POOL]
+        return pool[first : first + pool[record + ws.C_STATES]]
+
     def call(self, op: int, a: int = 0, b: int = 0) -> int:
         """Run an operation, growing tables as it asks. Raises :class:`LimitExceeded`; then nothing is kept of the text.
 

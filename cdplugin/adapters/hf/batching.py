@@ -19,6 +19,7 @@ import torch
 from transformers import LogitsProcessor
 from transformers.generation.continuous_batching.cb_logits_processors import ContinuousBatchingLogitsProcessor
 
+from cdplugin.adapters.hf.loops import dead_rows
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from cdplugin.errors import CdpluginError, told
 from cdplugin.matcher.batch import fill_each
@@ -101,8 +102,7 @@ class RequestMasks(ContinuousBatchingLogitsProcessor):
 
     def end_dead(self, scores: torch.Tensor) -> torch.Tensor:
         """End the requests that have no token left, since sampling would fail, and with it all requests."""
-        best = scores[self._rows].amax(-1).tolist() if self._rows else []
-        dead = [row for row, value in zip(self._rows, best, strict=True) if value == float("-inf")]
+        dead = dead_rows(self._rows, scores)
         if dead:
             scores = scores.clone()
             scores[dead] = 0.0

@@ -47,6 +47,12 @@ def verified_length() -> int | None:
     return length if isinstance(length, int) else None
 
 
+def dead_rows(rows: list[int], masked: torch.Tensor) -> list[int]:
+    """Those of some rows that have no token left. Waits for the device."""
+    best = masked.amax(-1).tolist() if rows else []  # of all rows: choosing some would copy them
+    return [row for row in rows if best[row] == float("-inf")]
+
+
 class Loop:
     """What the calls of one generation have told so far. Beams are rows with one prompt, whose scores, log probabilities, are
     at most 0; and only beams continue other rows.
@@ -81,8 +87,7 @@ class Loop:
         """
         if not rows or draft_position(scores):
             return
-        best = masked.amax(-1).tolist()
-        dead = [row for row in rows if best[row] == float("-inf")]
+        dead = dead_rows(rows, masked)
         if self._are_beams():
             self._note_ends(rows, masked)
             dead = self._without_any_beam(dead) if dead else []

@@ -1,8 +1,8 @@
 """Fixed values: the spellings of ``enum`` and ``const`` values, and whether a value is valid under a subschema.
 
 :meth:`Evaluator.holds` follows the validation vocabulary for what the grammar enforces, so that an enumeration beside other
-keywords is filtered exactly. Nothing recurses on the depth of a value or schema, and a part of a value is judged once under
-each subschema, however many references lead there.
+keywords is filtered exactly. Nothing recurses on the depth of a value or schema (:func:`cdplugin.walks.driven`), and a part
+of a value is judged once under each subschema, however many references lead there.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from cdplugin.frontends.json_schema.schema import ArrayPart, ObjectPart, Subsche
 from cdplugin.frontends.json_schema.strings import spellings
 from cdplugin.frontends.json_schema.unevaluated import holding, mentions_of
 from cdplugin.memory import bounded_cache
+from cdplugin.walks import driven
 
 _MOST_TYPED, _MOST_COPIED = 64, 4_096
 WORDS = MappingProxyType({None: b"null", True: b"true", False: b"false"})
@@ -277,32 +278,17 @@ class Evaluator:
 
     def holds(self, sub: Subschema, value: Any, *, itself: bool = False) -> bool:
         """Whether ``value`` is valid under ``sub``. ``itself``: ignore ``allOf``, ``$ref``, ``anyOf`` and other applicators."""
-        answers: dict[tuple[Subschema, int], bool] = {}  # by the subschema and the id of the part
-        stack = [((sub, id(value)), self._judge(sub, value, itself))]
-        answer: bool | None = None
-        while True:
-            try:
-                below, part = stack[-1][1].send(answer)  # type: ignore[arg-type]
-            except StopIteration as stop:
-                question, _ = stack.pop()
-                self._judged()
-                if not stack:
-                    return bool(stop.value)
-                answer = answers[question] = stop.value
-            else:
-                question = below, id(part)
-                answer = answers.get(question)
-                if answer is None:
-                    stack.append((question, self._judge(below, part)))
+        return driven(self._judge, sub, value, itself, key=lambda below, part: (below, id(part)))
 
-    def _judged(self) -> None:
+    def _count_judged(self) -> None:
         self._uncounted += 1
         if self._uncounted == _JUDGED_FOR_A_STEP:
             self._uncounted = 0
             self._count(1)
 
     def _judge(self, sub: Subschema, value: Any, itself: bool = False) -> Verdict:
-        """:meth:`holds` as a generator: it yields ``(subschema, value)`` and is sent the answer."""
+        """:meth:`holds` as a generator for :func:`driven`: it yields ``(subschema, value)`` and is sent the answer."""
+        self._count_judged()
         bit = type_bit(value, sub.resource.dialect.integral_floats)
         if not bit & sub.types:
             return False

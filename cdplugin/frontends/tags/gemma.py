@@ -16,12 +16,10 @@ from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.schema import count_bounds, type_name
 from cdplugin.frontends.json_schema.values import canonical
 from cdplugin.frontends.repeats import either
-from cdplugin.frontends.tags.xml import AnyOrder, Layout, Parameters, SchemaWriter, Style, ways_to_write
+from cdplugin.frontends.tags.xml import GEMMA_QUOTE, AnyOrder, Layout, Parameters, SchemaWriter, ways_to_write
 from cdplugin.frontends.tags.xml_values import ANNOTATIONS, OF_ARRAYS, OF_OBJECTS, only, unsatisfiable, unsupported
 from cdplugin.ir import GrammarIR, Symbol
 
-_QUOTE = '<|"|>'
-_STYLE = Style("{name}", "", until=_QUOTE)
 _MOST_BRANCHES = 8  # of all oneOf of objects and lists; each two of them are compared
 _COMPOUND = ("object", "array")
 
@@ -29,8 +27,8 @@ _COMPOUND = ("object", "array")
 class Gemma(Parameters):
     """Writes an object in this style. Values wait in the queue of :class:`Parameters`, so nothing recurses."""
 
-    def __init__(self, ir: GrammarIR, reader: Reader, write_schema: SchemaWriter, at: str, layout: Layout) -> None:
-        super().__init__(ir, reader, _STYLE, write_schema, at, layout)
+    def __init__(self, ir: GrammarIR, reader: Reader, style: str, write_schema: SchemaWriter, at: str, layout: Layout) -> None:
+        super().__init__(ir, reader, style, write_schema, at, layout)
         space = self.space
         self._last = ir.lexeme(space, "whitespace")
         self._open, self._close = ir.lexeme(literal(b"{"), '"{"'), ir.lexeme(literal(b"}"), '"}"')
@@ -114,7 +112,7 @@ class Gemma(Parameters):
         if found is not None:
             return found[1]
         kinds = self.values.kinds(schema, at)
-        ways = [] if kinds.text is None else ways_to_write(self.ir, [_QUOTE, kinds.text, _QUOTE], "a string")
+        ways = [] if kinds.text is None else ways_to_write(self.ir, [GEMMA_QUOTE, kinds.text, GEMMA_QUOTE], "a string")
         for kind, schemas in kinds.others.items():
             for one in schemas:
                 if kind in _COMPOUND:
@@ -179,8 +177,7 @@ class Gemma(Parameters):
 
 
 def _listed(schema: Any, kind: str) -> list[Any]:
-    """The objects, or lists, among the listed values of a schema."""
-    only(schema, frozenset(["enum", "const", "type"]), "")
+    """The objects, or lists, among the listed values of a schema, which has no other keywords (:meth:`Values.kinds`)."""
     types = schema.get("type", kind)
     if kind != types and kind not in types:
         return []

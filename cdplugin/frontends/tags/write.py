@@ -24,7 +24,7 @@ from cdplugin.frontends.repeats import SymbolRepeats, either
 from cdplugin.frontends.spelling import may_hold_tokens, pieces, spell, spell_with_token, token_set, utf8
 from cdplugin.frontends.tags.gemma import Gemma
 from cdplugin.frontends.tags.read import Format, fail, read_tag
-from cdplugin.frontends.tags.xml import STYLES, Layout, Parameters, SchemaWriter
+from cdplugin.frontends.tags.xml import GEMMA, STYLES, Layout, Parameters, SchemaWriter
 from cdplugin.ir import GrammarIR, Symbol, TokenSet
 from cdplugin.limits import Limits
 
@@ -107,11 +107,11 @@ class TagWriter:
         options = Options(whitespace=whitespace, property_order="any" if fmt.any_order else "schema")
         if fmt.style == "json":
             return [self.schema(fmt.json_schema, at, options, fmt.excludes)]
-        if fmt.style not in STYLES and fmt.style != "gemma":
+        if fmt.style not in STYLES:
             raise UnsupportedError(
                 "style of json_schema is not supported",
                 location=f"{fmt.at}/style",
-                expected=f"one of json, {', '.join(STYLES)}, gemma",
+                expected="one of json, " + ", ".join(STYLES),
                 found=shown(fmt.style),
             )
         layout = Layout(fmt.any_order, Layout.space if bound is None else bound, tuple(fmt.excludes))
@@ -123,9 +123,8 @@ class TagWriter:
         at = f"{fmt.at}/json_schema"
         with self._inside(at):
             reader = check_schema(fmt.json_schema, self.limits)
-        if style == "gemma":
-            return Gemma(self.ir, reader, write_schema, at, layout).write()
-        return Parameters(self.ir, reader, STYLES[style], write_schema, at, layout).write()
+        writer = Gemma if style == GEMMA else Parameters
+        return writer(self.ir, reader, style, write_schema, at, layout).write()
 
     def schema(self, schema: Any, at: str, options: Options | None = None, excludes: Sequence[str] = ()) -> Symbol:
         """JSON that is valid under ``schema``, without ``excludes`` in its strings. Equal schemas are written once."""

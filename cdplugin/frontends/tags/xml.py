@@ -31,6 +31,7 @@ from cdplugin.regex.alphabet import UTF8
 from cdplugin.regex.pattern import Pattern, parse
 
 NAME, KIND = "{name}", "{kind}"
+GEMMA, GEMMA_QUOTE = "gemma", '<|"|>'
 NO_KINDS: MappingProxyType[str, str] = MappingProxyType({})
 
 
@@ -80,7 +81,9 @@ STYLES = {
     "minimax_m3_xml": Style(
         _MINIMAX + "<{name}>", _MINIMAX + "</{name}>", item=_MINIMAX + "<item>", until=_MINIMAX, spaced=False
     ),
+    GEMMA: Style("{name}", "", until=GEMMA_QUOTE),
 }
+"""By name; all but :data:`GEMMA` are XML."""
 
 
 def fill(template: str, name: str | Expr, kind: str, space: Expr) -> list[str | Expr]:
@@ -141,12 +144,10 @@ class Parameters:
     lists wait in a queue, so nothing recurses.
     """
 
-    def __init__(
-        self, ir: GrammarIR, reader: Reader, style: Style, write_schema: SchemaWriter, at: str, layout: Layout
-    ) -> None:
+    def __init__(self, ir: GrammarIR, reader: Reader, style: str, write_schema: SchemaWriter, at: str, layout: Layout) -> None:
         self.ir = ir
         self.limits = reader.limits
-        self.style = style
+        self.style = STYLES[style]
         self.write_schema = write_schema
         self.at = at
         self.layout = layout
