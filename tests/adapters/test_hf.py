@@ -28,6 +28,7 @@ from engine_tools import seeds  # noqa: E402
 from host_tools import tiny_llama  # noqa: E402
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from transformers import (  # noqa: E402
     GenerationConfig,
     LogitsProcessor,
@@ -548,18 +549,50 @@ def test_forced_token(model: Any, grammars: dict[str, Any], lookahead: bool, row
     assert torch.equal(again, reference(model, inputs, [grammars["list"]]))
 
 
+@pytest.mark.parametrize("lookahead", [False, True])
 @pytest.mark.parametrize("options", [{}, {"do_sample": True}, {"prompt_lookup_num_tokens": 2}])
-def test_no_token_is_left(model: Any, vocab: Any, options: dict[str, Any]) -> None:
+def test_no_token_is_left(model: Any, vocab: Any, options: dict[str, Any], lookahead: bool) -> None:
     """The finding: token 0 at the end of the text if it was the last step, and an error of torch where it was sampled."""
     grammar = cd.Compiler(vocab).compile(cd.Regex("[ab]{3}c"))
     inputs = prompts("a: ") if "prompt_lookup_num_tokens" in options else prompts("a: ", "another prompt: ")
     options = {**options, "suppress_tokens": [ord("c")]}
     for steps in (4, 8):
+        processor = GrammarLogitsProcessor(grammar)
+        criteria = [processor.lookahead] if lookahead else []
         with pytest.raises(cd.CdpluginError, match="row 0: no token is left at generated position 3: a processor before"):
-            run(model, inputs, logits_processor=[GrammarLogitsProcessor(grammar)], max_new_tokens=steps, **options)
+            run(model, inputs, logits_processor=[processor], stopping_criteria=criteria, max_new_tokens=steps, **options)
     closing = GrammarLogitsProcessor(grammar, max_new_tokens=8)
     length = inputs["input_ids"].shape[1]
     assert text_of(run(model, inputs, logits_processor=[closing], max_new_tokens=8, **options)[0], length)[3:] == "c"
+
+
+class NoWaiting(TorchDispatchMode):  # type: ignore[misc]
+    """Refuses what waits for a device. Beside it, ``Tensor.tolist`` is counted."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        assert function not in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default), function
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_with_the_lookahead_sampling_is_begun_before_the_device_is_waited_for(
+    rows: int, grammars: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The finding: the scores of every step were waited for before they were sampled from."""
+    waits: list[int] = []
+    tolist = torch.Tensor.tolist
+    monkeypatch.setattr(torch.Tensor, "tolist", lambda self: waits.append(1) or tolist(self))
+    processor = GrammarLogitsProcessor(grammars["list"])
+    ids = torch.full((rows, 1), 1) + torch.arange(rows)[:, None]
+    scores = torch.randn(rows, SIZE) + 3
+    masked = processor(ids, scores)
+    for _ in range(3):
+        ids = torch.cat([ids, masked.argmax(-1, keepdim=True)], 1)
+        assert not processor.lookahead(ids, None).any()
+        waits.clear()
+        with NoWaiting():
+            masked = processor(ids, scores)
+        assert not waits
 
 
 class Below(LogitsProcessor):  # type: ignore[misc]

@@ -85,3 +85,20 @@ def test_a_loop_with_masks_of_the_host(device: str, dtype: Any, grammar: Any) ->
         cd.apply_token_bitmask_inplace(logits, bitmask.to(device, non_blocking=True))
         assert matcher.accept_token(int(logits.argmax()))
     assert re.fullmatch(PATTERN.encode(), grammar.vocab.decode(matcher.tokens[:-1]))
+
+
+@pytest.mark.parametrize("device", DEVICES[1:])
+@pytest.mark.parametrize("budget", [None, 40])
+def test_with_the_lookahead_a_step_waits_for_nothing(device: str, budget: int | None, grammar: Any) -> None:
+    processor = cd.GrammarLogitsProcessor(grammar, budget)
+    ids = torch.tensor([[65, 66], [67, 68]], device=device)
+    scores = torch.randn(2, SIZE, device=device) + 3
+    masked = processor(ids, scores)
+    for _ in range(3):
+        ids = torch.cat([ids, masked.argmax(-1, keepdim=True)], 1)
+        assert not processor.lookahead(ids, None).any()
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            masked = processor(ids, scores)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")

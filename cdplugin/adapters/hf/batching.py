@@ -102,7 +102,7 @@ class RequestMasks(ContinuousBatchingLogitsProcessor):
 
     def end_dead(self, scores: torch.Tensor) -> torch.Tensor:
         """End the requests that have no token left, since sampling would fail, and with it all requests."""
-        dead = dead_rows(self._rows, scores)
+        dead = dead_rows(self._rows, scores).nonzero().flatten().tolist()
         if dead:
             scores = scores.clone()
             scores[dead] = 0.0

@@ -12,18 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
-from cdplugin.bitmask import bitmask_view
-from cdplugin.bits import allow_only, bit_flags
+from cdplugin.adapters.hf.loops import dead_rows
+from cdplugin.bitmask import apply_token_bitmask_inplace, bitmask_view
+from cdplugin.bits import allow_only
 from cdplugin.errors import BudgetError
 from cdplugin.matcher import Matcher, fill_next_token_bitmasks
 
 if TYPE_CHECKING:
     from cdplugin.adapters.prefixes import RowTracker
 
-__all__ = ["BudgetError", "Closing"]
+__all__ = ["BudgetError", "Closing", "give_back"]
 
 
 class Closing:
@@ -60,13 +60,15 @@ class Closing:
             tokens = matcher.shortest_completion()[:1] or matcher.stop_token_ids
             allow_only(bitmask_view(bitmask, matcher.grammar.vocab.size)[row], tokens)
 
-    def give_back(self, masked: torch.Tensor, rows: Sequence[int], bitmask: Any) -> None:
-        """In place, set the logits that a row's mask allows to zero, where another processor has forbidden all of them."""
-        listed = list(rows)
-        if not listed:
-            return
-        dead = torch.isneginf(masked[listed]).all(-1).tolist()
-        for row in (row for row, is_dead in zip(listed, dead, strict=True) if is_dead):
-            bits = bit_flags(bitmask[row].numpy())
-            ids = np.flatnonzero(bits[: masked.shape[1]])
-            masked[row, torch.from_numpy(ids).to(masked.device)] = 0.0
+
+def give_back(masked: torch.Tensor, rows: Sequence[int], bitmask: torch.Tensor) -> None:
+    """In place, set the logits that a row's mask allows to zero, where another processor has forbidden all of them.
+
+    ``masked``: ``(rows, width)``, after the mask; ``bitmask``: on its device. Does not wait for a GPU.
+    """
+    dead = dead_rows(rows, masked)
+    if masked.device.type == "cpu" and not dead.any():
+        return
+    allowed = torch.zeros_like(masked)
+    apply_token_bitmask_inplace(allowed, bitmask)
+    masked.copy_(torch.where(dead[:, None], allowed, masked))

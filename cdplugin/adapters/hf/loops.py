@@ -7,11 +7,13 @@ text. So a row without a token is an error, unless the loop drops the row: a bea
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
+from cdplugin.adapters.hf.host_copy import HostCopy
 from cdplugin.adapters.prefixes import DEAD, LIVE, RowTracker
 from cdplugin.errors import CdpluginError
 
@@ -47,10 +49,14 @@ def verified_length() -> int | None:
     return length if isinstance(length, int) else None
 
 
-def dead_rows(rows: list[int], masked: torch.Tensor) -> list[int]:
-    """Those of some rows that have no token left. Waits for the device."""
-    best = masked.amax(-1).tolist() if rows else []  # of all rows: choosing some would copy them
-    return [row for row in rows if best[row] == float("-inf")]
+def dead_rows(rows: Sequence[int], masked: torch.Tensor) -> torch.Tensor:
+    """Which rows are among those listed and have no token left: bool ``(rows,)``. Does not wait for a GPU."""
+    dead = torch.isneginf(masked.amax(-1))
+    if len(rows) < len(masked):
+        listed = torch.zeros(len(masked), dtype=torch.bool)
+        listed[list(rows)] = True
+        dead &= listed.to(masked.device, non_blocking=True)
+    return dead
 
 
 class Loop:
@@ -62,6 +68,8 @@ class Loop:
         self._tracker = tracker
         self._may_be_beams = tracker.rows > 1 and bool((np.bincount(tracker.groups) > 1).all())
         self._may_have_ended: Any = None  # by row: whether a stop token was left in any step
+        self._looks_ahead = False
+        self._unsettled: tuple[HostCopy, int] | None = None  # the dead rows, and the place that the text had reached
 
     def note(self, scores: torch.Tensor) -> None:
         """Note the scores of a call, before the mask."""
@@ -81,24 +89,35 @@ class Loop:
             return False
         return LIVE in tracker.status or tracker.length > tracker.prompt_length + 1 or tracker.matchers[row].is_accepting()
 
+    def look_ahead(self) -> None:
+        """Note that the loop calls the lookahead after each step, and :meth:`settle` the last one."""
+        self.settle()
+        self._looks_ahead = True
+
     def refuse_dead(self, rows: list[int], scores: torch.Tensor, masked: torch.Tensor) -> None:
         """Raise an error for a row all of whose allowed tokens other processors have forbidden, if the loop would go on with
         it. ``rows``: those whose matchers have accepted all tokens; ``scores`` and ``masked``: before and after the mask.
+
+        Where the lookahead is called, it raises the error, so that a GPU is given the sampling before it is waited for. Such a
+        row is unmasked in place: sampling from nothing would stop the device.
         """
         if not rows or draft_position(scores):
             return
-        dead = dead_rows(rows, masked)
+        dead, place = dead_rows(rows, masked), self._tracker.length - self._tracker.prompt_length
         if self._are_beams():
             self._note_ends(rows, masked)
-            dead = self._without_any_beam(dead) if dead else []
-        if not dead:
-            return
-        place = self._tracker.length - self._tracker.prompt_length
-        raise CdpluginError(
-            f"row {dead[0]}: no token is left at generated position {place}: a processor before the grammar's "
-            "forbids each token that the grammar allows (min_new_tokens, suppress_tokens, no_repeat_ngram_size). "
-            "GrammarLogitsProcessor(grammar, max_new_tokens=n) allows an ending again."
-        )
+            _refuse(self._without_any_beam(_listed(dead)), place)
+        elif self._looks_ahead:
+            masked.masked_fill_(dead[:, None], 0.0)
+            self._unsettled = HostCopy(dead), place
+        else:
+            _refuse(_listed(dead), place)
+
+    def settle(self) -> None:
+        """Raise the error that :meth:`refuse_dead` has left for later, if any."""
+        if self._unsettled is not None:
+            (dead, place), self._unsettled = self._unsettled, None
+            _refuse(_listed(dead.wait()), place)
 
     def _note_ends(self, rows: list[int], masked: torch.Tensor) -> None:
         """Note which rows have a stop token left. A beam that ends is no row any more."""
@@ -109,10 +128,23 @@ class Loop:
 
     def _without_any_beam(self, dead: list[int]) -> list[int]:
         """Those of some dead rows whose prompt has no beam that lives or may have ended."""
-        groups, ended = self._tracker.groups, self._may_have_ended.tolist()
+        groups, ended = self._tracker.groups, self._may_have_ended.tolist() if dead else []
         out = []
         for row in dead:
             beams = np.flatnonzero(groups == groups[row]).tolist()
             if all((beam in dead or self._tracker.status[beam] == DEAD) and not ended[beam] for beam in beams):
                 out.append(row)
         return out
+
+
+def _listed(dead: torch.Tensor) -> list[int]:
+    return [row for row, is_dead in enumerate(dead.tolist()) if is_dead]
+
+
+def _refuse(dead: list[int], place: int) -> None:
+    if dead:
+        raise CdpluginError(
+            f"row {dead[0]}: no token is left at generated position {place}: a processor before the grammar's "
+            "forbids each token that the grammar allows (min_new_tokens, suppress_tokens, no_repeat_ngram_size). "
+            "GrammarLogitsProcessor(grammar, max_new_tokens=n) allows an ending again."
+        )

@@ -25,7 +25,8 @@ import transformers
 from transformers import LogitsProcessor, StoppingCriteria
 
 from cdplugin import forking
-from cdplugin.adapters.hf.budget import Closing
+from cdplugin.adapters.hf.budget import Closing, give_back
+from cdplugin.adapters.hf.host_copy import HostCopy
 from cdplugin.adapters.hf.loops import Loop, draft_position, verified_length
 from cdplugin.adapters.hf.recorder import Recorder
 from cdplugin.adapters.prefixes import DEAD, ENDED, FREE, LIVE, PADDED, RowTracker, RowTrackers, checked_grammars
@@ -169,6 +170,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
             tracker, refused = own.trackers.begin(_host_ids(input_ids)), []
         if tracker.loop is None or tracker.length == tracker.prompt_length:
             tracker.loop = Loop(tracker)
+        tracker.loop.settle()
         tracker.loop.note(scores)
         if refused:
             for row in refused:
@@ -190,7 +192,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
         apply_token_bitmask_inplace(masked, on_device, None if len(rows) == tracker.rows else rows)
         live = [row for row in rows if tracker.status[row] == LIVE]
         if self._closing is not None:
-            self._closing.give_back(masked, live, bitmask)
+            give_back(masked, live, on_device)
         else:
             tracker.loop.refuse_dead(live, scores, masked)
         if own.recorder is not None:
@@ -323,6 +325,8 @@ class GrammarLogitsProcessor(LogitsProcessor):
         tracker = own.trackers.current
         if tracker is None or input_ids.ndim != 2 or input_ids.shape[0] != tracker.rows:
             return
+        if tracker.loop is not None:
+            tracker.loop.look_ahead()
         own.pending = _Job(self, own, input_ids)
 
     def _drop_pending(self, own: _Rows) -> None:
@@ -408,18 +412,10 @@ class _Job:
     def __init__(self, processor: GrammarLogitsProcessor, own: _Rows, input_ids: torch.Tensor) -> None:
         self._input_ids = input_ids
         self._version = _version(input_ids)
-        host: torch.Tensor = input_ids
-        event = None
-        if input_ids.device.type == "cuda":
-            host = torch.empty(input_ids.shape, dtype=input_ids.dtype, pin_memory=True)
-            host.copy_(input_ids, non_blocking=True)
-            event = torch.cuda.Event()
-            event.record(torch.cuda.current_stream(input_ids.device))
+        copied = HostCopy(input_ids)
 
         def work() -> RowTracker | None:
-            if event is not None:
-                event.synchronize()
-            return processor._begin(own, _host_ids(host))
+            return processor._begin(own, _host_ids(copied.wait()))
 
         self._future: Future[RowTracker | None] = processor._thread.submit(work)
 
