@@ -244,9 +244,13 @@ def fill_in(
     end_token_ids : tokens that end a gap (allowed where the gap may end); default: the vocabulary's end tokens.
     max_new_tokens : tokens per gap; whatever is open after that is completed as shortly as possible.
 
-    Raises ``ValueError`` if the text cannot be completed, or there is no such end token; ``TypeError`` for what is no number.
+    Raises ``ValueError`` if the text cannot be completed, there is no such end token, or ``max_new_tokens`` is negative;
+    ``TypeError`` for what is no number.
     """
     _check_infill(infill)
+    most = integer("max_new_tokens", max_new_tokens)
+    if most < 0:
+        raise ValueError(f"max_new_tokens: expected 0 or more, found {most}")
     session = infill.new(pieces)
     if not session.completable():
         raise ValueError("the text with its gaps cannot be completed")
@@ -258,7 +262,7 @@ def fill_in(
     sampler = _Sampler(temperature, "left", torch.Generator().manual_seed(integer("seed", seed)))
     for place in session.open_gaps():
         at = session._places[place]
-        for _ in range(integer("max_new_tokens", max_new_tokens)):
+        for _ in range(most):
             part = session._parts[at]
             before = b"".join(p.text for p in session._parts[:at])
             after = b"".join(p.text for p in session._parts[at + 1 :])

@@ -325,10 +325,10 @@ class InfillSession:
     def complete(self, rng: random.Random | None = None, max_tokens: int | None = None) -> str:
         """Fill everything that is open and return the text; the session stays as it is.
 
-        Gaps are filled with a shortest text; with ``rng``, slots take random tokens and gaps may begin with some. The same seed
-        gives the same text. ``max_tokens``: at most so many tokens in the gaps. If lexemes compete and another text would take
-        too much work, a legal text that is known is returned. Raises ``ValueError`` if nothing legal is left, or none within
-        ``max_tokens``.
+        Gaps are filled with a shortest text; with ``rng``, slots take random tokens and gaps may begin with some. In a fresh
+        ``Infill`` the same seed gives the same text; what other sessions have found may lead to another one. ``max_tokens``: at
+        most so many tokens in the gaps. If lexemes compete and another text would take too much work, a legal text that is
+        known is returned. Raises ``ValueError`` if nothing legal is left, or none within ``max_tokens``.
         """
         if max_tokens is not None:
             max_tokens = integer("max_tokens", max_tokens)
