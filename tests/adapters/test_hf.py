@@ -549,6 +549,33 @@ def test_forced_token(model: Any, grammars: dict[str, Any], lookahead: bool, row
     assert torch.equal(again, reference(model, inputs, [grammars["list"]]))
 
 
+class ForceAll(LogitsProcessor):  # type: ignore[misc]
+    """Makes all rows take a token at a length, whatever the mask says."""
+
+    def __init__(self, length: int, token: int) -> None:
+        self.length, self.token = length, token
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        if input_ids.shape[1] != self.length:
+            return scores
+        forced = torch.full_like(scores, float("-inf"))
+        forced[:, self.token] = -1.0
+        return forced
+
+
+@pytest.mark.parametrize("budget", [None, 12])
+@pytest.mark.parametrize("options", [{"num_beams": 3}, {"num_beams": 2, "num_return_sequences": 2}])
+def test_a_token_forced_on_all_beams(model: Any, vocab: Any, options: dict[str, Any], budget: int | None) -> None:
+    """The finding: all beams were taken for beams that die, so an illegal text was returned."""
+    grammar = cd.Compiler(vocab).compile(cd.Regex("[ab]{5}c"))
+    inputs = prompts("a: ", "another prompt: ")
+    length = inputs["input_ids"].shape[1]
+    for at in (1, 3):
+        processors = [GrammarLogitsProcessor(grammar, budget), ForceAll(length + at, ord("!"))]
+        with pytest.raises(TokenNotAllowedError, match=f"row 0: token 33 .*position {at} was forbidden"):
+            run(model, inputs, logits_processor=processors, max_new_tokens=12, **options)
+
+
 @pytest.mark.parametrize("lookahead", [False, True])
 @pytest.mark.parametrize("options", [{}, {"do_sample": True}, {"prompt_lookup_num_tokens": 2}])
 def test_no_token_is_left(model: Any, vocab: Any, options: dict[str, Any], lookahead: bool) -> None:

@@ -67,7 +67,7 @@ class Loop:
     def __init__(self, tracker: RowTracker) -> None:
         self._tracker = tracker
         self._may_be_beams = tracker.rows > 1 and bool((np.bincount(tracker.groups) > 1).all())
-        self._may_have_ended: Any = None  # by row: whether a stop token was left in any step
+        self._may_have_ended: Any = None  # of beams, by row: whether a stop token was left in any step
         self._looks_ahead = False
         self._unsettled: tuple[HostCopy, int] | None = None  # the dead rows, and the place that the text had reached
 
@@ -89,6 +89,12 @@ class Loop:
             return False
         return LIVE in tracker.status or tracker.length > tracker.prompt_length + 1 or tracker.matchers[row].is_accepting()
 
+    def forced_beams(self, refused: list[int]) -> list[int]:
+        """Those of the beams with refused tokens that are no dead ones: none of their prompt has gone on with a token that the
+        last masks allowed, and none may have ended.
+        """
+        return self._without_any_beam(refused) if self._may_have_ended is not None else []
+
     def look_ahead(self) -> None:
         """Note that the loop calls the lookahead after each step, and :meth:`settle` the last one."""
         self.settle()
@@ -105,7 +111,6 @@ class Loop:
             return
         dead, place = dead_rows(rows, masked), self._tracker.length - self._tracker.prompt_length
         if self._are_beams():
-            self._note_ends(rows, masked)
             _refuse(self._without_any_beam(_listed(dead)), place)
         elif self._looks_ahead:
             masked.masked_fill_(dead[:, None], 0.0)
@@ -119,8 +124,10 @@ class Loop:
             (dead, place), self._unsettled = self._unsettled, None
             _refuse(_listed(dead.wait()), place)
 
-    def _note_ends(self, rows: list[int], masked: torch.Tensor) -> None:
-        """Note which rows have a stop token left. A beam that ends is no row any more."""
+    def note_ends(self, rows: list[int], masked: torch.Tensor) -> None:
+        """Note in which beams, after the mask, a stop token is left. A beam that ends is no row any more."""
+        if not rows or not self._are_beams():
+            return
         if self._may_have_ended is None:
             self._may_have_ended = torch.zeros(len(masked), dtype=torch.bool, device=masked.device)
         stops = [token for token in self._tracker.matchers[rows[0]].stop_token_ids if token < masked.shape[1]]

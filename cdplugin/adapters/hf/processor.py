@@ -173,8 +173,9 @@ class GrammarLogitsProcessor(LogitsProcessor):
         tracker.loop.settle()
         tracker.loop.note(scores)
         if refused:
+            forced = tracker.loop.forced_beams(refused)
             for row in refused:
-                self._judge(own, tracker, row, scores)
+                self._judge(own, tracker, row, scores, row in forced)
         else:
             tracker.deferred = None
         rows = [row for row, status in enumerate(tracker.status) if status in (LIVE, ENDED)]
@@ -191,6 +192,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
             own.copied.record(torch.cuda.current_stream(scores.device))
         apply_token_bitmask_inplace(masked, on_device, None if len(rows) == tracker.rows else rows)
         live = [row for row in rows if tracker.status[row] == LIVE]
+        tracker.loop.note_ends(live, masked)
         if self._closing is not None:
             give_back(masked, live, on_device)
         else:
@@ -351,7 +353,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
                     self._ahead.follow(tracker.matchers[row])
         return tracker
 
-    def _judge(self, own: _Rows, tracker: RowTracker, row: int, scores: torch.Tensor) -> None:
+    def _judge(self, own: _Rows, tracker: RowTracker, row: int, scores: torch.Tensor, is_forced: bool) -> None:
         """Handle a token that the mask had forbidden. What it is shows in the call, the first of these that fits:
 
         - a draft behind a refused one, or a beam of probability zero: the row is about to be dropped;
@@ -362,7 +364,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
         draft, verified = draft_position(scores), verified_length()
         if verified is not None:
             draft = "inside" if tracker.prompt_length + tracker.accepted[row] >= verified else ""
-        if draft == "inside" or tracker.loop.is_dead_beam(row):
+        if draft == "inside" or (tracker.loop.is_dead_beam(row) and not is_forced):
             tracker.status[row] = DEAD
         elif draft == "last" and (tracker.deferred is None or tracker.deferred >= tracker.length):
             tracker.deferred = tracker.length
