@@ -19,8 +19,7 @@ from functools import lru_cache
 import numpy as np
 
 from cdplugin import expr
-from cdplugin.bitmask import bitmask_words
-from cdplugin.bits import bit_flags
+from cdplugin.bits import bit_flags, bitmask_words
 from cdplugin.collector import gc_paused
 from cdplugin.compiler import Compiler
 from cdplugin.errors import GrammarError, LimitExceeded

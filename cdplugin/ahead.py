@@ -43,6 +43,7 @@ from typing import TypeVar
 import numpy as np
 
 from cdplugin import forking
+from cdplugin.bits import bitmask_words
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.blocks import address_of
 from cdplugin.engine.owned_tables import HASHED
@@ -296,7 +297,7 @@ class Ahead:
 
     def _look(self, visit: Visit, arena: Arena, cursor: int) -> None:
         """Make the mask of a place, and those of the places that its likely tokens lead to. Raises :class:`Busy`."""
-        row = np.zeros((arena.vocab.size + 31) // 32, np.int32)
+        row = np.zeros(bitmask_words(arena.vocab.size), np.int32)
         if self._ask(visit, arena, kernels.OP_FILL, cursor, address_of(row), _STOPS_ADDRESS) < 0:
             visit.visited.add(cursor)
             return

@@ -16,7 +16,6 @@ Only NumPy and Numba are required. PyTorch is imported only when a tensor is ask
 
 from __future__ import annotations
 
-import operator
 import sys
 import weakref
 from collections.abc import Callable, Sequence
@@ -25,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
-from cdplugin.bits import bit_flags
-from cdplugin.errors import needs
+from cdplugin.bits import bit_flags, bitmask_words
+from cdplugin.errors import integer, needs
 from cdplugin.kernels.masks.bitmask import MINUS_INFINITY, mask_rows
 
 if TYPE_CHECKING:
@@ -34,11 +33,6 @@ if TYPE_CHECKING:
 
 _NO_INDICES = np.empty(0, np.int64)
 _NO_MASK = np.empty(0, np.int32)
-
-
-def bitmask_words(vocab_size: int) -> int:
-    """The number of 32-bit words of a row: ``ceil(vocab_size / 32)``."""
-    return (vocab_size + 31) // 32
 
 
 @overload
@@ -187,8 +181,9 @@ def _checked(torch: Any, logits: Any, bitmask: Any) -> tuple[Any, Any]:
             _refuse_views(torch, name, value)
     is_array = isinstance(logits, np.ndarray)
     kind = logits.dtype.name if is_array else str(logits.dtype).removeprefix("torch.")
-    if kind not in (*MINUS_INFINITY, *(("float64",) if is_array else ())):
-        raise TypeError(f"logits: expected float32, float16 or bfloat16, found {kind}")
+    kinds = (*MINUS_INFINITY, "float64") if is_array else tuple(MINUS_INFINITY)
+    if kind not in kinds:
+        raise TypeError(f"logits: expected {', '.join(kinds[:-1])} or {kinds[-1]}, found {kind}")
     if str(bitmask.dtype).removeprefix("torch.") != "int32":
         raise TypeError(f"bitmask: expected dtype int32, found {str(bitmask.dtype).removeprefix('torch.')}")
     if logits.ndim not in (1, 2):
@@ -298,18 +293,6 @@ def apply_with_torch(logits: torch.Tensor, bitmask: torch.Tensor, indices: torch
         logits.masked_fill_(~allowed, float("-inf"))
     else:
         logits[indices] = logits[indices].masked_fill(~allowed, float("-inf"))
-
-
-def integer(what: str, value: Any) -> int:
-    """``value`` as an int. Accepts what has ``__index__`` (a NumPy integer, a one-element tensor), but no bool."""
-    if type(value) is int:
-        return value
-    if not isinstance(value, bool) and not str(getattr(value, "dtype", "")).endswith("bool"):
-        try:
-            return operator.index(value)
-        except TypeError:
-            pass
-    raise TypeError(f"{what}: expected an integer, found {type(value).__name__}")
 
 
 _Ask = Callable[[], int] | None

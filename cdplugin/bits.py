@@ -9,6 +9,11 @@ import numpy as np
 _FEW_BITS = 24  # fewer bits than this are set one by one
 
 
+def bitmask_words(vocab_size: int) -> int:
+    """The number of 32-bit words of a row: ``ceil(vocab_size / 32)``."""
+    return (vocab_size + 31) // 32
+
+
 def bit_flags(row: np.ndarray, size: int | None = None) -> np.ndarray:
     """The bits of an integer row, lowest first, as a bool array. ``size``: its length; bits beyond the row are False.
 
@@ -33,6 +38,25 @@ def allow_only(row: np.ndarray, tokens: Iterable[int]) -> None:
     words[:] = 0
     for token in tokens:
         words[token >> 5] |= np.uint32(1 << (token & 31))
+
+
+def has_bit(row: np.ndarray, token: int) -> bool:
+    """Whether a mask row allows a token."""
+    return bool(row[token >> 5] >> (token & 31) & 1)
+
+
+def clear_bits(row: np.ndarray, tokens: Iterable[int]) -> None:
+    """Make a mask row (32-bit words) forbid these tokens."""
+    words = row.view(np.uint32)
+    for token in tokens:
+        words[token >> 5] &= ~np.uint32(1 << (token & 31))
+
+
+def all_but(n_words: int, tokens: np.ndarray) -> np.ndarray:
+    """The mask row (int32) that allows all tokens but these."""
+    flags = np.ones(32 * n_words, np.bool_)
+    flags[tokens] = False
+    return packed_bits(flags)
 
 
 def set_bits(row: np.ndarray, tokens: np.ndarray) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
+import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
@@ -66,6 +67,25 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     """`` (did you mean 'x'?)`` if some known name is close, else nothing."""
     close = closest(name, known)
     return f" (did you mean {close!r}?)" if close else ""
+
+
+def integer(what: str, value: Any) -> int:
+    """``value`` as an int. Accepts what has ``__index__`` (a NumPy integer, a one-element tensor), but no bool."""
+    if type(value) is int:
+        return value
+    if not isinstance(value, bool) and not str(getattr(value, "dtype", "")).endswith("bool"):
+        try:
+            return operator.index(value)
+        except TypeError:
+            pass
+    raise TypeError(f"{what}: expected an integer, found {type(value).__name__}")
+
+
+def iterable(what: str, value: Any) -> Iterable[Any]:
+    """``value``, if it can be iterated; else raises ``TypeError``."""
+    if not isinstance(value, Iterable):
+        raise TypeError(f"{what}: expected a sequence, found {type(value).__name__}")
+    return value
 
 
 @contextlib.contextmanager

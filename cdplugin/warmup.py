@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 
+from cdplugin.bits import bitmask_words
 from cdplugin.compiler import Compiler
 from cdplugin.kernels.entry import engine
 from cdplugin.kernels.jit.decorators import FirstCall, is_cached
@@ -71,7 +72,7 @@ def _warm_engine(vocab: Vocabulary) -> Grammar:
     compiler = Compiler(vocab)
     grammar = compiler.compile(JsonSchema({"properties": {"a": {}}}, property_order="any"))
     matcher = grammar.matcher()
-    matcher.fill_next_token_bitmask(np.zeros((1, (vocab.size + 31) // 32), np.int32), 0, 1 << 20)
+    matcher.fill_next_token_bitmask(np.zeros((1, bitmask_words(vocab.size)), np.int32), 0, 1 << 20)
     matcher.accept_token(ord("{"))
     matcher.shortest_completion()  # a server calls it when it admits a request
     return grammar

@@ -53,7 +53,7 @@ def _calls() -> dict[str, tuple[Callable[[], Any], str]]:
         "a piece": (lambda: infill.new(["a", 5]), "pieces: expected str, bytes, a list of token ids, GAP or Slots, found int"),
         "tokens": (lambda: infill.new([[97.5]]), "token id: expected an integer, found float"),
         "ids": (lambda: infill.canvas([97.9], 256), "token id: expected an integer, found float"),
-        "no ids": (lambda: infill.canvas(5, 256), "canvas: expected token ids, found int"),
+        "no ids": (lambda: infill.canvas(5, 256), "canvas: expected a sequence, found int"),
         "a mask token": (lambda: infill.canvas([97], None), "mask_token_id: expected an integer, found NoneType"),
         "a place": (lambda: canvas.mask(None), "place: expected an integer, found NoneType"),
         "half a place": (lambda: canvas.set(1.0, 97), "place: expected an integer, found float"),
@@ -62,6 +62,17 @@ def _calls() -> dict[str, tuple[Callable[[], Any], str]]:
         "a gap": (lambda: gaps.close("0"), "place: expected an integer, found str"),
         "changes": (lambda: gaps.undo("1"), "undo: expected an integer, found str"),
         "a generator": (lambda: gaps.complete(True), "rng: expected a random.Random, found bool"),
+        "no tokens": (lambda: matcher.accept_tokens(None), "tokens: expected a sequence, found NoneType"),
+        "a token to validate": (lambda: matcher.validate_tokens(97), "tokens: expected a sequence, found int"),
+        "no ids to decode": (lambda: vocab.decode(None), "ids: expected a sequence, found NoneType"),  # type: ignore[arg-type]
+        "a text to decode": (lambda: vocab.decode("a"), "token id: expected an integer, found str"),  # type: ignore[arg-type]
+        "no pieces": (lambda: infill.new(None), "pieces: expected a sequence, found NoneType"),
+        "no sessions": (lambda: infill.map(len, 3), "sessions: expected a sequence, found int"),
+        "a session": (lambda: infill.map(len, [3]), "sessions: expected an InfillSession, found int"),
+        "integer logits": (
+            lambda: apply(np.zeros((1, 257), np.int64), bitmask.numpy()),
+            "logits: expected float32, float16, bfloat16 or float64, found int64",
+        ),
         "most tokens": (lambda: gaps.complete(max_tokens="3"), "max_tokens: expected an integer, found str"),
     }
 

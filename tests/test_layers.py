@@ -102,7 +102,7 @@ ARROWS: dict[str, set[str]] = {
     "ahead": {*GROUND, *KERNELS, "engine", "matcher", "queries"},
     "admission": {*GROUND, "bitmask", "collector", "compiler", "matcher", "specs"},
     "infill": {*GROUND, *KERNELS, "kernels.infill", "bitmask", "collector", "engine", "matcher", "queries"},
-    "warmup": {*KERNELS, "kernels.infill", "vocab", "specs", "compiler", "matcher", "infill"},
+    "warmup": {*KERNELS, "bits", "kernels.infill", "vocab", "specs", "compiler", "matcher", "infill"},
     "package": {*GROUND, "vocab", "specs", "grammars", "queries", "matcher", "compiler", "bitmask", "infill", "adapters.hf"},
     "adapters.prefixes": set(),
     "adapters.diffusion": {"bitmask", "bits", "errors", "infill"},

@@ -16,8 +16,9 @@ from engine_tools import SLOW
 from tokenizers_data import llama3
 
 import cdplugin as cd
+from cdplugin.bits import clear_bits
 from cdplugin.kernels import entry as kernels
-from cdplugin.queries.successors import leave_out, successors
+from cdplugin.queries.successors import successors
 
 pytestmark = [
     pytest.mark.slow,
@@ -179,7 +180,7 @@ def test_where_every_token_leads(number: int) -> None:
         if place in (0, 1, inside, len(ids) - 1):
             matcher.fill_next_token_bitmask(row)
             allowed = row[0].copy()
-            leave_out(allowed, vocab.eos_token_ids)
+            clear_bits(allowed, vocab.eos_token_ids)
             arena, cursor = matcher._place()
             with arena.lock:
                 cursors, numbers = successors(arena, cursor, allowed)

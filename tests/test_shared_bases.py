@@ -254,7 +254,7 @@ def test_files_of_others_and_damaged_ones(vocab, tmp_path):
         *packed,
     ):
         path.write_bytes(damaged)
-        with pytest.raises(cd.CdpluginError, match="learned"):
+        with pytest.raises(cd.CdpluginError, match="expected a file that save_learned wrote, found another"):
             compiler.load_learned(path)
     path.write_bytes(whole)
     arrays = dict(np.load(path))

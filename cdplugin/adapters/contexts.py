@@ -26,8 +26,7 @@ from typing import Any
 import numpy as np
 
 from cdplugin.adapters.prefixes import DEAD, ENDED, LIVE, RowTracker, RowTrackers, checked_grammars
-from cdplugin.bitmask import bitmask_words
-from cdplugin.bits import allow_only
+from cdplugin.bits import allow_only, bitmask_words
 from cdplugin.errors import CdpluginError, EngineError
 from cdplugin.matcher import fill_next_token_bitmasks
 

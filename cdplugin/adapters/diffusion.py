@@ -22,9 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from cdplugin.bitmask import integer
 from cdplugin.bits import bit_flags
-from cdplugin.errors import needs, shown
+from cdplugin.errors import integer, needs, shown
 from cdplugin.infill.parts import GAP, number_of_slots
 from cdplugin.infill.session import Infill, InfillSession, surely
 

@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdplugin.bits import bit_members
+from cdplugin.bits import bit_members, bitmask_words
 
 if TYPE_CHECKING:
     from cdplugin.matcher import Grammar, Matcher
@@ -192,7 +192,7 @@ def mask(args: argparse.Namespace) -> int:
     if refusal is not None:
         report_refusal("text", data, refusal, matcher)
         return REFUSED
-    bits = np.zeros((1, (vocab.size + 31) // 32), np.int32)
+    bits = np.zeros((1, bitmask_words(vocab.size)), np.int32)
     matcher.fill_next_token_bitmask(bits, 0)
     allowed = bit_members(bits, vocab.size).tolist()
     ends = "yes" if matcher.is_accepting() else "no"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from cdplugin.bits import bitmask_words
 from cdplugin.collector import gc_paused
 from cdplugin.engine import pages
 from cdplugin.engine.blocks import DTYPES, Block, Span, Tables, address_of, dtype_of
@@ -172,7 +173,7 @@ class Arena(OwnedTables):
         }
         for table, array in shared.items():
             self.set_table(table, array, is_own=False)
-        head[layout.WORDS] = (vocab.size + 31) // 32
+        head[layout.WORDS] = bitmask_words(vocab.size)
         head[layout.SLICE_END] = vocab.slice_end
         head[layout.N_NODES] = len(vocab.trie.byte)
         head[layout.MAX_DEPTH] = vocab.max_token_bytes
@@ -450,6 +451,6 @@ class Arena(OwnedTables):
 
     def mask(self, cursor: int, stops: np.ndarray = _NO_STOPS) -> np.ndarray:
         """Return the mask row of a cursor. ``stops``: int64, a count and the stop tokens. The caller holds the lock."""
-        row = np.zeros((self.vocab.size + 31) // 32, np.int32)
+        row = np.zeros(bitmask_words(self.vocab.size), np.int32)
         self.call(kernels.OP_FILL, cursor, row.ctypes.data, stops.ctypes.data)
         return row

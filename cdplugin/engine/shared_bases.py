@@ -261,12 +261,12 @@ class SharedBases:
                 return 0
             is_whole = str(content.pop("hash")) == _hash_of(content)
             parts = {int(name): array for name, array in content.items()}
-        except FileNotFoundError:
+        except OSError:
             raise
-        except Exception as error:  # of a damaged file, whatever zipfile and NumPy stumble over
-            raise CdpluginError(f"{path}: no file of learned bases: {error}") from None
+        except Exception:  # of a damaged file, whatever zipfile and NumPy stumble over
+            is_whole = False
         if not is_whole or parts.keys() != _SAVED.keys():
-            raise CdpluginError(f"{path}: a damaged file of learned bases")
+            raise CdpluginError(f"{path}: expected a file that save_learned wrote, found another, or a damaged one")
         store = Store(*self._template, self._most_bytes)
         if any(len(array) > len(store.tables[table]) for table, array in parts.items()):
             return 0

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cdplugin.bits import bit_flags, packed_bits
+from cdplugin.bits import all_but, bit_flags, bitmask_words, packed_bits
 from cdplugin.engine.blocks import address_of
 from cdplugin.infill.canvases import FEW_WORK, MOST_WORK, Canvas
 from cdplugin.infill.complete import Completions
@@ -372,14 +372,13 @@ class Answers:
         ``free``: with gaps in place of slots. ``by_first``: by first bytes alone, whatever the parser allows, in a tenth of the
         time.
         """
-        row = np.full((self.tables.vocab.size + 31) // 32, -1, np.int32)  # a lattice is asked only about bits that are 0
-        np.bitwise_and.at(row.view(np.uint32), tokens >> 5, ~(np.uint32(1) << (tokens & 31).astype(np.uint32)))
+        row = all_but(bitmask_words(self.tables.vocab.size), tokens)  # a lattice is asked only about bits that are 0
         if free:
             parts, hole = with_gaps(parts[: self.length(parts)], hole)
         if by_first:
             return tokens[self._first_bytes(parts, hole, row)[self.tables.first_bytes[tokens]]]
         self.add_from_lattice(parts, hole, row, self.tables.loose)
-        return tokens[row[tokens >> 5] >> (tokens & 31) & 1 != 0]
+        return tokens[bit_flags(row)[tokens]]
 
     def _first_bytes(self, parts: Sequence[Part], hole: int, row: np.ndarray) -> np.ndarray:
         """By byte, whether the loose lattice lets a token outside the row begin with it at an open part."""
@@ -395,7 +394,7 @@ class Answers:
         """
         found = self.tables.may_begin.get(before)
         if found is None:
-            row = np.zeros((self.tables.vocab.size + 31) // 32, np.int32)
+            row = np.zeros(bitmask_words(self.tables.vocab.size), np.int32)
             flags = self._first_bytes([Part(gap=True), Part(before), Part(gap=True)], 2, row)
             of_tokens = np.zeros(32 * len(row), bool)
             of_tokens[: self.tables.vocab.size] = flags[self.tables.first_bytes]

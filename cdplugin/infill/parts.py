@@ -10,8 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from cdplugin.bitmask import integer
-from cdplugin.errors import LimitExceeded, shown
+from cdplugin.errors import LimitExceeded, integer, iterable, shown
 from cdplugin.kernels.infill import layout as ws
 
 Found = TypeVar("Found")
@@ -76,7 +75,7 @@ def parts_of(pieces: Iterable[Any], bytes_of: Callable[[int], bytes]) -> list[Pa
     """The parts of what :meth:`cdplugin.Infill.new` takes. ``bytes_of``: the text of a token. Raises what that raises."""
     parts: list[Part] = []
     n_slots = 0
-    for piece in pieces:
+    for piece in iterable("pieces", pieces):
         if isinstance(piece, Gap):
             parts.append(Part(gap=True))
         elif isinstance(piece, Slots):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cdplugin.bits import bit_flags, bit_members, packed_bits, set_bits
+from cdplugin.bits import all_but, bit_flags, bit_members, packed_bits, set_bits
 from cdplugin.errors import LimitExceeded
 from cdplugin.infill.gap_texts import MOST_ELEMENTS
 from cdplugin.infill.parts import FEW_PLACES, Part, laid_out, with_gaps, with_token
@@ -165,7 +165,7 @@ class Proofs:
         found = text_successors(self._tables.arena, cursor, self._tables.texts_row, numbers)
         known = np.zeros(len(found.cursors) + 1, bool)  # the last entry is for tokens that may not come here
         if is_laid:
-            row = self._all_but(found.firsts)
+            row = all_but(len(self._row), found.firsts)
             self._answers.add_from_laid(row)
             known[:-1] = bit_flags(row)[found.firsts]
         are_known = known[numbers]
@@ -174,7 +174,7 @@ class Proofs:
             return []
         left = np.flatnonzero(~are_known & (numbers >= 0))
         if is_laid:
-            row = self._all_but(left)
+            row = all_but(len(self._row), left)
             self._answers.add_from_laid(row)
             known[numbers[left[bit_flags(row)[left]]]] = True
             left = left[~known[numbers[left]]]
@@ -184,12 +184,6 @@ class Proofs:
         heads = np.flatnonzero(np.diff(numbers[left], prepend=-1))
         classes = [(int(found.cursors[numbers[tokens[0]]]), tokens) for tokens in np.split(left, heads[1:]) if len(tokens)]
         return sorted(classes, key=lambda one: -len(one[1]))
-
-    def _all_but(self, tokens: np.ndarray) -> np.ndarray:
-        """A mask row of all tokens but some."""
-        flags = np.ones(32 * len(self._row), bool)
-        flags[tokens] = False
-        return packed_bits(flags)
 
     def _decide_classes(self, start: int, search: Search, is_by_class: bool) -> int:
         """Decide the classes at the first open place: there, a token is legal if and only if its class is. As :meth:`decide`.

@@ -28,10 +28,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from cdplugin import forking
-from cdplugin.bitmask import integer
-from cdplugin.bits import bit_members
+from cdplugin.bits import bit_members, bitmask_words, clear_bits, has_bit, set_bits
 from cdplugin.collector import gc_paused
-from cdplugin.errors import LimitExceeded
+from cdplugin.errors import LimitExceeded, integer, iterable
 from cdplugin.infill.answers import Answers
 from cdplugin.infill.at_rest import leave_tables, take_tables
 from cdplugin.infill.parts import Part, drawn, filled, number_of_slots, parts_of, with_token
@@ -108,9 +107,7 @@ class Infill:
 
         Raises as :meth:`new` does.
         """
-        if not isinstance(ids, Iterable):
-            raise TypeError(f"canvas: expected token ids, found {type(ids).__name__}")
-        tokens = [integer("token id", token) for token in ids]
+        tokens = [integer("token id", token) for token in iterable("canvas", ids)]
         mask_token_id = integer("mask_token_id", mask_token_id)
         number_of_slots("canvas", tokens.count(mask_token_id))
         parts = [Part(slot=True) if t == mask_token_id else Part(self._bytes_of(t, end), token=t) for t in tokens]
@@ -125,7 +122,9 @@ class Infill:
         the first error is raised.
         """
         groups: dict[int, list[int]] = {}
-        for i, session in enumerate(sessions):
+        for i, session in enumerate(iterable("sessions", sessions)):
+            if not isinstance(session, InfillSession):
+                raise TypeError(f"sessions: expected an InfillSession, found {type(session).__name__}")
             groups.setdefault(id(session._tables), []).append(i)
         results: dict[int, T] = {}
         errors: dict[int, BaseException] = {}
@@ -258,7 +257,7 @@ class InfillSession:
         if self._row is not None and self._row[0] == place:
             _, row, self.undecided = self._row
             return row.copy()
-        row = np.zeros((vocab.size + 31) // 32, np.int32)
+        row = np.zeros(bitmask_words(vocab.size), np.int32)
         self.undecided = 0
         if not self.completable():
             return row
@@ -272,21 +271,19 @@ class InfillSession:
 
     def _set_ends(self, place: int, part: Part, row: np.ndarray) -> None:
         """Set the bits of end tokens in a row where they may stand, and clear them elsewhere."""
-        for token in self._eos:
-            row[token >> 5] &= ~np.int32(1 << (token & 31)) if token & 31 != 31 else np.int32(0x7FFFFFFF)
+        clear_bits(row, self._eos)
         try:
             can_pad = part.slot and self._padded and self._can_pad(place)
         except SearchGivenUp:
             can_pad = False
             self.undecided += len(self._eos)
         if can_pad:
-            for token in self._eos:
-                row[token >> 5] |= np.uint32(1 << (token & 31)).astype(np.int32)
+            set_bits(row, np.array([*self._eos]))
 
     def masks(self, places: Sequence[int]) -> np.ndarray:
         """:meth:`mask` for several places, each as the text is now: int32, ``(len(places), words)``."""
-        width = (self._infill.vocab.size + 31) // 32
-        return np.array([self.mask(place) for place in places], np.int32).reshape(len(places), width)
+        words = bitmask_words(self._infill.vocab.size)
+        return np.array([self.mask(place) for place in places], np.int32).reshape(len(places), words)
 
     # --- changing -----------------------------------------------------------------------------------------------------------
 
@@ -395,7 +392,7 @@ class InfillSession:
         known, row, witness = self._known, self._row, self._witness
         in_mask = None
         if token is not None and row is not None and row[0] == place:
-            is_set = bool(row[1][token >> 5] >> (token & 31) & 1)
+            is_set = has_bit(row[1], token)
             in_mask = is_set if self._tables.is_exact or is_set else None  # a token that it lacks may be undecided
         after = self._witness_with(at, token) if in_mask and token is not None else None
         self._parts[at], self._known, self._row, self._witness = part, in_mask, None, after
@@ -430,7 +427,7 @@ class InfillSession:
             if not self._answers.is_planned_short(self._parts):
                 return False
         self._parts[at], self._known, self._row, undecided = before, True, row, self.undecided
-        found = bool(self.mask(place)[token >> 5] >> (token & 31) & 1)
+        found = has_bit(self.mask(place), token)
         self.undecided = undecided
         self._parts[at], self._known = after, found
         self._row = None if found else self._row  # without the change this is the current mask
@@ -532,7 +529,7 @@ class InfillSession:
 
     def _tokens_for(self, place: int) -> np.ndarray:
         """A row of tokens that may fill a slot: those of one lattice if it knows any, or else the mask."""
-        row = np.zeros((self._infill.vocab.size + 31) // 32, np.int32)
+        row = np.zeros(bitmask_words(self._infill.vocab.size), np.int32)
         if self.completable():
             with self._tables.lock, self._asking():
                 self._answers.add_known(self._parts, self._places[place], row)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cdplugin.bits import bitmask_words
 from cdplugin.engine.blocks import address_of
 from cdplugin.infill.text_tree import TextTree
 from cdplugin.kernels import entry as engine
@@ -195,7 +196,7 @@ class Steps:
     @functools.cached_property
     def texts_row(self) -> np.ndarray:
         """The mask row of all tokens that are text, without end tokens; int32."""
-        flags = np.zeros(32 * ((self.vocab.size + 31) // 32), bool)
+        flags = np.zeros(32 * bitmask_words(self.vocab.size), bool)
         flags[self.arena.tables[layout.TRIE_LISTED]] = True
         flags[list(self.vocab.eos_token_ids)] = False
         return np.packbits(flags, bitorder="little").view(np.int32)

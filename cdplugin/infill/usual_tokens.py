@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cdplugin.bits import bit_flags
+from cdplugin.bits import bit_flags, bitmask_words
 from cdplugin.errors import EngineError, LimitExceeded
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def usual_tokens(grammar: Grammar) -> list[int]:
 def _endings(grammar: Grammar) -> Iterator[list[int]]:
     rng = random.Random(0)
     vocab, matcher = grammar.vocab, grammar.matcher()
-    row = np.zeros((1, (vocab.size + 31) // 32), np.int32)
+    row = np.zeros((1, bitmask_words(vocab.size)), np.int32)
     left, done = grammar._arena.limits.max_step_work, grammar.counters()["work"]
     for _ in range(_WALKS):
         matcher.reset()

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from cdplugin import forking
-from cdplugin.bitmask import integer, row_address
+from cdplugin.bitmask import row_address
 from cdplugin.engine.arena import Arena
+from cdplugin.errors import integer
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import JOB_WORDS
 from cdplugin.matcher.matcher import Matcher

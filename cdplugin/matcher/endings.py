@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from cdplugin.bitmask import integer
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.blocks import address_of
+from cdplugin.errors import integer
 from cdplugin.queries.budgets import Budgets
 from cdplugin.queries.completion import Endings
 from cdplugin.queries.found_endings import FoundEndings

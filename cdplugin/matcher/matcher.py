@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable
 from itertools import takewhile
 from typing import Any
 
-from cdplugin.bitmask import integer, row_address
+from cdplugin.bitmask import row_address
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.expander import StaticTables
-from cdplugin.errors import BudgetError, CdpluginError, EngineError, LimitExceeded
+from cdplugin.errors import BudgetError, CdpluginError, EngineError, LimitExceeded, integer, iterable
 from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import OP_ACCEPT, OP_FILL, TERMINATED
 from cdplugin.kernels.store import layout
@@ -112,7 +112,7 @@ class Matcher:
 
     def accept_tokens(self, token_ids: Iterable[int]) -> int:
         """Follow tokens until one is not allowed; returns how many were followed."""
-        return sum(1 for _ in takewhile(self.accept_token, token_ids))
+        return sum(1 for _ in takewhile(self.accept_token, iterable("tokens", token_ids)))
 
     def validate_tokens(self, token_ids: Iterable[int], budget: int | None = None) -> int:
         """How many leading tokens are allowed; the matcher stays where it is.
@@ -122,7 +122,7 @@ class Matcher:
         """
         arena, cursor = self._place()
         places: list[tuple[int, int, int]] = []  # cursors, and the token between them
-        for token in token_ids:
+        for token in iterable("tokens", token_ids):
             after = self._step(arena, cursor, integer("token id", token))
             if after == 0:
                 break

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from cdplugin.bits import bitmask_words
 from cdplugin.compiler import Compiler
 from cdplugin.errors import EngineError, GrammarError
 from cdplugin.limits import Limits
@@ -101,7 +102,7 @@ class Playground:
         self._compiler = Compiler(vocab, LIMITS)
         self._groups = TokenGroups(vocab)
         self._matchers: OrderedDict[tuple[str, str], Matcher] = OrderedDict()
-        self._row = np.zeros((1, (vocab.size + 31) // 32), np.int32)
+        self._row = np.zeros((1, bitmask_words(vocab.size)), np.int32)
         self._lock = threading.Lock()
         self._answering = threading.Lock()
 

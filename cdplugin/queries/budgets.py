@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cdplugin.bits import bit_flags
+from cdplugin.bits import bit_flags, clear_bits, has_bit
 from cdplugin.engine.arena import Arena
 from cdplugin.errors import BudgetError, EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
@@ -39,7 +39,7 @@ from cdplugin.queries.found_endings import FoundEndings
 from cdplugin.queries.growth import GRANT, Growth, Seen, Unit, byte_costs, token_costs
 from cdplugin.queries.profiles import Profile
 from cdplugin.queries.separators import separators
-from cdplugin.queries.successors import after_stop, few_successors, leave_out, successors
+from cdplugin.queries.successors import after_stop, few_successors, successors
 
 ALWAYS = (1 << 62, -1)
 """``(enough, until)`` if every token has to be looked at, whatever the budget."""
@@ -167,7 +167,7 @@ class Budgets:
                     row = self.arena.mask(cursor, self._stops)
                     if growth is not None:
                         growth.leave_deep(cursor, row, levels)
-                    leave_out(row, self._stop_list)
+                    clear_bits(row, self._stop_list)
                     places, is_whole = self._successors(cursor, row)[::2]
                     if growth is not None and not is_whole:
                         return FAR
@@ -264,8 +264,7 @@ class Budgets:
             return False
         if not profile.costs or profile.costs[0] >= budget:
             return False
-        row = profile.row_of(budget - 1)
-        return bool(row[token >> 5] >> (token & 31) & 1)
+        return has_bit(profile.row_of(budget - 1), token)
 
     def _profile_for(self, cursor: int, budget: int, text: list[int]) -> Profile:
         """Return :meth:`profile`, with endings in fewer tokens where these matter for a budget.
@@ -326,7 +325,7 @@ class Budgets:
             places = self._places_after(cursor)
         row, numbers = places.row, places.numbers
         with arena.one_budget(GRANT):
-            ends = {t: self._cost(self._follow(cursor, t)) for t in self._stop_list if row[t >> 5] >> (t & 31) & 1}
+            ends = {t: self._cost(self._follow(cursor, t)) for t in self._stop_list if has_bit(row, t)}
             costs = [self._cost(after) for after in places.after]
             is_whole = bool(arena.header[layout.WORK_LEFT] >= 0)
         others = np.zeros(0, np.int64)
@@ -359,7 +358,7 @@ class Budgets:
         if known is None or known.cursor != cursor:
             row = self.arena.mask(cursor, self._stops)
             rest = row.copy()
-            leave_out(rest, self._stop_list)
+            clear_bits(rest, self._stop_list)
             known = self._last_places = _Places(cursor, row, *self._successors(cursor, rest))
         return known
 

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from cdplugin.bits import clear_bits
 from cdplugin.engine.arena import Arena
 from cdplugin.errors import EngineError, LimitExceeded
 from cdplugin.kernels import entry as kernels
@@ -24,7 +25,7 @@ from cdplugin.kernels.regex.measures import FAR, LONG
 from cdplugin.kernels.store import layout
 from cdplugin.queries.costs import Costs
 from cdplugin.queries.measures import Measures
-from cdplugin.queries.successors import leave_out, successors
+from cdplugin.queries.successors import successors
 from cdplugin.queries.words import SpeltBytes, Words, bytes_of
 
 _MOST_KEPT = 50_000  # cursors whose endings are remembered
@@ -499,7 +500,7 @@ class Endings:
     def _token_edges(self, cursor: int) -> list[Edge]:
         """Return the cursors that allowed tokens lead to, each once."""
         row = self.arena.mask(cursor)
-        leave_out(row, self._stops)
+        clear_bits(row, self._stops)
         cursors, numbers = successors(self.arena, cursor, row)
         tokens = np.flatnonzero(numbers >= 0)
         self.arena.spend(_TOKEN_WORK * len(tokens))

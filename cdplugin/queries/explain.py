@@ -201,7 +201,7 @@ def rule_names(arena: Arena, tables: StaticTables, places: list[tuple[int, int]]
 
 def show(text: bytes) -> str:
     """Return bytes for a person: quoted text, with bytes that are no text as ``\\xNN``."""
-    return repr(text.decode("utf-8", "backslashreplace"))
+    return re.sub(r"(?<!\\)\\udc", r"\\x", repr(text.decode("utf-8", "surrogateescape")))
 
 
 def show_bytes(members: list[int]) -> str:

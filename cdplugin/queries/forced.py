@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cdplugin.bits import bit_members
+from cdplugin.bits import bit_members, bitmask_words
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.expander import StaticTables
 from cdplugin.kernels import entry as kernels
@@ -46,7 +46,7 @@ _MOST_BYTES = 4_096
 
 def single_tokens(probe: Followed, size: int, stop_token_ids: Collection[int], limit: int) -> list[int]:
     """Compute ``forced_tokens()``: ``probe``, a fork, follows the tokens whose masks are singletons."""
-    row = np.zeros((1, (size + 31) // 32), np.int32)
+    row = np.zeros((1, bitmask_words(size)), np.int32)
     out: list[int] = []
     while len(out) < limit and not probe.is_accepting():
         probe.fill_next_token_bitmask(row)

@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cdplugin.bits import bit_members, packed_bits
+from cdplugin.bits import bit_members, bitmask_words, packed_bits
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.expander import FamilyRules
 from cdplugin.errors import LimitExceeded
@@ -120,7 +120,7 @@ class Growth(Costs):
         self._meeting: set[int] = set()  # lexemes in which conditions meet: their residuals are not measured
         self._skip = 0  # the most that is left of a skip in which a text stands
         self._round = 0  # the most that one more excluded value of a tracking lexeme adds to what is left
-        self._row_type: Any = ctypes.c_int32 * ((arena.vocab.size + 31) // 32)
+        self._row_type: Any = ctypes.c_int32 * bitmask_words(arena.vocab.size)
         self._of_lexeme: list[tuple[int, int]] = []  # what a match costs, and what one that has begun may need
         self._of_node: list[tuple[int, int]] = []  # the most that is left of a nonterminal, and for each level
         self._of_family: dict[Family, int] = {}  # the member that represents all

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -87,10 +86,3 @@ def after_stop(arena: Arena, cursor: int, token: int) -> int:
         return TERMINATED
     after = arena.call(kernels.OP_ACCEPT, cursor, token, 0) if arena.header[layout.HAS_TERMINALS] else 0
     return TERMINATED if after and arena.call(kernels.OP_ACCEPTS, after) else after
-
-
-def leave_out(row: np.ndarray, tokens: Iterable[int]) -> None:
-    """Remove tokens from a mask row (int32 words)."""
-    bits = row.view(np.uint32)
-    for token in tokens:
-        bits[token >> 5] &= ~np.uint32(1 << (token & 31))

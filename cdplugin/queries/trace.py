@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from cdplugin.bits import bit_flags
+from cdplugin.bits import bit_flags, bitmask_words
 from cdplugin.engine.arena import Arena
 from cdplugin.engine.expander import StaticTables
 from cdplugin.errors import EngineError, LimitExceeded
@@ -294,7 +294,7 @@ class _Writer:
         arena, tables, _ = matcher._here()
         self._vocab = arena.vocab
         self._finder = PlaceFinder(tables)
-        self._row = np.zeros((1, (self._vocab.size + 31) // 32), np.int32)
+        self._row = np.zeros((1, bitmask_words(self._vocab.size)), np.int32)
         self._start = sum(len(self._vocab.tokens[token] or b"") for token in matcher.tokens)
 
     def step(self, token: int | None) -> bool:

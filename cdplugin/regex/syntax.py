@@ -19,7 +19,7 @@ import re
 from dataclasses import dataclass, field
 
 from cdplugin.expr import negate_ranges
-from cdplugin.limits import Limits, check_length
+from cdplugin.limits import Limits, at_most, check_length
 from cdplugin.regex import tree
 from cdplugin.regex.classes import parse_class
 from cdplugin.regex.scanner import Scanner
@@ -219,7 +219,8 @@ class _Parser:
         limit = self.scanner.limits.max_repeat
         significant = digits.lstrip("0") or "0"
         if len(significant) > 18 or int(significant) > limit:
-            self.scanner.exceed(f"repetition count {significant[:20]} above max_repeat ({limit})", start)
+            message = f"repetition count {significant[:20]}: expected {at_most(self.scanner.limits, 'max_repeat')}"
+            self.scanner.exceed(message, start)
         return int(significant)
 
     def _quantifier(self) -> tuple[int, int | None] | None:

@@ -325,7 +325,7 @@ def from_bytes(
     their names.
     """
     label = "token bytes"
-    if isinstance(tokens, (str, bytes, dict)):
+    if isinstance(tokens, (str, bytes, dict)) or not isinstance(tokens, Iterable):
         raise VocabularyError(
             f"{label}: expected a list of bytes, the token's id being its index, found {type(tokens).__name__}"
         )

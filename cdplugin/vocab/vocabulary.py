@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from cdplugin.bits import members
-from cdplugin.errors import VocabularyError
+from cdplugin.errors import VocabularyError, integer, iterable
 from cdplugin.kernels.jit import cache_files
 from cdplugin.kernels.masks import trie as kernels
 from cdplugin.vocab import sources, token_bytes
@@ -228,8 +228,8 @@ class Vocabulary:
     def decode(self, ids: Iterable[int]) -> bytes:
         """The bytes of text tokens; special and absent ones have none. Raises VocabularyError for ids out of range."""
         parts = []
-        for token in ids:
-            if not 0 <= token < self.size:
+        for token in iterable("ids", ids):
+            if not 0 <= integer("token id", token) < self.size:
                 raise VocabularyError(f"{self.label}: token {token}: expected an id from 0 to {self.size - 1}")
             parts.append(self.tokens[token] or b"")
         return b"".join(parts)

@@ -31,9 +31,9 @@ from cdplugin.adapters.hf.loops import Loop, draft_position, verified_length
 from cdplugin.adapters.hf.recorder import Recorder
 from cdplugin.adapters.prefixes import DEAD, ENDED, FREE, LIVE, PADDED, RowTracker, RowTrackers, checked_grammars
 from cdplugin.ahead import Ahead, shared, usual_threads
-from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace, integer
+from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from cdplugin.bits import bit_flags
-from cdplugin.errors import CdpluginError, shown
+from cdplugin.errors import CdpluginError, integer, shown
 from cdplugin.matcher import Grammar, fill_next_token_bitmasks
 from cdplugin.queries.trace import MOST_STEPS, Trace, trace_tokens
 

@@ -27,8 +27,7 @@ from cdplugin.adapters.serving.metrics import NUMBERS
 from cdplugin.adapters.serving.requests import ServerOptions, spec_of
 from cdplugin.admission import admit
 from cdplugin.ahead import shared, usual_threads
-from cdplugin.bitmask import bitmask_words
-from cdplugin.bits import bit_members
+from cdplugin.bits import bit_members, bitmask_words
 from cdplugin.collector import gc_paused
 from cdplugin.compiler import Compiler
 from cdplugin.errors import GrammarError, LimitExceeded

@@ -28,8 +28,8 @@ from cdplugin.adapters.serving.metrics import NUMBERS
 from cdplugin.adapters.serving.requests import ServerOptions, spec_of
 from cdplugin.adapters.vllm.budget import ARGUMENT, FixedBudget, RequestBudget
 from cdplugin.ahead import Ahead
-from cdplugin.bitmask import bitmask_view, bitmask_words
-from cdplugin.bits import allow_only
+from cdplugin.bitmask import bitmask_view
+from cdplugin.bits import allow_only, bitmask_words
 from cdplugin.collector import gc_paused
 from cdplugin.errors import BudgetError, EngineError, GrammarError, LimitExceeded, told
 from cdplugin.matcher import Grammar, Matcher

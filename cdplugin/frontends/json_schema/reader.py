@@ -45,10 +45,9 @@ from cdplugin.frontends.json_schema.schema import (
     Scope,
     Subschema,
     count_bounds,
-    describe,
     ref_loop,
 )
-from cdplugin.frontends.json_schema.source import escape_token
+from cdplugin.frontends.json_schema.source import describe, escape_token
 from cdplugin.limits import Limits, at_most
 from cdplugin.regex.alphabet import UTF8
 
@@ -515,6 +514,6 @@ def check_loops(subschemas: Iterable[Subschema]) -> None:
             for other in below:
                 mark = state.get(other)
                 if mark == 1:
-                    raise ref_loop(sub.pointer, found=f"a way back to {other.pointer or 'the root'!r}")
+                    raise ref_loop(sub.pointer, found=f"a way back to {other.pointer or 'the root'}")
                 if mark is None:
                     stack.append((other, False))

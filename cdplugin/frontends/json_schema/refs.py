@@ -17,7 +17,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from cdplugin.errors import GrammarError, UnsupportedError, suggestion
 from cdplugin.frontends.json_schema.dialect import LENIENT, Dialect, dialect_of
-from cdplugin.frontends.json_schema.source import check_value, escape_token
+from cdplugin.frontends.json_schema.source import check_value, describe, escape_token
 from cdplugin.limits import Limits
 
 SCHEMA_MAPS = frozenset(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"))
@@ -185,7 +185,7 @@ class Documents:
                 location=location,
                 keyword=keyword,
                 expected="a schema (object or boolean)",
-                found=type(target.schema).__name__,
+                found=describe(target.schema),
             )
         return target
 
@@ -302,6 +302,6 @@ def _string(value: Any, keyword: str, pointer: str) -> str:
             location=f"{pointer}/{keyword}",
             keyword=keyword,
             expected="a URI (string)",
-            found=type(value).__name__,
+            found=describe(value),
         )
     return value

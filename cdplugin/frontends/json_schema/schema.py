@@ -11,6 +11,7 @@ from cdplugin.frontends.json_schema import strings
 from cdplugin.frontends.json_schema.dialect import ALL_TYPES, ARRAY_BIT, NUMBER_BITS, OBJECT_BIT, STRING_BIT
 from cdplugin.frontends.json_schema.numbers import Bound
 from cdplugin.frontends.json_schema.refs import Resource
+from cdplugin.frontends.json_schema.source import describe
 from cdplugin.limits import BEYOND_TEXT, Limits, at_most
 
 Scope = tuple[tuple[str, int], ...]
@@ -207,24 +208,6 @@ def contradiction(sub: Subschema) -> str:
         if low is not None and high is not None and low > high:
             return f"{least} {shown(low)} and {most} {shown(high)}"
     return ""
-
-
-def type_name(value: Any) -> str:
-    """The JSON type of a Python value, for messages."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    for kinds, name in (((int, float), "number"), (str, "string"), (list, "array"), (dict, "object")):
-        if isinstance(value, kinds):  # type: ignore[arg-type]
-            return name
-    return type(value).__name__
-
-
-def describe(value: Any) -> str:
-    """A value as the ``found`` of a message."""
-    text = shown(value)
-    return f"{type_name(value)} {text if len(text) <= 60 else text[:57] + '...'}"
 
 
 def ref_loop(at: str, found: str = "") -> GrammarError:

@@ -222,3 +222,21 @@ def escape_token(token: str) -> str:
     if "~" in token or "/" in token:
         return token.replace("~", "~0").replace("/", "~1")
     return token
+
+
+def type_name(value: Any) -> str:
+    """The JSON type of a Python value, for messages."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    for kinds, name in (((int, float), "number"), (str, "string"), (list, "array"), (dict, "object")):
+        if isinstance(value, kinds):  # type: ignore[arg-type]
+            return name
+    return type(value).__name__
+
+
+def describe(value: Any) -> str:
+    """A value as the ``found`` of a message."""
+    text = shown(value)
+    return f"{type_name(value)} {text if len(text) <= 60 else text[:57] + '...'}"

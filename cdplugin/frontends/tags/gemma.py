@@ -13,7 +13,8 @@ from cdplugin.errors import UnsupportedError
 from cdplugin.expr import Expr, cat, literal
 from cdplugin.frontends.json_schema import allows_nothing
 from cdplugin.frontends.json_schema.reader import Reader
-from cdplugin.frontends.json_schema.schema import count_bounds, type_name
+from cdplugin.frontends.json_schema.schema import count_bounds
+from cdplugin.frontends.json_schema.source import type_name
 from cdplugin.frontends.json_schema.values import canonical
 from cdplugin.frontends.repeats import either
 from cdplugin.frontends.tags.xml import GEMMA_QUOTE, AnyOrder, Layout, Parameters, SchemaWriter, ways_to_write

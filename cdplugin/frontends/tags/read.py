@@ -221,9 +221,10 @@ def _delimiter(value: Any, at: str, depth: int) -> str | Format:
     """The begin or end of a tag: a text or a token."""
     if isinstance(value, str):
         return _text(value, at, depth)
-    found = read_format(value, at, depth + 1, "token")
-    if found.kind != "token":
-        fail(at, "bad delimiter of a tag", expected="a string or a format of type token", found=found.kind)
+    found = read_format(value, at, depth + 1, "token") if isinstance(value, dict) else None
+    if found is None or found.kind != "token":
+        kind = type(value).__name__ if found is None else found.kind
+        fail(at, "bad delimiter of a tag", expected="a string or a format of type token", found=kind)
     return found
 
 

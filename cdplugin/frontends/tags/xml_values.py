@@ -9,7 +9,8 @@ from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
 from cdplugin.expr import ANY_CHAR, Expr, alt, both, literals, repeat
 from cdplugin.frontends.json_schema.formats import format_expr
 from cdplugin.frontends.json_schema.reader import Reader
-from cdplugin.frontends.json_schema.schema import count_bounds, ref_loop, type_name
+from cdplugin.frontends.json_schema.schema import count_bounds, ref_loop
+from cdplugin.frontends.json_schema.source import type_name
 from cdplugin.frontends.spelling import utf8
 from cdplugin.regex.alphabet import UTF8
 from cdplugin.regex.pattern import parse
