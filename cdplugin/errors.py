@@ -69,16 +69,22 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {close!r}?)" if close else ""
 
 
-def integer(what: str, value: Any) -> int:
-    """``value`` as an int. Accepts what has ``__index__`` (a NumPy integer, a one-element tensor), but no bool."""
-    if type(value) is int:
-        return value
-    if not isinstance(value, bool) and not str(getattr(value, "dtype", "")).endswith("bool"):
+def integer(what: str, value: Any, least: int | None = None, end: int | None = None) -> int:
+    """``value`` as an int. Accepts what has ``__index__`` (a NumPy integer, a one-element tensor), but no bool.
+
+    Raises ``TypeError``, and ``ValueError`` unless it is at least ``least`` and less than ``end``.
+    """
+    if type(value) is not int:
         try:
-            return operator.index(value)
+            if isinstance(value, bool) or str(getattr(value, "dtype", "")).endswith("bool"):
+                raise TypeError
+            value = operator.index(value)
         except TypeError:
-            pass
-    raise TypeError(f"{what}: expected an integer, found {type(value).__name__}")
+            raise TypeError(f"{what}: expected an integer, found {type(value).__name__}") from None
+    if least is not None and (value < least or (end is not None and value >= end)):
+        expected = f"at least {least}" if end is None else f"{least} to {end - 1}"
+        raise ValueError(f"{what}: expected {expected}, found {shown(value)}")
+    return value
 
 
 def iterable(what: str, value: Any) -> Iterable[Any]:

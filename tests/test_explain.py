@@ -6,6 +6,7 @@ import pytest
 from engine_tools import mask, vocabulary
 
 import cdplugin as cd
+from cdplugin.queries import explain
 
 VOCAB = vocabulary([b"ab!"])
 AB = VOCAB.tokens.index(b"ab!")
@@ -76,6 +77,13 @@ def test_it_says_allowed_exactly_for_what_is_allowed(matcher: cd.Matcher) -> Non
             says = matcher.explain(other)
             assert (("is allowed" in says) and "not allowed" not in says) == (other in allowed), says
         assert matcher.accept_token(token)
+
+
+def test_bytes_that_are_no_text() -> None:
+    """They are written with one backslash each; a backslash of the text stays two, whatever follows it."""
+    assert explain.show("ä".encode() + b'\xff"') == "'ä\\xff\"'"
+    assert explain.show(rb"\udcff") == repr(r"\udcff")
+    assert explain.show_bytes([0x09, 0xC2, 0xC3, 0xC4]) == r"'\t', '\xc2'-'\xc4'"
 
 
 def test_ranges_of_tokens() -> None:

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from cdplugin.adapters.prefixes import DEAD, ENDED, LIVE, RowTracker, RowTrackers, checked_grammars
+from cdplugin.adapters.prefixes import DEAD, ENDED, RowTracker, RowTrackers, checked_grammars
 from cdplugin.bits import allow_only, bitmask_words
 from cdplugin.errors import CdpluginError, EngineError
 from cdplugin.matcher import fill_next_token_bitmasks
@@ -103,7 +103,7 @@ class ContextMasks:
         tracker = self._trackers.advance(ids)
         for row in tracker.refused():
             self._judge(tracker, row)
-        rows = [row for row, status in enumerate(tracker.status) if status in (LIVE, ENDED)]
+        rows = tracker.masked()
         matchers, budgets = [tracker.matchers[row] for row in rows], None
         if self._most is not None:
             left = max(1, self._most - (tracker.length - tracker.prompt_length))

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from cdplugin.bits import bit_flags
-from cdplugin.errors import integer, needs, shown
+from cdplugin.errors import integer, needs
 from cdplugin.infill.parts import GAP, number_of_slots
 from cdplugin.infill.session import Infill, InfillSession, surely
 
@@ -87,8 +87,8 @@ def diffuse(
     """
     _check_infill(infill)
     for what, value in (("steps", steps), ("block_length", block_length)):
-        if value is not None and integer(what, value) < 1:
-            raise ValueError(f"{what}: expected at least 1, found {shown(value)}")
+        if value is not None:
+            integer(what, value, 1)
     if order not in ORDERS:
         raise ValueError(f"order: expected one of {', '.join(ORDERS)}, found {order!r}")
     ids = [mask_token_id] * number_of_slots("length", length) if canvas is None else _ids("canvas", canvas)
@@ -256,8 +256,7 @@ def fill_in(
     size = infill.vocab.size
     ends = _ids("end_token_ids", infill.vocab.eos_token_ids if end_token_ids is None else end_token_ids)
     for token in ends:
-        if not 0 <= token < size:
-            raise ValueError(f"end_token_ids: expected 0 to {size - 1}, found {shown(token)}")
+        integer("end_token_ids", token, 0, size)
     sampler = _Sampler(temperature, "left", torch.Generator().manual_seed(integer("seed", seed)))
     for place in session.open_gaps():
         at = session._places[place]

@@ -99,6 +99,10 @@ class RowTracker:
     def rows(self) -> int:
         return len(self.matchers)
 
+    def masked(self) -> list[int]:
+        """The rows with a mask: LIVE and ENDED ones."""
+        return [row for row, status in enumerate(self.status) if status in (LIVE, ENDED)]
+
     def called(self) -> None:
         """Note that the processor was called at this length."""
         self.grown = self.length == self.seen + 1

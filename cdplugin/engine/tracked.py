@@ -26,12 +26,12 @@ _MOST_STATES, _LEAST_STATES, _STATES_IN_ALL = 300, 24, 12_000  # its derivatives
 _MOST_ON_PATHS = 1_000  # states that a search for one text may meet
 _ID_SHIFT = 32
 _VALUE_BYTES, _NODE_BYTES, _EDGE_BYTES = 700, 120, 150
-"""Bytes of a value or a place; of an expression node; of an edge or a node of a tree of texts; each with what is
+"""Bytes of a value or a context; of an expression node; of an edge or a node of a tree of texts; each with what is
 known of it.
 """
 
 
-class _Place(NamedTuple):
+class _Context(NamedTuple):
     """Where a tracking lexeme stands: the nonterminal of its rule, and what follows it."""
 
     nonterminal: int
@@ -57,7 +57,7 @@ class ValueTracker:
         self._number = lexeme_number
         self._n_records = len(arena.tables[layout.LEXEMES]) // layout.LEXEME_WORDS
         self._build = Builder(arena)
-        self._places: dict[int, _Place] = {}
+        self._contexts: dict[int, _Context] = {}
         self._tracking: dict[int, np.ndarray] = {}  # by number, the records of tracking lexemes, with their last expression
         self._expressions: dict[int, int] = {}
         self._remaining: dict[int, Remaining] = {}
@@ -72,7 +72,7 @@ class ValueTracker:
     def nbytes(self) -> int:
         """Bytes of what is known of texts, besides the arena's tables."""
         remaining = sum(remaining.nbytes for remaining in self._remaining.values())
-        return _VALUE_BYTES * (len(self._value) + len(self._places)) + self._build.nbytes + remaining
+        return _VALUE_BYTES * (len(self._value) + len(self._contexts)) + self._build.nbytes + remaining
 
     def lexeme(self, tracked: TrackedLexeme, nonterminal: int) -> int | None:
         """Return the number of a lexeme for ``tracked`` in a rule of ``nonterminal``; None if all its texts are excluded.
@@ -101,7 +101,7 @@ class ValueTracker:
         record[layout.X_EXPRESSION] = expression
         record[layout.X_ALIKE] = 0 if tracked.alike is None else 1 + tracked.alike
         lexeme = self._append(record)
-        self._places[lexeme] = _Place(nonterminal, tracked)
+        self._contexts[lexeme] = _Context(nonterminal, tracked)
         return lexeme
 
     def _without(self, number: int, expression: int, excluded: Expr) -> int:
@@ -128,11 +128,11 @@ class ValueTracker:
 
     def note_rest(self, lexeme: int, value: int) -> None:
         """Memoise how the rule in which ``lexeme`` stands goes on after a value; 0 if the value is excluded there."""
-        place = self._places[lexeme]
-        parts = place.tracked.then(self._value[value])
+        context = self._contexts[lexeme]
+        parts = context.tracked.then(self._value[value])
         go_on = self._go_on()
         assert go_on is not None
-        dot = 0 if parts is None else go_on(place.nonterminal, lexeme, parts)
+        dot = 0 if parts is None else go_on(context.nonterminal, lexeme, parts)
         self._arena.call(kernels.OP_NOTE, layout.M_REST, lexeme << _ID_SHIFT | value, dot)
 
     def _record(self, number: int) -> np.ndarray:

@@ -42,7 +42,7 @@ _MOST_ROUNDS = 2  # in which texts learned at some cursors are tried at others
 _MOST_GUIDES, _FEW_GUIDES = 8, 3  # kept, and of these tried with one place changed
 
 
-class _Place(NamedTuple):
+class _OpenPlace(NamedTuple):
     """An open place: whether it takes a token, whether the text may end before it, and the text behind it."""
 
     is_slot: bool
@@ -66,14 +66,14 @@ class Canvas:
         self._is_followed = False  # whether the last search followed all states
         self._tokens: dict[int, Ways] = {}  # memo of :meth:`ways`
         self._paths: dict[tuple[bytes, ...], list[int]] = {}  # memo of :meth:`_path`
-        self.places: list[_Place] = []
+        self.places: list[_OpenPlace] = []
         for count, text in elements:
             if count is None:
-                self.places.append(_Place(False, False, text))
+                self.places.append(_OpenPlace(False, False, text))
             elif count < 0:
-                self.places += [_Place(True, True, b"")] * (-1 - count)
+                self.places += [_OpenPlace(True, True, b"")] * (-1 - count)
             else:
-                self.places += [_Place(True, False, b"")] * (count - 1) + [_Place(True, False, text)]
+                self.places += [_OpenPlace(True, False, b"")] * (count - 1) + [_OpenPlace(True, False, text)]
         # per place, by the cursor before it: texts of the places from there on that complete the text
         self._known: list[dict[int, list[bytes]]] = [{} for _ in self.places]
         self.guides: list[list[bytes]] = []

@@ -34,8 +34,8 @@ _NODE = (1 << ws.NODE_BITS) - 1
 MOST_DERIVATIONS = 32  # spelled and put to the matcher
 
 Edge = tuple[int, int, int]
-_Way = tuple[int, tuple[int, int] | None]
-"""The bytes in gaps, and the skip that comes first (or None), with the node where it ends."""
+_LexemeCost = tuple[int, tuple[int, int] | None]
+"""The bytes of a lexeme in gaps, and the skip that comes first (or None), with the node where it ends."""
 
 _Spelling = tuple[list[tuple[int, int]], int]
 """The bytes in gaps as (element, byte), and the lexer state in which the lexeme matched."""
@@ -160,7 +160,7 @@ class _Speller:
         self._gaps_before = [0, *itertools.accumulate(element < 0 for element in self._elements)]
         self._skips = frozenset(np.flatnonzero(self._arena.lexemes[:, layout.X_IS_SKIP]).tolist())
         self._bare: dict[int, dict[tuple[int, int], int]] = {}  # without skips before
-        self._found: dict[int, dict[tuple[int, int], _Way]] = {}
+        self._found: dict[int, dict[tuple[int, int], _LexemeCost]] = {}
         self._spellings: dict[Edge, _Spelling] = {}
         self._targets_of: dict[int, list[tuple[int, int]]] = {}
         self._closed: set[int] = set()
@@ -175,7 +175,7 @@ class _Speller:
         assert way is not None or self._work.header[ws.W_MOST_IN_GAP], "an end of a lexeme that was not measured"
         return -1 if way is None else ws.BYTE * way[0]
 
-    def _from(self, start: int) -> dict[tuple[int, int], _Way]:
+    def _from(self, start: int) -> dict[tuple[int, int], _LexemeCost]:
         """The edges from a node with their costs, by (lexeme, end), skips included."""
         pending = [] if start in self._found else [start]
         while pending:  # postorder: the node where a skip ends comes before the node where it begins
@@ -208,12 +208,12 @@ class _Speller:
             return []
         return [key for key in self._bare[start] if key[0] in self._skips and start < key[1] <= self.end]
 
-    def _with_skips(self, start: int) -> dict[tuple[int, int], _Way]:
+    def _with_skips(self, start: int) -> dict[tuple[int, int], _LexemeCost]:
         """The edges from a node, by (lexeme, end): lexemes that begin there, and those (or the end of the text) behind a skip
         from there.
         """
         bare = self._bare[start]
-        found: dict[tuple[int, int], _Way] = {key: (cost, None) for key, cost in bare.items()}
+        found: dict[tuple[int, int], _LexemeCost] = {key: (cost, None) for key, cost in bare.items()}
         for skip, middle in self._skips_from(start):
             skipped = self._set(ws.SKIPPED, skip)
             for (lexeme, end), (more, _) in self._found[middle].items():

@@ -61,9 +61,7 @@ class Infill:
     def __init__(self, grammar: Grammar, threads: int = 1) -> None:
         if not isinstance(grammar, Grammar):
             raise TypeError(f"grammar: expected a cdplugin.Grammar, found {type(grammar).__name__}")
-        threads = integer("threads", threads)
-        if threads < 1:
-            raise ValueError(f"threads: expected at least 1, found {threads}")
+        threads = integer("threads", threads, 1)
         self.grammar = grammar
         self.vocab = grammar.vocab
         self.threads = threads
@@ -168,8 +166,7 @@ class Infill:
             return self._tables.accepts(text)
 
     def _bytes_of(self, token: int, may_end: bool = False) -> bytes:
-        if not 0 <= token < self.vocab.size:
-            raise ValueError(f"token id: expected 0 to {self.vocab.size - 1}, found {token}")
+        integer("token id", token, 0, self.vocab.size)
         if may_end and token in self.vocab.eos_token_ids:
             return b""
         text = self.vocab.tokens[token]
@@ -370,8 +367,7 @@ class InfillSession:
         place = integer("place", place)
         if not self._places:
             raise ValueError(f"place: expected a text with gaps or slots, found place {place} of one without")
-        if not 0 <= place < len(self._places):
-            raise ValueError(f"place: expected 0 to {len(self._places) - 1}, found {place}")
+        integer("place", place, 0, len(self._places))
         part = self._parts[self._places[place]]
         if not part.is_open:
             raise ValueError(f"place {place}: expected an open one, found {part.text!r}")
@@ -382,9 +378,7 @@ class InfillSession:
 
     def _text_of(self, token: int) -> bytes:
         vocab = self._infill.vocab
-        if not 0 <= token < vocab.size:
-            raise ValueError(f"token id: expected 0 to {vocab.size - 1}, found {token}")
-        return b"" if token in self._eos else vocab.tokens[token] or b""
+        return b"" if integer("token id", token, 0, vocab.size) in self._eos else vocab.tokens[token] or b""
 
     def _replace(self, place: int, part: Part, token: int | None = None) -> bool:
         at = self._places[place]

@@ -42,11 +42,7 @@ def stop_tokens(vocab: Vocabulary, given: Sequence[int] | None) -> StopTokens:
     given = vocab.eos_token_ids if given is None else given
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         raise TypeError(f"stop_token_ids: expected a sequence of integers, found {type(given).__name__}")
-    ids = tuple(dict.fromkeys(integer("stop token id", token) for token in given))
-    for token in ids:
-        if not 0 <= token < vocab.size:
-            raise ValueError(f"stop token id: expected 0 to {vocab.size - 1}, found {token}")
-    return StopTokens(vocab, ids)
+    return StopTokens(vocab, tuple(dict.fromkeys(integer("stop token id", token, 0, vocab.size) for token in given)))
 
 
 class KnownEndings:

@@ -94,7 +94,7 @@ class Matcher:
             del arena  # it may go before another one is filled
             arena = self._present(token_id)
         if not 0 <= token_id < self._size:
-            self._check(token_id)
+            integer("token id", token_id, 0, self._size)  # raises
         with arena.lock:
             cursor = self._cursors[-1]
             if arena is self._arena_ref():
@@ -335,7 +335,7 @@ class Matcher:
         budget = integer("budget", budget)
         arena, cursor = self._place()
         if after is not None:
-            cursor = self._step(arena, cursor, integer("token id", after))
+            cursor = self._step(arena, cursor, after)
         return cursor != 0 and self._can_end(arena, cursor, budget)
 
     def ends_within(self, budget: int) -> Callable[[int], bool]:
@@ -352,7 +352,7 @@ class Matcher:
         def judge(token: int) -> bool:
             nonlocal work
             try:
-                after = self._step(arena, cursor, integer("token id", token))
+                after = self._step(arena, cursor, token)
             except LimitExceeded:
                 return False
             if after not in known:
@@ -432,7 +432,7 @@ class Matcher:
     def explain(self, token_id: int) -> str:
         """Why a token is not allowed: which bytes of it are legal, what was expected after them, in which lexemes."""
         arena, cursor = self._place()
-        self._check(token_id := integer("token id", token_id))
+        token_id = integer("token id", token_id, 0, self._size)
         with arena.lock, arena.one_budget(arena.limits.max_step_work):
             return explain.explain_token(arena, self._grammar._tables, cursor, token_id, self._stop_set)
 
@@ -460,10 +460,6 @@ class Matcher:
         """Return the grammar's present arena, its tables, and the cursor."""
         arena, cursor = self._place()
         return arena, self._grammar._tables, cursor
-
-    def _check(self, token_id: int) -> None:
-        if not 0 <= token_id < self._size:
-            raise ValueError(f"token id: expected 0 to {self._size - 1}, found {token_id}")
 
     def _place(self) -> tuple[Arena, int]:
         """Return the grammar's present arena, and the cursor in it."""
@@ -522,7 +518,7 @@ class Matcher:
 
     def _step(self, arena: Arena, cursor: int, token_id: int) -> int:
         """Return the cursor after a token; 0 if it is not allowed."""
-        self._check(token_id)
+        token_id = integer("token id", token_id, 0, self._size)
         with arena.lock:
             return self._follow(arena, cursor, token_id)
 

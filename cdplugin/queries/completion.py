@@ -53,7 +53,7 @@ Edge = tuple[bytes | int, int]
 """A text, or ``~token`` for a token that is followed as a terminal; and the cursor after it."""
 
 
-class _Way(NamedTuple):
+class _Word(NamedTuple):
     """A word after a cursor that has not been followed yet."""
 
     before: int
@@ -62,7 +62,7 @@ class _Way(NamedTuple):
     symbol: int
 
 
-class _Rest(NamedTuple):
+class _Further(NamedTuple):
     """The edges of a cursor beyond the first ``shown``, which are open.
 
     This is partial expansion (Yoshizumi, Miura and Ishida, AAAI 2000): a place with a thousand edges, of which one is taken,
@@ -73,7 +73,7 @@ class _Rest(NamedTuple):
     shown: int
 
 
-_Looked = tuple[bytes | int, "int | _Way", int, int, bool]
+_Looked = tuple[bytes | int, "int | _Word", int, int, bool]
 """An edge during a search: text, where it leads, its bytes, the bytes left then, and whether these are not known yet."""
 
 
@@ -89,17 +89,17 @@ class _Frontier:
         self.closed: set[int] = set()
         self._weight = weight
         self._order = count()
-        self._open: list[tuple[int, bool, int, int, int, int | _Way | _Rest]] = []
+        self._open: list[tuple[int, bool, int, int, int, int | _Word | _Further]] = []
         self.push(0, estimate, False, start)
 
     def __bool__(self) -> bool:
         return bool(self._open)
 
-    def push(self, taken: int, left: int, unknown: bool, place: int | _Way) -> None:
+    def push(self, taken: int, left: int, unknown: bool, place: int | _Word) -> None:
         """Open a place: the bytes of the path to it, the bytes left from it, and whether these are not known yet."""
         heappush(self._open, (taken + self._weight * left, unknown, left, next(self._order), taken, place))
 
-    def pop(self) -> tuple[int, int, bool, int | _Way | _Rest]:
+    def pop(self) -> tuple[int, int, bool, int | _Word | _Further]:
         """Return the best place, as it was opened."""
         _, unknown, left, _, taken, place = heappop(self._open)
         return taken, left, unknown, place
@@ -110,23 +110,23 @@ class _Frontier:
         ways = [
             (cost + weight * rest, unknown, number)
             for number, (_, after, cost, rest, unknown) in enumerate(edges)
-            if isinstance(after, _Way) or (after not in closed and taken + cost < best.get(after, FAR))
+            if isinstance(after, _Word) or (after not in closed and taken + cost < best.get(after, FAR))
         ]
         if len(ways) > shown:
             ways.sort()
             cost, unknown, _ = ways[shown]
-            heappush(self._open, (taken + cost, unknown, left, next(self._order), taken, _Rest(cursor, _MORE_EDGES * shown)))
+            heappush(self._open, (taken + cost, unknown, left, next(self._order), taken, _Further(cursor, _MORE_EDGES * shown)))
         for _, _, number in ways[:shown]:
             text, after, cost, rest, unknown = edges[number]
             self.push(taken + cost, rest, unknown, after)
-            if not isinstance(after, _Way):
+            if not isinstance(after, _Word):
                 best[after] = taken + cost
                 self.came[after] = (cursor, text)
 
     def put_off(self, cursor: int, taken: int, left: int) -> None:
         """Open a cursor again, for edges of one byte that are no better than one that was followed."""
         best = taken + 1 + self._weight * max(left - 1, 0)
-        heappush(self._open, (best, True, left, next(self._order), taken, _Rest(cursor, _FIRST_EDGES)))
+        heappush(self._open, (best, True, left, next(self._order), taken, _Further(cursor, _FIRST_EDGES)))
 
 
 class Endings:
@@ -309,10 +309,10 @@ class Endings:
         while frontier:
             taken, estimate, unknown, place = frontier.pop()
             shown = _FIRST_EDGES
-            if isinstance(place, _Rest):
+            if isinstance(place, _Further):
                 cursor, shown = place
             else:
-                if isinstance(place, _Way):
+                if isinstance(place, _Word):
                     cursor = self._after_word(place.row, place.symbol)
                     if taken >= best.get(cursor, FAR):
                         continue
@@ -331,7 +331,7 @@ class Endings:
                 if cursor in self._next or (self._estimate(costs, cursor) == 0 and self.arena.call(kernels.OP_ACCEPTS, cursor)):
                     return self._remember(start, cursor, came, costs.n_lowered)
             costs.budget.take()
-            edges, are_all = self._looked_at(costs, cursor, estimate, by_tokens, isinstance(place, _Rest))
+            edges, are_all = self._looked_at(costs, cursor, estimate, by_tokens, isinstance(place, _Further))
             self.arena.spend(_EDGE_WORK * len(edges))
             frontier.follow(cursor, taken, estimate, edges, shown)
             if not are_all:
@@ -350,7 +350,7 @@ class Endings:
         words = None if by_tokens else self._words_at(cursor)
         if not self.arena.header[layout.HAS_TERMINALS] and words is not None and len(words) > _MANY_EDGES:
             return [
-                (text, _Way(cursor, text, row, symbol), len(text), max(estimate - len(text), 0), True)
+                (text, _Word(cursor, text, row, symbol), len(text), max(estimate - len(text), 0), True)
                 for text, row, symbol in words
             ], True
         found: list[_Looked] = []

@@ -574,6 +574,7 @@ def test_xml_without_properties_takes_any() -> None:
         (whole({"type": "or", "elements": []}), GrammarError, "bad or: expected at least one format"),
         (whole({"type": "repeat", "min": 3, "max": 2, "content": ANY}), GrammarError, "repetition runs backwards"),
         (whole(tag("a", ANY, [])), GrammarError, "bad end: expected a text"),
+        (whole(tag(3, ANY, "x")), GrammarError, "expected a string or a format of type token, found int - at /format/begin"),
         (
             whole(tag(ANY, ANY, "x")),
             GrammarError,

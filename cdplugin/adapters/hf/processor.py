@@ -29,7 +29,7 @@ from cdplugin.adapters.hf.budget import Closing, give_back
 from cdplugin.adapters.hf.host_copy import HostCopy
 from cdplugin.adapters.hf.loops import Loop, draft_position, verified_length
 from cdplugin.adapters.hf.recorder import Recorder
-from cdplugin.adapters.prefixes import DEAD, ENDED, FREE, LIVE, PADDED, RowTracker, RowTrackers, checked_grammars
+from cdplugin.adapters.prefixes import DEAD, FREE, LIVE, PADDED, RowTracker, RowTrackers, checked_grammars
 from cdplugin.ahead import Ahead, shared, usual_threads
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from cdplugin.bits import bit_flags
@@ -178,7 +178,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
                 self._judge(own, tracker, row, scores, row in forced)
         else:
             tracker.deferred = None
-        rows = [row for row, status in enumerate(tracker.status) if status in (LIVE, ENDED)]
+        rows = tracker.masked()
         if not rows:
             return scores
         bitmask = self._masks(own, tracker, rows)
@@ -346,7 +346,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
             self._ahead.touch()
         tracker = own.trackers.continued(ids)
         if tracker is not None and LIVE in tracker.status:
-            rows = [row for row, status in enumerate(tracker.status) if status in (LIVE, ENDED)]
+            rows = tracker.masked()
             self._masks(own, tracker, rows)
             if self._ahead is not None:
                 for row in rows:

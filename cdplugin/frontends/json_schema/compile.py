@@ -128,7 +128,7 @@ def _compile(document: dict | bool, options: Options, limits: Limits, ir: Gramma
     is_alone = is_free and min(limits.max_rules, limits.max_lexemes) >= _MOST_AT_FIRST
     first = _first_writer() if is_usual and is_alone else None
     layout = layout_of(*of_layout) if first is None else first._layout
-    writer = _Writer(reader, layout, options, limits, ir, budget, first)
+    writer = _Writer(reader, layout, ir, budget, first)
     try:
         return writer.write(root)
     finally:
@@ -141,7 +141,7 @@ def _first_writer() -> _Writer:
     limits, ir = Limits(), GrammarIR()
     with apart():
         reader = Reader(True, USUAL, limits)
-        writer = _Writer(reader, layout_of(*_USUAL_LAYOUT), USUAL, limits, ir, MergeBudget(limits, 0, ir.spent), None)
+        writer = _Writer(reader, layout_of(*_USUAL_LAYOUT), ir, MergeBudget(limits, 0, ir.spent), None)
         writer.write_place(())
     return writer
 
@@ -180,7 +180,7 @@ class _Writer(Objects, Arrays):
     def write_place(self, parts: Sequence[Subschema], bare: bool = False) -> Symbol | None:
         """The symbol of the place of ``parts``, after writing all rules that it leads to; None if nothing fits there."""
         symbol = self._symbol(self._shaper.place(parts), bare)
-        pending, rules, limit = self._pending, self.ir.rules, self._limits.max_rules
+        pending, rules, limit = self._pending, self.ir.rules, self._reader.limits.max_rules
         while pending:
             place, is_bare, level = pending.pop()
             try:

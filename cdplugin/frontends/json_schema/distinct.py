@@ -275,10 +275,10 @@ NOTHING_SEEN = Seen(_Node(False, {}), {}, 0)
 # --- rules --------------------------------------------------------------------------------------------------------------------
 
 
-_Place = tuple[bool, int, Seen | bool]
+_Progress = tuple[bool, int, Seen | bool]
 
 
-class Unique(Bracketed[_Place, None]):
+class Unique(Bracketed[_Progress, None]):
     """Distinct items and the closing bracket. A parameter is ``(started, index, seen)``; ``index`` counts as far as the bounds
     need it. Where the values are not known, ``seen`` is whether enough values are certainly left.
 
@@ -298,12 +298,12 @@ class Unique(Bracketed[_Place, None]):
     def uses(self) -> Iterable[Symbol]:
         return [*self._signs_between(), *self._space, *self.lexemes]
 
-    def _can_be_closed(self, value: _Place, productive: Productive) -> bool:
+    def _can_be_closed(self, value: _Progress, productive: Productive) -> bool:
         if self._high is not None and self._high < self._low:
             return False
         return value[1] >= self._low or (productive(self._lexeme) and all(map(productive, self._space)))
 
-    def expand(self, value: _Place, productive: Productive) -> Iterable[Sequence[Part]]:
+    def expand(self, value: _Progress, productive: Productive) -> Iterable[Sequence[Part]]:
         started, index, seen = value
         if index >= self._low:
             yield (self._closings[started],)
@@ -329,9 +329,9 @@ class Unique(Bracketed[_Place, None]):
         ways = self._closing_ways()
         return Whole([*self._closings, *item * self._low], [*ways, item] if productive(self._lexeme) else ways, self._low)
 
-    def representative(self, value: _Place, of: _Place | None = None) -> Part | None:
+    def representative(self, value: _Progress, of: _Progress | None = None) -> Part | None:
         started, index, seen = value
         return self._ir.member(self, (True, index, True)) if started and isinstance(seen, Seen) else None
 
-    def remaining(self, value: _Place) -> int:
+    def remaining(self, value: _Progress) -> int:
         return max(self._low - value[1], 0)

@@ -111,7 +111,7 @@ class _Inside(Hashed):
         return self.stack, self.typing, self.after, self.differs
 
 
-_Place = _Between | _Inside
+_Progress = _Between | _Inside
 
 
 class _Way(NamedTuple):
@@ -131,7 +131,7 @@ class _Way(NamedTuple):
         return self.lead, id(self.text) if isinstance(self.text, TrackedLexeme) else self.text, following is None
 
 
-class DistinctItems(Family[_Place]):
+class DistinctItems(Family[_Progress]):
     """The items of an array and its closing bracket. ``items``: the rules of an item. Call :meth:`finish` after all rules
     exist.
     """
@@ -197,11 +197,11 @@ class DistinctItems(Family[_Place]):
     def uses(self) -> Iterable[Symbol]:
         return self._used
 
-    def satisfiable(self, value: _Place, productive: Productive) -> bool:
+    def satisfiable(self, value: _Progress, productive: Productive) -> bool:
         between = value.after if isinstance(value, _Inside) else value
         return self._items.satisfiable(between.place, productive)
 
-    def expand(self, value: _Place, productive: Productive) -> Iterable[Sequence[Part]]:
+    def expand(self, value: _Progress, productive: Productive) -> Iterable[Sequence[Part]]:
         if productive != self._productive:  # it no longer changes once rules are made; earlier results may be too optimistic
             self._productive = productive
             self._unfolding.begin(productive)
@@ -507,7 +507,7 @@ class DistinctItems(Family[_Place]):
                 pending += reversed(self._unfolding.heads(one))
         return False
 
-    def _certain(self, value: _Place, below: Stack | None, productive: Productive) -> list[Stack | None]:
+    def _certain(self, value: _Progress, below: Stack | None, productive: Productive) -> list[Stack | None]:
         """The stacks after a member from which a lexeme with unboundedly many values must be searched."""
         if isinstance(value, _Inside):
             return [value.stack]
@@ -532,7 +532,7 @@ class DistinctItems(Family[_Place]):
 
     # Hints for queries, and counts
 
-    def representative(self, value: _Place, of: _Place | None = None) -> Part | None:
+    def representative(self, value: _Progress, of: _Progress | None = None) -> Part | None:
         if isinstance(value, _Inside):
             return self._represented(value, _MOST_INSIDE)
         return None if value.place == self._items.first else self._ir.member(self, value.unknown())
@@ -556,7 +556,7 @@ class DistinctItems(Family[_Place]):
                 other = family._represented(inner, deep - 1)
         return top.rest if isinstance(top, TrackedLexeme) else (top if other is None else other,)
 
-    def remaining(self, value: _Place) -> int:
+    def remaining(self, value: _Progress) -> int:
         if isinstance(value, _Inside):
             return self._items.remaining(value.after.place) + 1
         return self._items.remaining(value.place)

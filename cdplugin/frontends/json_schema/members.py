@@ -121,14 +121,14 @@ class BitSet(int):
     __eq__ = int.__eq__
 
 
-_Place = tuple[bool, int, int, int, tuple[int, ...], Seen | bool]
+_Progress = tuple[bool, int, int, int, tuple[int, ...], Seen | bool]
 
 
 MEMBER_BYTES = 4
 """The least bytes of a member besides its name: two quotes, a colon, a value."""
 
 
-class Members(Bracketed[_Place, _Usable]):
+class Members(Bracketed[_Progress, _Usable]):
     """The members of an object and its closing brace.
 
     A parameter is ``(started, seen, count, met, by_value, names)``: ``seen`` is the bit set of declared names seen, or, if
@@ -165,11 +165,11 @@ class Members(Bracketed[_Place, _Usable]):
             if more.distinct is not None:
                 yield from (*more.distinct.space, more.distinct.twin, more.distinct.colon)
 
-    def _can_be_closed(self, value: _Place, productive: Productive) -> bool:
+    def _can_be_closed(self, value: _Progress, productive: Productive) -> bool:
         _, seen, count, met, by_value, _ = value
         return self._can_close(seen, count, met, self._usable(productive), self._usable_undeclared(productive, by_value))
 
-    def expand(self, value: _Place, productive: Productive) -> Iterable[Sequence[Part]]:
+    def expand(self, value: _Progress, productive: Productive) -> Iterable[Sequence[Part]]:
         started, seen, count, met, by_value, names = value
         usable, undeclared = self._finally_usable(productive), self._usable_undeclared(productive, by_value)
         lead = self._lead(started)
@@ -217,15 +217,15 @@ class Members(Bracketed[_Place, _Usable]):
         rest = (key.colon, value, self._member(following, names.count + 1 < key.reader.enough))
         return (*key.space, TrackedLexeme(key.lexeme, names.expression, then, rest))
 
-    def representative(self, value: _Place, of: _Place | None = None) -> Part | None:
+    def representative(self, value: _Progress, of: _Progress | None = None) -> Part | None:
         names = value[-1]
         return self._ir.member(self, (*value[:-1], True)) if isinstance(names, Seen) and names.count else None
 
-    def remaining(self, value: _Place) -> int:
+    def remaining(self, value: _Progress) -> int:
         _, seen, count, met, _, _ = value
         return max(self._missing(seen).bit_count() + (self._conditions & ~met).bit_count(), self._low - count)
 
-    def least_bytes(self, value: _Place) -> int:
+    def least_bytes(self, value: _Progress) -> int:
         missing = self._missing(value[1])
         others = self._low - value[2] - missing.bit_count()
         least = 1 + MEMBER_BYTES * max(others, 0)

@@ -51,11 +51,11 @@ _MOST_LISTED = 2_000
 _STATES, _MAX_STATES = 2_048, 5_000
 """States of an automaton without an upper bound, and of one whose lower bound is so large that it needs more digits."""
 _MOST_DIGITS, _FEWEST_DIGITS, EXACT_DIGITS, _PADDING = 64, 16, 15, 20
-_CONTEXT = Context(prec=2_000)
+CONTEXT = Context(prec=2_000)
 _LESS, _EQUAL, _GREATER = range(3)
 
-_ZERO = literal(b"0")
-_POINT = literal(b".")
+ZERO = literal(b"0")
+POINT = literal(b".")
 
 # States: none, not built yet. Tails (_tails), numbered from 1; 0 where a text may not end. Edges: a bit for each byte.
 _NO_STATE, _UNKNOWN = -1, -2
@@ -148,18 +148,17 @@ def multiples(
     ``points``: whole numbers may be written as ``1.0``. ``exact``: no more digits than a double keeps exactly.
     Raises :class:`TooManyResiduesError`.
     """
-    modulus, scale, zeros = _modulus(unit)
+    _, scale, zeros = _modulus(unit)
     if others:
         scale, zeros = max(_modulus(u)[1] for u in (unit, *others)), 0
     whole_unit, whole_others = int(unit * 10**scale) // 10**zeros, tuple(int(u * 10**scale) for u in others)
-    modulus = math.lcm(whole_unit, *whole_others)
-    step = Decimal(1).scaleb(zeros - scale, _CONTEXT)
-    first = int(_CONTEXT.divide(low, step).to_integral_value(ROUND_CEILING, _CONTEXT))
-    last = None if high is None else int(_CONTEXT.divide(high, step).to_integral_value(ROUND_FLOOR, _CONTEXT))
+    step = Decimal(1).scaleb(zeros - scale, CONTEXT)
+    first = int(CONTEXT.divide(low, step).to_integral_value(ROUND_CEILING, CONTEXT))
+    last = None if high is None else int(CONTEXT.divide(high, step).to_integral_value(ROUND_FLOOR, CONTEXT))
     if last is not None and first > last:
         return EMPTY
     try:
-        layout = _Layout(modulus, scale, zeros, first, last, points, whole_unit, whole_others)
+        layout = _Layout(whole_unit, whole_others, scale, zeros, first, last, points)
     except TooManyResiduesError:
         if scale or last is None or (last - first) // whole_unit > _MOST_LISTED:
             shift = 10**zeros
@@ -189,8 +188,8 @@ def _intersection(
     others = tuple({math.prod(power for power in _prime_powers(other) if unit % power) for other in others})
     if unit * math.lcm(unit, *others) > _MOST_SEARCHED:
         raise TooManyResiduesError
-    wanted = [_Layout(power, scale, 0, *bounds, points, power, ()) for power in powers]
-    unwanted = [_Layout(other, scale, 0, 0, None, points, other, ()) for other in others]
+    wanted = [_Layout(power, (), scale, 0, *bounds, points) for power in powers]
+    unwanted = [_Layout(other, (), scale, 0, 0, None, points) for other in others]
     shortest = min(EXACT_DIGITS if exact else _MOST_DIGITS, *(layout.length for layout in (*wanted, *unwanted)))
     for layout in wanted:
         layout.length = min(layout.length, shortest)
@@ -220,28 +219,23 @@ def _listed(values: Iterable[int], points: bool, exact: bool) -> Expr:
     texts = [str(value).encode() for value in values]
     short = [text for text in texts if len(text) <= EXACT_DIGITS]
     long = [] if exact else [text for text in texts if len(text) > EXACT_DIGITS]
-    zeros = optional(cat(_POINT, repeat(_ZERO, 1, _PADDING))) if points else EPSILON
+    zeros = optional(cat(POINT, repeat(ZERO, 1, _PADDING))) if points else EPSILON
     return alt(cat(literals(short), zeros), literals(long))
 
 
-_Place = tuple[int, int, int, int]
-"""A state: digits of the whole part read, class of their residue, comparisons with the leading digits of both bounds."""
+_DigitsRead = tuple[int, int, int, int]
+"""Digits of the whole part read, the class of their residue, comparisons with the leading digits of both bounds."""
 
 
 class _Layout:
-    """Builds the automaton for ``first`` to ``last``, in units of ``10 ** (zeros - scale)``."""
+    """Builds the automaton for the multiples of ``unit``, of none of ``others``, from ``first`` to ``last``; all these in units
+    of ``10 ** (zeros - scale)``.
+    """
 
     def __init__(
-        self,
-        modulus: int,
-        scale: int,
-        zeros: int,
-        first: int,
-        last: int | None,
-        points: bool,
-        unit: int,
-        others: tuple[int, ...],
+        self, unit: int, others: tuple[int, ...], scale: int, zeros: int, first: int, last: int | None, points: bool
     ) -> None:
+        modulus = math.lcm(unit, *others)
         self.classes, self.members = _classes(modulus, unit, others)
         self.unit, self.others = unit, others
         self.modulus, self.scale, self.zeros, self.points = modulus, scale, zeros, points
@@ -263,7 +257,7 @@ class _Layout:
                 below = self.classes[(10 * member + digit) % modulus]
                 masks[below] = masks.get(below, 0) | 1 << 0x30 + digit
             self.moves.append((tuple(masks.values()), tuple(masks)))
-        self.known: dict[_Place, int] = {}
+        self.known: dict[_DigitsRead, int] = {}
         self.fractions: dict[tuple[int, int, int, int], int] = {}
         self.free: list[list[int]] = []  # by number of digits and class: states where bounds no longer matter
         self.numbers: dict[tuple[int, ...], int] = {}  # the number of each state, by its tail and edges
@@ -300,8 +294,8 @@ class _Layout:
             low = _GREATER
         return self.classes[(10 * self.members[residue] + digit) % self.modulus], low, high
 
-    def _whole(self, root: _Place) -> int:
-        """The number of the state at a place of the whole part, built with all states after it.
+    def _whole(self, root: _DigitsRead) -> int:
+        """The number of the state after some digits of the whole part, built with all states after it.
 
         It keeps its own stack, since a bound may have thousands of digits.
         """
@@ -310,7 +304,7 @@ class _Layout:
         begun = self._following(root)
         pending = [(root, begun, iter(begun))]
         while pending:
-            place, following, left = pending[-1]
+            read, following, left = pending[-1]
             for after in left:
                 if self._found(after) == _UNKNOWN:
                     begun = self._following(after)
@@ -319,20 +313,20 @@ class _Layout:
             else:
                 pending.pop()
                 edges = _grouped((bit, self._found(after)) for after, (_, bit) in zip(following, _DIGITS, strict=False))
-                self.known[place] = self._whole_state(*place, edges)
+                self.known[read] = self._whole_state(*read, edges)
         return self._found(root)
 
-    def _found(self, place: _Place) -> int:
-        """The state at a place; ``_UNKNOWN`` where the bounds still matter and it is not built yet."""
-        done, residue, low, high = place
+    def _found(self, read: _DigitsRead) -> int:
+        """The state after some digits; ``_UNKNOWN`` where the bounds still matter and it is not built yet."""
+        done, residue, low, high = read
         if low == _GREATER and high == _LESS:
             state = self.free[done][residue] if self.free else _UNKNOWN
             return self._fill(done, residue) if state == _UNKNOWN else state
-        return self.known.get(place, _UNKNOWN)
+        return self.known.get(read, _UNKNOWN)
 
-    def _following(self, place: _Place) -> list[_Place]:
-        """The places after each digit; none after the last possible one."""
-        return [(place[0] + 1, *self._step(*place, digit)) for digit, _ in _DIGITS] if place[0] < self.length else []
+    def _following(self, read: _DigitsRead) -> list[_DigitsRead]:
+        """What is read after each further digit; none after the last possible one."""
+        return [(read[0] + 1, *self._step(*read, digit)) for digit, _ in _DIGITS] if read[0] < self.length else []
 
     def _fill(self, done: int, residue: int) -> int:
         """Build the state after ``done`` digits where bounds no longer matter, after all states that follow it."""
@@ -406,8 +400,8 @@ def _tails(zeros: int) -> tuple[Expr, ...]:
     zeros. For other numbers, which end in ``zeros`` zeros, the same two, at numbers higher by 2. Last, after a fraction.
     """
     more = literal(b"0" * zeros)
-    point = optional(cat(_POINT, repeat(_ZERO, 1, _PADDING)))
-    return EPSILON, point, more, cat(more, point), repeat(_ZERO, 0, _PADDING)
+    point = optional(cat(POINT, repeat(ZERO, 1, _PADDING)))
+    return EPSILON, point, more, cat(more, point), repeat(ZERO, 0, _PADDING)
 
 
 def _grouped(edges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

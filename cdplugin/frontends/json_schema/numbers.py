@@ -20,7 +20,7 @@ import math
 import sys
 from array import array
 from collections.abc import Callable, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from fractions import Fraction
 
 from cdplugin.expr import (
@@ -40,7 +40,7 @@ from cdplugin.expr import (
     repeat,
 )
 from cdplugin.frontends.json_schema.dialect import FRACTION_BIT, INTEGER_BIT
-from cdplugin.frontends.json_schema.multiples import EXACT_DIGITS, common_unit, decimals, multiples
+from cdplugin.frontends.json_schema.multiples import CONTEXT, EXACT_DIGITS, POINT, ZERO, common_unit, decimals, multiples
 from cdplugin.memory import bounded_cache, fixed_cache
 
 MAX_DIGITS, MAX_FRACTION = 64, 40
@@ -51,13 +51,10 @@ _LARGEST_POWER, _SMALLEST_POWER = 308, -323
 """The power of ten of the largest double; and a power from which on no number is read as zero."""
 _LARGE_POWER, _LARGE_FRACTION = 16, 16
 """The power from which on ``repr`` writes exponents, and the most digits that it then writes after the point."""
-CONTEXT = Context(prec=2_000)
 
 DIGIT = byte_range(0x30, 0x39)
 NONZERO = byte_range(0x31, 0x39)
 MINUS = literal(b"-")
-POINT = literal(b".")
-ZERO = literal(b"0")
 _EXPONENT_SIGN = byte_class(b"eE")
 _ANY_FRACTION = repeat(DIGIT, 1, MAX_FRACTION)
 POINT_ZEROS = cat(POINT, repeat(ZERO, 1, 20))

@@ -91,11 +91,11 @@ class Place:
 class Shaper:
     """Makes places and splits them. ``budget``: the work that this may take, and the attempt."""
 
-    def __init__(self, reader: Reader, layout: Layout, on_unsupported: str, budget: MergeBudget) -> None:
+    def __init__(self, reader: Reader, layout: Layout, budget: MergeBudget) -> None:
         self.relaxed: dict[tuple[str, str], None] = {}
         self._reader = reader
         self._layout = layout
-        self._relax = on_unsupported == "relax"
+        self._relax = reader.options.on_unsupported == "relax"
         self._any_order = reader.options.property_order == "any"
         self.count = budget.count
         self._budget = budget

@@ -13,7 +13,6 @@ from cdplugin.expr import Expr
 from cdplugin.frontends.json_schema.distinct_items import DistinctItems
 from cdplugin.frontends.json_schema.distinct_values import CLOSE, NOTHING
 from cdplugin.frontends.json_schema.layout import MOST_LEVELS, Layout
-from cdplugin.frontends.json_schema.options import Options
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.repetition import Commas
 from cdplugin.frontends.json_schema.schema import Subschema
@@ -21,7 +20,6 @@ from cdplugin.frontends.json_schema.shapes import Place, Shaper
 from cdplugin.frontends.json_schema.sharing import MergeBudget
 from cdplugin.frontends.json_schema.signs import Signs
 from cdplugin.ir import GrammarIR, Symbol
-from cdplugin.limits import Limits
 
 
 class Level:
@@ -51,8 +49,6 @@ class Writing:
         self,
         reader: Reader,
         layout: Layout,
-        options: Options,
-        limits: Limits,
         ir: GrammarIR,
         budget: MergeBudget,
         first: Writing | None,
@@ -60,10 +56,9 @@ class Writing:
         self.ir = ir
         self._reader = reader
         self._layout = layout
-        self._limits = limits
-        self._any_order = options.property_order == "any"
-        self._unique_names = options.unique_names
-        self._shaper = Shaper(reader, self._layout, options.on_unsupported, budget)
+        self._any_order = reader.options.property_order == "any"
+        self._unique_names = reader.options.unique_names
+        self._shaper = Shaper(reader, layout, budget)
         self._pending: list[tuple[Place, bool, Level]] = []
         self._bodies: dict[tuple[str, frozenset[Subschema], int], Symbol | None] = {}
         self._dead = False
@@ -79,7 +74,7 @@ class Writing:
         else:
             self._go_on(first)
         self._here = self._inner = self._levels[0]  # of the array or object that is being written, and of its content
-        self._bare_members = self._layout.indent is not None
+        self._bare_members = layout.indent is not None
         self._listed: dict[Subschema, list[str] | None] = {}
 
     def _go_on(self, first: Writing) -> None:
