@@ -623,7 +623,7 @@ def test_xml_without_properties_takes_any() -> None:
             "- at /structures/0/schema/items/type",
         ),
     ],
-    ids=range(34),
+    ids=range(35),
 )
 def test_refusals(given: Any, kind: type[GrammarError], message: str) -> None:
     with pytest.raises(kind, match=re.escape(message)):

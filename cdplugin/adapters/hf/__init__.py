@@ -1,4 +1,9 @@
-"""Hugging Face transformers: :class:`GrammarLogitsProcessor` for ``generate()``, and continuous batching."""
+"""Hugging Face transformers: :class:`GrammarLogitsProcessor` for ``generate()``, and continuous batching.
+
+``processor`` masks the scores of ``generate()``: ``loops`` tells what kind of loop calls it, ``budget`` ends outputs in time,
+``recorder`` notes what the model preferred, ``host_copy`` copies scores while the device works on. ``batching`` is continuous
+batching, ``serve`` the server of transformers.
+"""
 
 from cdplugin.errors import needs
 

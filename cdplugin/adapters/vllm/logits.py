@@ -22,8 +22,7 @@ from typing import Any
 import torch
 
 from cdplugin.adapters.serving.requests import ServerOptions, spec_of
-from cdplugin.adapters.vllm import budget
-from cdplugin.adapters.vllm import compat as compat
+from cdplugin.adapters.vllm import budget, compat
 from cdplugin.adapters.vllm.grammar import OPTIONS_VARIABLE, Engine, GrammarState, engine_for
 from cdplugin.bitmask import allocate_token_bitmask, apply_token_bitmask_inplace
 from cdplugin.bits import allow_only

@@ -38,8 +38,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from cdplugin.adapters.vllm import compat as compat
-from cdplugin.adapters.vllm import tools
+from cdplugin.adapters.vllm import compat, tools
 from cdplugin.adapters.vllm.compat import NAME, NotFoundError
 
 if TYPE_CHECKING:
