@@ -518,7 +518,8 @@ class Matcher:
 
     def _step(self, arena: Arena, cursor: int, token_id: int) -> int:
         """Return the cursor after a token; 0 if it is not allowed."""
-        token_id = integer("token id", token_id, 0, self._size)
+        if type(token_id) is not int or not 0 <= token_id < self._size:
+            token_id = integer("token id", token_id, 0, self._size)
         with arena.lock:
             return self._follow(arena, cursor, token_id)
 

@@ -229,7 +229,9 @@ class Vocabulary:
         """The bytes of text tokens; special and absent ones have none. Raises VocabularyError for ids out of range."""
         parts = []
         for token in iterable("ids", ids):
-            if not 0 <= integer("token id", token) < self.size:
+            if type(token) is not int:
+                token = integer("token id", token)
+            if not 0 <= token < self.size:
                 raise VocabularyError(f"{self.label}: token {token}: expected an id from 0 to {self.size - 1}")
             parts.append(self.tokens[token] or b"")
         return b"".join(parts)
