@@ -194,14 +194,19 @@ def test_multiples(seed: int) -> None:
 
 @pytest.mark.parametrize("keyword", ["minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"])
 def test_multiples_beside_bounds_that_no_double_is(keyword: str) -> None:
-    """Digits alone are read as integers, for which such a bound holds exactly, also beside a unit with a point."""
+    """Digits alone are read as integers, for which such a bound holds exactly, also beside a unit with a point. A bound with an
+    exponent holds as a double, too.
+    """
     rng = random.Random(keyword)
-    for bound in (2**53, 2**53 + 1, -(2**53) - 1, 10**20 + 7, -(10**30), 10**35):
+    for bound in (2**53, 2**53 + 1, -(2**53) - 1, 10**20 + 7, -(10**30), 10**35, 2.0**64, -(2.0**64)):
+        exact = int(bound)
         for beside in ({"multipleOf": 0.5}, {"multipleOf": 1.5}, {"multipleOf": 0.1, "not": {"multipleOf": 3}}):
             schema = {"type": "number", keyword: bound, **beside}
-            validator, matcher = jsonschema.Draft202012Validator({**schema, "multipleOf": 1}), grammar(schema)
-            for value in [bound, bound + 1, bound - 1, *(bound + rng.randint(-40, 40) for _ in range(6)), 2 * bound]:
-                expected = validator.is_valid(value) and is_multiple(value, beside["multipleOf"])
+            matcher = grammar(schema)
+            bounds = bound, int(Decimal(repr(bound)))
+            validators = [jsonschema.Draft202012Validator({**schema, keyword: read, "multipleOf": 1}) for read in bounds]
+            for value in [exact, exact + 1, exact - 1, *(exact + rng.randint(-40, 40) for _ in range(6)), 2 * exact]:
+                expected = all(v.is_valid(value) for v in validators) and is_multiple(value, beside["multipleOf"])
                 assert matcher.accepts(str(value).encode()) == expected, (schema, value)
 
 

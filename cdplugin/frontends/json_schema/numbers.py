@@ -336,11 +336,9 @@ BEYOND_DOUBLES = cat(optional(MINUS), _scientific(_ROUNDED_TO_INFINITY, None))
 
 
 def _multiple_expr(
-    unit: Fraction, within: Sequence[Decimal | int | None] | None, points: bool, others: tuple[Fraction, ...], exact: bool
+    unit: Fraction, within: Sequence[Decimal | int | None], points: bool, others: tuple[Fraction, ...], exact: bool
 ) -> Expr:
     """Multiples of ``unit`` from the first to the last number ``within``; otherwise as :func:`multiples`."""
-    if within is None:
-        return EMPTY
     first, last = (None if bound is None else Decimal(bound) for bound in within)
     if first is not None and last is not None and first > last:
         return EMPTY
@@ -496,22 +494,19 @@ def _multiples(
     exact = any(isinstance(u, float) for u in no_units)
     if unit is not None and unit.denominator == 1:
         return _multiple_expr(unit, _integers_within(low, high), points, others, exact)
-    wholes = _wholes_beside(unit, low, high, others, exact)
     if unit is not None:
-        return alt(_multiple_expr(unit, _decimals_within(low, high), points, others, exact), wholes)
+        return _multiple_expr(unit, _multiples_within(low, high), points, others, exact)
     places = max(map(decimals, others))
-    coarse = _multiple_expr(Fraction(1, 10**places), _decimals_within(low, high), points, others, exact)
-    return alt(coarse, wholes, both(number_expr(types, low, high, True), _finer(places)))
+    coarse = _multiple_expr(Fraction(1, 10**places), _multiples_within(low, high), points, others, exact)
+    return alt(coarse, both(number_expr(types, low, high, True), _finer(places)))
 
 
-def _wholes_beside(
-    unit: Fraction | None, low: Bound | None, high: Bound | None, others: tuple[Fraction, ...], exact: bool
-) -> Expr:
-    """The whole multiples with digits alone, needed where a bound is so large that it differs for integers and doubles."""
-    if all(bound is None or abs(bound[0]) < EXACT_FLOAT for bound in (low, high)):
-        return EMPTY
-    whole_unit, whole_others = Fraction(unit.numerator if unit else 1), tuple(Fraction(u.numerator) for u in others)
-    return _multiple_expr(whole_unit, _integers_within(low, high), False, whole_others, exact)
+def _multiples_within(low: Bound | None, high: Bound | None) -> tuple[Decimal | int | None, Decimal | int | None]:
+    """The least and greatest numbers within the bounds. Multiples as large as ``EXACT_FLOAT`` are written with digits alone."""
+    bottom, top = _integers_within(low, high)
+    first = _decimal_from(low) if low is not None and abs(low[0]) < EXACT_FLOAT else bottom
+    last = _decimal_to(high) if high is not None and abs(high[0]) < EXACT_FLOAT else top
+    return first, last
 
 
 @bounded_cache
