@@ -24,6 +24,7 @@ from cdplugin import expr
 from cdplugin.infill.session import InfillSession
 from cdplugin.ir import EXACT, LAZY, LONGEST, GrammarIR
 from cdplugin.kernels import entry as engine
+from cdplugin.kernels.infill import layout as ws
 
 pytestmark = pytest.mark.kernel
 
@@ -40,6 +41,7 @@ MASKS = 0.2  # of the problems
 
 SPACE = "%ignore / +/\n"
 COMMENT = "%ignore /#[^\\n]*\\n/\n"
+COVER = "%ignore / +/\n%ignore /<[^>]*>/\n"
 BLANKS = "%ignore /[ \\n]+/\n" + COMMENT
 
 LARK: dict[str, tuple[str, bytes]] = {
@@ -61,6 +63,14 @@ LARK: dict[str, tuple[str, bytes]] = {
     "layout": ('start: (A E)+\nA: "a"\nE: /[\\n]+/\n%ignore / /\n%ignore /#[^\\n]*/\n', b"a# \n"),
     "fences": ('start: (T | A)+\nT: /[ab]+"/\nA: "a"\n%word /[ab]/ T\n', b'ab"'),
     "fences and skips": ('start: ("if" N | N ";" | S)+\nN: /[fi]+/ & ~"if"\nS: /"f*"/\n%word /[fi]/ S\n' + SPACE, b'if;" '),
+    "covers": ('start: (A | S)+\nA: "a"\nS: /"[^"]*"/\n' + COVER, b'a"<> '),
+    "covers beside signs": (
+        'start: A ("/" A | "*" A)*\nA: /a+/\n%ignore / /\n%ignore /\\/\\*([^*]|\\*[^\\/])*\\*\\//\n',
+        b"a/* ",
+    ),
+    "covers beside lexemes": ('start: (A | R)+\nA: "a"\nR: /<[ab]*;/\n%ignore /<[^>;]*>/\n', b"ab<>;"),
+    "covers and fences": ('start: (T | A)+\nT: /[ab]+"/\nA: "a"\n%word /[ab]/ T\n' + COVER, b'ab"<>'),
+    "no covers": ('start: (A | R)+\nA: "a"\nR: /<[^;]*;/\n%ignore /<[^>]*>/\n', b"a<>;"),
     "typed": ('start: (T N ";" | N ";")+\nT: "i" / +/\nN: /[ia]+/ & ~"i"\n' + SPACE, b"ia; "),
 }
 
@@ -291,3 +301,30 @@ def test_a_word_does_not_end_in_a_gap_before_what_its_fence_forbids() -> None:
         session = infill.new(['a"', cd.GAP, '"'])
         assert session.completable() == bool(found) and members(session.mask(0)) == found and session.undecided == 0
         assert not found or infill.accepts(session.complete().encode())
+
+
+@pytest.mark.parametrize(
+    ("text", "is_covered"),
+    [(b"a b\n", True), (b"/* a", True), (b"*", True), (b"a*//", False), (b"a*/ /* b", False), (b"a\0", False), (b'"', True)],
+)
+def test_what_a_comment_covers(text: bytes, is_covered: bool) -> None:
+    vocab = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256)
+    grammar = (
+        'start: (/[a-z]+/ | /"[^"]*"/ | "/" | "*")+\n%ignore /[ \\n]+/\n%ignore /\\/\\*([^*\\x00]|\\*+[^*\\/\\x00])*\\*+\\//'
+    )
+    infill = cd.Infill(cd.Compiler(vocab).compile(cd.Lark(grammar)))
+    cover = infill._tables.separators.cover
+    assert cover is not None and cover.takes(text) == is_covered
+
+
+def test_gaps_that_a_comment_covers_are_checked_without_what_lies_between() -> None:
+    """The lattice does not grow with the text between, unless that ends comments of both kinds."""
+    vocab = cd.Vocabulary.from_bytes([bytes([b]) for b in range(256)] + [b"</s>"], eos_token_ids=256)
+    infill = cd.Infill(cd.Compiler(vocab).compile(cd.grammars.CPP))
+    nodes = []
+    for between in ("x(); y = f(x, 1);\n", "x(); y = f(x, 1);\n" * 9, "x(); /* y = */\n f(x, 1);\n" * 9):
+        session = infill.new(["int f() { ", cd.GAP, between, cd.GAP, " return 0; }"])
+        assert session.completable()
+        nodes.append(int(infill._tables.workspace.header[ws.W_NODES]))
+        assert infill.accepts(session.complete().encode())
+    assert nodes[0] == nodes[1] < nodes[2] // 2

@@ -86,16 +86,16 @@ class Answers:
         last = next((i for i, p in enumerate(parts) if p.token in self.eos and not p.gap), len(parts))
         return None if any(p.token is not None and p.token not in self.eos for p in parts[last:]) else last
 
-    def build(self, parts: Sequence[Part], work: Workspace | None = None, keep: bool = True) -> int:
+    def build(self, parts: Sequence[Part], work: Workspace | None = None, keep: bool = True, cut: bool = False) -> int:
         """Build the lattice of a text and its facts; 1 if the text can be completed, by this lattice, or else 0.
 
         ``work``: the workspace, None: the strict one. ``keep``: keep the facts for the next text (then nodes are not numbered
-        from 0).
+        from 0). ``cut``: no lexeme may begin before a gap and end behind it.
         """
         work = work or self.tables.workspace
-        return work.call(kernels.OP_FACTS) if self._lay(parts, work, keep=keep) else 0
+        return work.call(kernels.OP_FACTS) if self._lay(parts, work, keep=keep, cut=cut) else 0
 
-    def _lay(self, parts: Sequence[Part], work: Workspace, hole: int = -1, keep: bool = True) -> bool:
+    def _lay(self, parts: Sequence[Part], work: Workspace, hole: int = -1, keep: bool = True, cut: bool = False) -> bool:
         """Build the lattice of a text in a workspace; False if text follows an end token, or ``hole`` is behind one."""
         last = self.length(parts)
         if last is None or hole >= last:
@@ -125,10 +125,11 @@ class Answers:
                 first -= 1
             accepts[count - (len(parts) - first) : count] = 1
         at = count
-        while at and elements[at - 1] == ws.GAP:
+        while not cut and at and elements[at - 1] == ws.GAP:
             at -= 1
             accepts[at] = 1
         header = work.header
+        header[ws.W_CUT] = cut
         header[ws.W_ELEMENTS] = count
         header[ws.W_HOLE] = ends[hole] - 1 if hole >= 0 else -1
         header[ws.W_REUSE] = keep and hole < 0
@@ -156,7 +157,8 @@ class Answers:
     def _completable(self, parts: Sequence[Part], search: Search | None) -> bool:
         """:meth:`completable`, of parts that are merged. The first that knows the answer gives it:
 
-        - the matcher, if nothing is open; what is known before lattices are built;
+        - the matcher, if nothing is open; what is known before lattices are built; a lattice of the text without what a skip
+          may cover;
         - the strict lattice, if it says *yes* (EXACT lexemes: whatever it says);
         - the loose lattice, if it says *no*, unless it plans slots with few classes; then slots are filled one by one;
         - a brief search from slot to slot, and then the search through the places.
@@ -167,6 +169,8 @@ class Answers:
         is_known = self._is_known_before_lattices(parts, search is not None)
         if is_known is not None:
             return is_known
+        if self._is_covered(parts):
+            return True
         # with families the strict lattice knows little and takes long to build
         if tables.has_families and not self.build(parts, tables.loose):
             return False
@@ -188,6 +192,22 @@ class Answers:
         if search.filled is not None:
             self._filled.note(parts, search.filled)
         return answer
+
+    def _is_covered(self, parts: Sequence[Part]) -> bool:
+        """Whether gaps can be filled so that one skip takes all text between the first and the last of them.
+
+        Then the rest is a text with one gap. In the gap a lexeme has to end, and a skip may come where it does. This lattice is
+        smaller than that of the whole text, and mostly tells.
+        """
+        tables = self.tables
+        opened = [i for i, part in enumerate(parts) if part.is_open]
+        if tables.is_exact or tables.has_families or len(opened) < 2 or any(parts[i].slot for i in opened):
+            return False
+        first, last = opened[0], opened[-1]
+        cover = tables.separators.cover
+        if cover is None or not cover.takes(b"".join([part.text for part in parts[first + 1 : last + 1]])):
+            return False
+        return self.build([*parts[: first + 1], *parts[last + 1 :]], cut=True) == 1
 
     def may_end(self, parts: Sequence[Part], whole: Sequence[Part], witness: Witness | None) -> bool:
         """Whether parts with an end token in one of their slots can be completed.

@@ -53,7 +53,7 @@ class Completions:
         self._work = work
         self._speller = speller = _Speller(grammar, work)
         self._separators = [(speller.byte_apart, False), (speller.byte_apart, True)]
-        self._separators += [(speller.text_apart, True)] * bool(grammar.separators)
+        self._separators += [(speller.text_apart, True)] * bool(grammar.separators.texts)
         work.call(kernels.OP_COLLECT)
         edges = self._edges()
         self._arena.spend(_FACT_WORK * len(edges))
@@ -421,7 +421,9 @@ class _Speller:
         """A text of skips that separates the LONGEST lexemes that matched in ``state`` from any that may follow; empty if there
         is none.
         """
-        return next((text for text in self._grammar.separators if self._transition(state, text[0]) == lexer_layout.BEFORE), b"")
+        return next(
+            (text for text in self._grammar.separators.texts if self._transition(state, text[0]) == lexer_layout.BEFORE), b""
+        )
 
     def byte_apart(self, state: int) -> bytes:
         """A byte of a skip that ends the LONGEST lexemes that matched in ``state``; empty if there is none."""

@@ -5,8 +5,7 @@ first byte of the next one continues the lexeme (or has its fence before it), or
 checked here once per grammar, in all states of the lexer and for all sets of lexemes that may compete
 (:mod:`cdplugin.kernels.infill.boundaries`). Lexemes that fail end in no gap of the strict lattice.
 
-If the skips have *separators*, texts that nothing continues (``/**/``), one pass over the lexer of all lexemes together is
-enough: a separator that ends all of them ends any set of them.
+If the skips have *separators* (:mod:`cdplugin.infill.separators`), they fit between all lexemes.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cdplugin.bits import bit_members, members
+from cdplugin.bits import members
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.store import layout
@@ -30,121 +29,18 @@ if TYPE_CHECKING:
 _STATE_WORK = 2000  # units of work of a state in which lexemes may end: some sets of bytes
 _LEXEME_WORK = 200  # and of a lexeme that may start after it
 MOST_SETS = 256  # sets of competing lexemes that are checked
-_PREFERRED = np.array(sorted(range(256), key=lambda byte: (byte != 32, byte != 10, byte < 32, byte)))
-"""Bytes in the order in which separators prefer them."""
 
 
 def that_end_in_gaps(tables: InfillGrammar) -> np.ndarray:
     """Per lexeme, 1 if a gap can separate it from all that may follow it; with too many cases, 0 for all LONGEST ones."""
-    if tables.separators:
+    if tables.separators.texts:
         return np.ones(tables.n_lexemes, np.int64)
-    room = _Room(tables)
+    room = Room(tables)
     crowded = room.crowded()
     return np.array([not crowded >> lexeme & 1 for lexeme in range(tables.n_lexemes)], np.int64)
 
 
-def separators(tables: InfillGrammar) -> list[bytes]:
-    """Texts of skips, one of which fits between any two lexemes that may follow each other; none if there are no such texts.
-
-    All lexemes compete in one lexer, whose states are visited. A skip is a separator if no byte continues it, or if every byte
-    that does can be kept away by a separator after it.
-    """
-    work = tables.workspace
-    lexemes = tables.arena.lexemes
-    skips = np.flatnonzero(lexemes[:, layout.X_IS_SKIP])
-    words = int(work.header[ws.W_SET])
-    follows = np.bitwise_or.reduce(work.tables[ws.FOLLOWS][: len(lexemes) * words].reshape(-1, words), axis=0)
-    later = bit_members(follows, len(lexemes))
-    if (lexemes[:, layout.X_KIND] == layout.EXACT).any() or len(skips) == 0 or (lexemes[later, layout.X_SKIP] < 0).any():
-        return []
-    lexer = _Lexer(tables, tables.start_state(np.union1d(later, skips)), skips)
-    found = lexer.separators()
-    lacking = lexer.matched.copy()
-    chosen = []
-    for byte in sorted(found, key=lambda byte: (len(found[byte]), byte)):
-        if (lacking & ~lexer.goes[:, byte]).any():
-            chosen.append(found[byte])
-            lacking &= lexer.goes[:, byte]
-    if lacking.any() or not _Room(tables).begins_apart({text[0] for text in chosen}):
-        return []
-    return chosen
-
-
-class _Lexer:
-    """All states that some text leads to from a lexer state, numbered from that one, 0.
-
-    ``goes[i, byte]``: whether a byte does not end what matches in state i: it continues it, or is its fence. ``matched[i]``,
-    ``skipped[i]``: whether lexemes match, and skips among them.
-    """
-
-    def __init__(self, tables: InfillGrammar, start: int, skips: np.ndarray) -> None:
-        arena = tables.arena
-        states = tables.workspace.reached_from(start)
-        records = arena.lexer_states
-        rows = arena.transitions(states)
-        self.goes = rows != lexer_layout.BEFORE
-        longest = records[states, lexer_layout.L_LONGEST]
-        self.matched = longest > 0
-        wanted = set(skips.tolist())
-
-        known = {0: False}
-
-        def has_skip(accepted: int) -> bool:
-            if accepted not in known:
-                known[accepted] = accepted > 0 and not wanted.isdisjoint(arena.sequence(accepted))
-            return known[accepted]
-
-        self.skipped = np.array([has_skip(accepted) for accepted in longest.tolist()], bool)
-        number = {state: i for i, state in enumerate(states.tolist())}
-        values = records[states, lexer_layout.L_VALUE].tolist()
-        self._after: dict[int, dict[int, int]] = {}  # states inside a skip: target (-1: the skip ended) -> preferred byte
-        for i, value in enumerate(values):
-            if wanted.isdisjoint(word >> 32 for word in arena.sequence(value)):
-                continue
-            targets, first = np.unique(rows[i, _PREFERRED], return_index=True)
-            after = self._after[i] = {}
-            for target, byte in zip(targets.tolist(), _PREFERRED[first].tolist(), strict=True):
-                if target <= 0 or target == lexer_layout.BEFORE:
-                    continue
-                state = target & lexer_layout.STATE_MASK
-                if target & lexer_layout.ENDS_BIT:
-                    ended, state = int(records[state, lexer_layout.L_ACCEPTED]), int(records[state, lexer_layout.L_REST])
-                    if state == 0 and has_skip(ended):
-                        after[-1] = byte
-                if state > 0:
-                    after.setdefault(number[state], byte)
-
-    def separators(self) -> dict[int, bytes]:
-        """Per first byte, a shortest separator that begins with it."""
-        into: dict[int, list[tuple[int, int]]] = {}
-        for i, after in self._after.items():
-            for target, byte in after.items():
-                into.setdefault(target, []).append((i, byte))
-        best = {-1: b""}  # state -> a shortest text from there to the end of a separator
-        fresh = [-1]
-        for i in np.flatnonzero(self.skipped & ~self.goes.any(axis=1)).tolist():
-            best[i] = b""
-            fresh.append(i)
-        found: dict[int, bytes] = {}
-        while fresh:
-            for i in fresh:
-                for before, byte in into.get(i, []):
-                    if before not in best:
-                        best[before] = bytes([byte]) + best[i]
-                        fresh.append(before)
-            for target, byte in self._after.get(0, {}).items():
-                if target in best:
-                    found.setdefault(byte, bytes([byte]) + best[target])
-            fresh = []
-            for i in np.flatnonzero(self.skipped).tolist():  # a skip followed by a separator that ends it is one, too
-                text = next((text for byte, text in found.items() if not self.goes[i, byte]), None)
-                if i not in best and text is not None:
-                    best[i] = text
-                    fresh.append(i)
-        return found
-
-
-class _Room:
+class Room:
     """The check of all sets of competing lexemes. Sets of lexemes, and of bytes, are the bits of integers."""
 
     def __init__(self, tables: InfillGrammar) -> None:

@@ -25,8 +25,9 @@ from cdplugin.infill.gap_texts import GapTexts
 from cdplugin.infill.going_on import goes_on
 from cdplugin.infill.openings import Openings
 from cdplugin.infill.parts import MOST_CLASSES
-from cdplugin.infill.room import separators, that_end_in_gaps
+from cdplugin.infill.room import that_end_in_gaps
 from cdplugin.infill.rule_edges import edge_lexemes, ranks
+from cdplugin.infill.separators import Separators
 from cdplugin.infill.steps import Steps
 from cdplugin.infill.together import short_tokens
 from cdplugin.infill.token_classes import KnownClasses
@@ -396,11 +397,11 @@ class InfillGrammar(Steps):
         self.workspace.reserve(ws.TARGET, 2 * words)
 
     @property
-    def separators(self) -> list[bytes]:
-        """Texts of skips that separate lexemes (:func:`cdplugin.infill.room.separators`)."""
+    def separators(self) -> Separators:
+        """What skips are good for in gaps."""
         assert self.rules is not None
         if self.rules.separators is None:
-            self.rules.separators = separators(self)
+            self.rules.separators = Separators.of(self)
         return self.rules.separators
 
     def prepare_gaps(self, work: Workspace) -> None:

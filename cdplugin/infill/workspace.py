@@ -9,6 +9,7 @@ import bisect
 import mmap
 import sys
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.jit.decorators import FirstCall, is_loaded
 from cdplugin.kernels.store import statuses
+
+if TYPE_CHECKING:
+    from cdplugin.infill.separators import Separators
 
 MOST_STATES = 1 << 15  # lexer states that one gap may lead to
 _WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
@@ -145,15 +149,15 @@ _RESTART_WORK = 200  # units of work for repeating an operation, besides what it
 class Rules:
     """What depends on a grammar's rules alone: tables, the sizes of others, and words of the header.
 
-    ``end_in_gaps``: which lexemes may end in a gap of the strict lattice; ``separators``: texts that separate lexemes
-    (:mod:`cdplugin.infill.room`). None until they are computed.
+    ``end_in_gaps``: which lexemes may end in a gap of the strict lattice (:mod:`cdplugin.infill.room`); ``separators``: texts
+    that separate lexemes. None until they are computed.
     """
 
     tables: dict[int, np.ndarray]
     sizes: dict[int, int]
     words: dict[int, int]
     end_in_gaps: np.ndarray | None = None
-    separators: list[bytes] | None = None
+    separators: Separators | None = None
 
     @classmethod
     def of(cls, work: Workspace) -> Rules:

@@ -139,9 +139,10 @@ def _begin(w):
     reused = reuse_sets(w)
     if reused < 0:
         return reused
-    if head[ws.W_NARROW] != narrow:
+    if head[ws.W_NARROW] != narrow or head[ws.W_WAS_CUT] != head[ws.W_CUT]:
         head[ws.W_N_CHECKPOINTS] = 0
         head[ws.W_NARROW] = narrow
+        head[ws.W_WAS_CUT] = head[ws.W_CUT]
     if head[ws.W_REUSED_WIDTH] != width:
         reused = np.int64(0)
         if forget_spans(w) < 0:
@@ -281,7 +282,8 @@ def _pass_gap(h, w, accepts):
     """Step all live sets by a gap: the gap's node, or a status. Lexemes that lie in the gap lead from this node to itself.
 
     Inside the gap start all lexemes that may follow lexemes that end there, those that start there included. One node stands
-    for all places in the gap: a string of any length fits between any two places, so they are equivalent.
+    for all places in the gap: a string of any length fits between any two places, so they are equivalent. In a cut text
+    (``W_CUT``) only lexemes that start there go on behind the gap, so that every derivation comes through its node.
     """
     # make the node first: ALLOWED there depends on the lexemes that end there, which come next
     here = fresh_node(w, 0)
@@ -292,6 +294,12 @@ def _pass_gap(h, w, accepts):
         status = _start(h, w, here, here + 1)
     if status < 0:
         return status
+    is_cut = whead(w)[ws.W_CUT] != 0
+    inside = live_row(w) if is_cut else np.int64(0)
+    if inside < 0:
+        return inside
+    if is_cut:
+        set_bit(tab(w, ws.LIVE_BITS), inside, here)
     count = np.int64(0)
     stamp = fresh_stamp(w)
     for i in range(whead(w)[ws.W_N_LIVE]):
@@ -301,13 +309,17 @@ def _pass_gap(h, w, accepts):
         if record < 0:
             return record
         steps = tab(w, ws.STEPS)
+        going_on = inside if is_cut else starts
+        goes_on = not is_cut or has_bit(tab(w, ws.LIVE_BITS), starts, here)
         for j in range(record + ws.S_FIRST, record + ws.S_FIRST + steps[record + ws.S_ENDS]):
             status = end_inside(h, w, starts, steps[j], here)
-            if status >= 0 and accepts:
-                status = end_inside(h, w, starts, steps[j], end_node(w))
+            if status >= 0 and accepts and goes_on:
+                status = end_inside(h, w, going_on, steps[j], end_node(w))
             if status < 0:
                 return status
-        count = add_live(w, ws.LIVE_NEXT, count, steps[record + ws.S_NEXT], starts, stamp)
+        if not goes_on:
+            continue
+        count = add_live(w, ws.LIVE_NEXT, count, steps[record + ws.S_NEXT], going_on, stamp)
         if count < 0:
             return count
     swap_live(w, count)

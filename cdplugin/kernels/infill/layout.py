@@ -271,6 +271,8 @@ _S = 2 * N_WORKSPACE
     W_AHEAD_STAMP,
     W_FIRSTS_USED,
     W_HAS_TWINS,  # whether there is anything in TWINS
+    W_CUT,  # whether lexemes that begin before a gap end before it or in it
+    W_WAS_CUT,  # the same of the last text
     W_DECIDED,  # bits of the mask under way when IN_DOUBT was counted; 0: it was not
     W_STAMPS,  # by counter, from W_N_FACTS on: the stamp of its records in their index
     W_STAMPS_2,
@@ -281,7 +283,7 @@ _S = 2 * N_WORKSPACE
     W_STAMPS_7,
     W_STAMPS_8,
     WORKSPACE_WORDS,
-) = range(_S, _S + 94)
+) = range(_S, _S + 96)
 
 W_COUNTERS = W_N_FACTS  # the counters: of facts, inferences, edges, points, measures, answers, outcomes and sets that are met
 
