@@ -149,6 +149,14 @@ def test_rules_that_come_while_an_ending_is_estimated_count() -> None:
     assert b"".join(VOCAB.tokens[token] or b"" for token in found)[-2:] == b'"}' and len(found) == 4
 
 
+def test_rules_not_made_yet_may_lead_to_the_end_that_was_estimated() -> None:
+    """What was known behind the colon was longer than that, and was believed: a search tried all names instead."""
+    item = {"type": "object", "minProperties": 2, "additionalProperties": {"type": "string"}}
+    found = ending(cd.JsonSchema({"type": "array", "contains": item}), b"[1,", 2_000_000)
+    text = b"[1," + b"".join(VOCAB.tokens[token] or b"" for token in found)
+    assert [len(item) for item in json.loads(text)[1:]] == [2] and len(text) == len('[1,{"":"","0":""}]')
+
+
 @pytest.mark.parametrize(("outer", "inner"), [(12, 3), (12, 12), (3, 12), (8, 16)])
 def test_objects_in_any_order_inside_others(outer: int, inner: int) -> None:
     """An object with more names than the one around it: all subsets of the outer names that wait for it were looked at."""

@@ -355,6 +355,7 @@ class Endings:
             ], True
         found: list[_Looked] = []
         edges = self._token_edges(cursor) if by_tokens else self._edges(cursor, words)
+        doubtful: list[int] = []
         nearest = 0
         stops = not in_full and words is None and not by_tokens
         for edge, after in edges:
@@ -367,9 +368,14 @@ class Endings:
                 left = max(left, estimate - cost)
             elif cost + left <= estimate:
                 nearest = min(nearest or left, left)
+            elif costs.may_be_less:
+                doubtful.append(len(found))
             found.append((edge, after, cost, left, unknown))
             if nearest and stops:
                 break
+        for number in doubtful if not nearest else ():  # rules that are not made yet lead as near as the estimate says
+            edge, after, cost, _, _ = found[number]
+            found[number] = (edge, after, cost, max(estimate - cost, costs.at_least(after)), True)
         looked = [
             (text, after, cost, max(left, nearest) if unknown else left, unknown) for text, after, cost, left, unknown in found
         ]
@@ -382,7 +388,7 @@ class Endings:
         """
         known, n_lowered = self._length.get(cursor, (FAR, 0))
         if known < FAR and n_lowered == costs.n_lowered:
-            costs.is_bound = False
+            costs.is_bound = costs.may_be_less = False
             return known
         return min(known, costs.of_cursor(cursor, demand))
 

@@ -69,6 +69,7 @@ class Costs:
         self._demand = True
         self.n_lowered = 0
         self.is_bound = False  # whether the last answer is only a lower bound, because of some & or ~
+        self.may_be_less = False  # whether rules that are not made yet may make the last answer less
         self._bounds: set[int] = set()  # the pairs (row, lexer state) with such answers
         self._unsure = False  # whether something was computed from a nonterminal that is not known to end
 
@@ -85,7 +86,7 @@ class Costs:
 
     def _of_cursor_once(self, cursor: int) -> int:
         """Do :meth:`of_cursor` with the rules there are at the beginning, and those that it makes where it needs them."""
-        self.is_bound = False
+        self.is_bound = self.may_be_less = False
         self._load()
         if self._stale:
             self.n_lowered += 1
@@ -94,11 +95,17 @@ class Costs:
         if cursor >> 32:
             return 0 if cursor & parser_layout.ACCEPT_BIT else self._pair((cursor >> 32) - 1, cursor & lexer_layout.STATE_MASK)
         best = FAR
+        unknown: list[tuple[int, int]] = []
         for pair in self._arena.sequence(cursor):
             if pair == parser_layout.ACCEPTS_HERE:
                 best = 0
-            else:
-                best = min(best, self._pair(pair >> 32, self._arena.lexer_state(pair & layout.LOW_32)))
+                continue
+            row, state = pair >> 32, self._arena.lexer_state(pair & layout.LOW_32)
+            found = self._pair(row, state)
+            best = min(best, found)
+            if found >= FAR and not self._demand:
+                unknown.append((row, state))
+        self.may_be_less = best < FAR and any(self._pair_at_least(row, state) < best for row, state in unknown)
         return best
 
     def at_least(self, cursor: int) -> int:
