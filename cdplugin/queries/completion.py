@@ -355,7 +355,7 @@ class Endings:
             ], True
         found: list[_Looked] = []
         edges = self._token_edges(cursor) if by_tokens else self._edges(cursor, words)
-        doubtful: list[int] = []
+        doubtful: list[tuple[int, int]] = []  # places in `found`, and their cursors
         nearest = 0
         stops = not in_full and words is None and not by_tokens
         for edge, after in edges:
@@ -369,12 +369,12 @@ class Endings:
             elif cost + left <= estimate:
                 nearest = min(nearest or left, left)
             elif costs.may_be_less:
-                doubtful.append(len(found))
+                doubtful.append((len(found), after))
             found.append((edge, after, cost, left, unknown))
             if nearest and stops:
                 break
-        for number in doubtful if not nearest else ():  # rules that are not made yet lead as near as the estimate says
-            edge, after, cost, _, _ = found[number]
+        for number, after in doubtful if not nearest else ():  # rules that are not made yet lead as near as the estimate says
+            edge, _, cost, _, _ = found[number]
             found[number] = (edge, after, cost, max(estimate - cost, costs.at_least(after)), True)
         looked = [
             (text, after, cost, max(left, nearest) if unknown else left, unknown) for text, after, cost, left, unknown in found
