@@ -450,6 +450,8 @@ class Answers:
 
     def _fillings(self, parts: Sequence[Part]) -> list[bytes] | None:
         """:meth:`fillings`, of parts that are merged."""
+        if not any(part.is_open for part in parts):
+            return []
         if self.tables.is_exact:
             return self.spelled(parts)
         found = self._filled.of(parts)

@@ -1,27 +1,24 @@
 """Completions: shortest fillings of gaps, spelled from a cheapest derivation on the lattice.
 
 Kernels find the derivation (:mod:`cdplugin.kernels.infill.derivation`). A lexeme costs its bytes that lie in gaps;
-:class:`_Speller` computes these costs and the bytes themselves by Dijkstra's algorithm. Called by
+a kernel computes these costs, and :class:`_Speller` reads the bytes themselves from what it leaves. Called by
 :class:`cdplugin.infill.answers.Answers`, for texts without open slots.
 """
 
 from __future__ import annotations
 
-import heapq
 import itertools
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cdplugin.bits import bit_members
 from cdplugin.infill.steps import PREFERRED_BYTES
 from cdplugin.kernels import entry as engine
 from cdplugin.kernels.infill import entry as kernels
 from cdplugin.kernels.infill import layout as ws
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.store import layout
-from cdplugin.queries.measures import Measures
 
 if TYPE_CHECKING:
     from cdplugin.infill.tables import InfillGrammar
@@ -29,7 +26,7 @@ if TYPE_CHECKING:
 
 _TEXT_END = -1  # in place of an element
 _MEASURE_WORK = 30  # units of work of an end of a lexeme
-_FACT_WORK = 300  # units of work of an edge, of a search state of a spelling, of a lexeme of a derivation
+_FACT_WORK = 300  # units of work of an edge, of a byte of a spelling, of a lexeme of a derivation
 _NODE = (1 << ws.NODE_BITS) - 1
 MOST_DERIVATIONS = 32  # spelled and put to the matcher
 
@@ -137,8 +134,13 @@ def _edge(key: int) -> Edge:
     return key >> ws.NODE_BITS & _NODE, key >> 2 * ws.NODE_BITS, key & _NODE
 
 
+def _place(word: int) -> tuple[int, int]:
+    """Element and lexer state, from ``PT_PLACE``."""
+    return word >> 32, word & layout.LOW_32
+
+
 class _Speller:
-    """Spells lexemes through bytes and gaps, by Dijkstra's algorithm over (element, lexer state); a byte in a gap costs 1."""
+    """Spells lexemes through bytes and gaps by the points that :mod:`cdplugin.kernels.infill.measure` leaves."""
 
     def __init__(self, grammar: InfillGrammar, work: Workspace) -> None:
         self._grammar = grammar
@@ -161,11 +163,10 @@ class _Speller:
         self._skips = frozenset(np.flatnonzero(self._arena.lexemes[:, layout.X_IS_SKIP]).tolist())
         self._bare: dict[int, dict[tuple[int, int], int]] = {}  # without skips before
         self._found: dict[int, dict[tuple[int, int], _LexemeCost]] = {}
+        self._last_measured: int | None = None  # the node that MEASURES and POINTS are of
         self._spellings: dict[Edge, _Spelling] = {}
         self._targets_of: dict[int, list[tuple[int, int]]] = {}
         self._closed: set[int] = set()
-        self._measures = Measures(self._arena)
-        self._least_of: dict[int, int] = {}
 
     def cost(self, start: int, lexeme: int, end: int) -> int:
         """The cost of an edge: its lexeme's bytes in gaps, those of skips before it included; -1 if they are too many."""
@@ -192,15 +193,23 @@ class _Speller:
         """The lexemes that begin at a node, by (lexeme, end), each with its bytes in gaps."""
         if start == self.end:
             return {self._text_end: 0}
-        self._work.call(kernels.OP_MEASURE, start, self._place[start])
-        measures = self._work.tables[ws.MEASURES][: ws.MEASURE_WORDS * int(self._work.header[ws.W_N_MEASURES])]
-        self._arena.spend(_MEASURE_WORK * len(measures))
-        keys, costs = measures[::2], measures[1::2] - 1
+        measures = self._measure(start)
+        keys, costs = measures[:, ws.MS_KEY], measures[:, ws.MS_COST] - 1
         ends = zip((keys >> ws.NODE_BITS).tolist(), (keys & _NODE).tolist(), strict=True)
         found = dict(zip(ends, costs.tolist(), strict=True))
         if start == 0 and self._accepts[0]:
             found[self._text_end] = 0
         return found
+
+    def _measure(self, start: int) -> np.ndarray:
+        """Where the lexemes end that begin at a node, ``(n, MEASURE_WORDS)``: a view."""
+        if self._last_measured != start:
+            self._last_measured = None
+            self._work.call(kernels.OP_MEASURE, start, self._place[start])
+            self._last_measured = start
+        measures = self._work.tables[ws.MEASURES][: ws.MEASURE_WORDS * int(self._work.header[ws.W_N_MEASURES])]
+        self._arena.spend(_MEASURE_WORK * len(measures))
+        return measures.reshape(-1, ws.MEASURE_WORDS)
 
     def _skips_from(self, start: int) -> list[tuple[int, int]]:
         """The skips that begin at a node, as (skip, end), with ends further right (nodes are numbered from left to right)."""
@@ -242,50 +251,37 @@ class _Speller:
         known = self._spellings.get((start, lexeme, end))
         if known is not None:
             return known
-        cost = self._bare[start][lexeme, end]
-        if cost == 0 and not self._is_in_gap(end):  # none of its bytes is in a gap, and no separator fits behind it
+        if self._bare[start][lexeme, end] == 0 and not self._is_in_gap(end):  # as in `_spelled`
             return [], 0
-        before: dict[tuple[int, int], tuple[tuple[int, int], int | None]] = {}
-        distance: dict[tuple[int, int], int] = {}
-        heap: list[tuple[int, int, int]] = []
-        last, gaps = self._place.get(end, len(self._elements)), self._gaps_before
-        last_gap = gaps[last + self._is_in_gap(end)]
-        for state in self._start_states(start, lexeme):
-            distance[self._place[start], state] = 0
-            heapq.heappush(heap, (0, self._place[start], state))
-        while heap:
-            reached, k, state = heapq.heappop(heap)
-            here = (k, state)
-            if reached != distance[here] or reached > cost:
-                continue
-            self._arena.spend(_FACT_WORK)
-            for after, byte, ended, matched in self._steps(start, k, state):
-                total = reached + (byte is not None)
-                if total == cost and (lexeme, end) in ended:
-                    path = [(k, byte)] if byte is not None else []
-                    while here in before:
-                        here, taken = before[here]
-                        if taken is not None:
-                            path.append((here[0], taken))
-                    self._spellings[start, lexeme, end] = path[::-1], matched
-                    return path[::-1], matched
-                if after is None or total >= distance.get(after, cost + 1):
-                    continue
-                left = last - after[0] - gaps[last] + gaps[after[0]]  # bytes up to the end: of the text, and in gaps
-                left += cost - total if last_gap > gaps[after[0]] else 0
-                if self._least(after[1]) <= left:
-                    distance[after] = total
-                    before[after] = (here, byte)
-                    heapq.heappush(heap, (total, *after))
-        raise AssertionError("a lexeme of the lattice that no bytes spell")
+        measures = self._measure(start)
+        last, point = measures[measures[:, ws.MS_KEY] == lexeme << ws.NODE_BITS | end][0, [ws.MS_LAST, ws.MS_POINT]].tolist()
+        places = self._places_up_to(point)
+        path: list[tuple[int, int]] = []
+        for before, after in itertools.pairwise(places):
+            if after[0] == before[0]:  # in one gap: a byte lies between
+                steps = self._steps(start, *before)
+                path.append(next((before[0], byte) for reached, byte, _, _ in steps if reached == after and byte is not None))
+        k, state = _place(last & ~ws.BY_TEXT)
+        byte, matched = next(
+            (byte, matched)
+            for _, byte, ended, matched in self._steps(start, k, state)
+            if (lexeme, end) in ended and (byte is None) == (last & ws.BY_TEXT != 0)
+        )
+        if byte is not None:
+            path.append((k, byte))
+        self._arena.spend(_FACT_WORK * len(places))
+        self._spellings[start, lexeme, end] = path, matched
+        return path, matched
 
-    def _least(self, state: int) -> int:
-        """A lower bound of the bytes after which lexemes may end that are open in a lexer state."""
-        known = self._least_of.get(state)
-        if known is None:
-            words = self._arena.open_words(state)
-            known = self._least_of[state] = min((self._measures.least(word & layout.LOW_32) for word in words), default=0)
-        return known
+    def _places_up_to(self, point: int) -> list[tuple[int, int]]:
+        """Elements and states of the points in gaps on the way to a point (1 + its number, 0: none), itself last."""
+        points = self._work.tables[ws.POINTS]
+        places = []
+        while point:
+            at = ws.POINT_WORDS * (point - 1)
+            places.append(_place(int(points[at + ws.PT_PLACE])))
+            point = int(points[at + ws.PT_BEFORE])
+        return places[::-1]
 
     def _meets_gap(self, start: int, end: int) -> bool:
         """Whether a gap lies between two nodes, or one of them lies in a gap."""
@@ -330,29 +326,6 @@ class _Speller:
             state = int(records[state * lexer_layout.LEXER_WORDS + lexer_layout.L_REST])
         if state:
             yield (k, state), byte, [], 0
-
-    def _start_states(self, node: int, lexeme: int) -> list[int]:
-        """The lexer states in which a lexeme may start at a node (:mod:`cdplugin.kernels.infill.starts`)."""
-        records = self._arena.lexemes
-        if records[lexeme, layout.X_KIND] == layout.EXACT and lexeme not in self._skips:
-            return [self._grammar.start_state(np.array([lexeme]))]
-        words = int(self._work.header[ws.W_SET])
-        others = bit_members(self._work.tables[ws.ALLOWED][node * words : (node + 1) * words])
-        may_end = self._grammar.n_lexemes - 1 in others
-        others = others[others < self._grammar.n_lexemes - 1]
-        others = others[records[others, layout.X_KIND] != layout.EXACT]
-        groups = [others]
-        if self._work.header[ws.W_LOOSE]:  # in a state of its own, beside its skip
-            is_beside = (others == lexeme) | (records[others, layout.X_SKIP] == lexeme)
-            groups = list(others[is_beside][:, None])
-            if may_end and node > 0 and lexeme in self._skips:
-                groups.append(np.array([lexeme]))
-        states = []
-        for group in groups:
-            skips = records[group, layout.X_SKIP] if node > 0 else group[:0]
-            together = np.array(sorted({*group.tolist(), *skips[skips >= 0].tolist()}), np.int64)
-            states += [self._grammar.start_state(together)] if len(together) else []
-        return states
 
     def _ends_at(self, k: int, start: int, accepted: int) -> list[tuple[int, int]]:
         """The (lexeme, node) pairs of lexemes that end together before element ``k``, in the gap ``-2 - k``, or at the end of

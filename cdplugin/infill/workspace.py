@@ -42,7 +42,6 @@ _HASHES = (
     ws.SET_HASH,
     ws.FACT_INDEX,
     ws.EDGE_INDEX,
-    ws.POINT_INDEX,
     ws.MEASURE_INDEX,
 )
 
@@ -67,7 +66,6 @@ _INITIAL = {
     ws.FACTS: 1 << 13,
     ws.INFERENCES: 1 << 14,
     ws.EDGE_INDEX: 1 << 10,
-    ws.POINT_INDEX: 1 << 10,
     ws.MEASURE_INDEX: 1 << 10,
     ws.END_IN_GAPS: 0,
 }
@@ -105,7 +103,8 @@ _OF_MANY_DOTS = {
     ws.EDGE_INDEX: 1 << 13,
     ws.HEAP: 1 << 16,
     ws.POINTS: 1 << 16,
-    ws.POINT_INDEX: 1 << 16,
+    ws.POINT_OF: 1 << 16,
+    ws.LAYERS: 1 << 14,
     ws.TARGETS_OF: 1 << 16,
     ws.MEASURES: 1 << 13,
     ws.MEASURE_INDEX: 1 << 13,

@@ -123,12 +123,13 @@ first, then lexemes; the last lexeme is the end of the text. "Leads to" is short
     INFERENCES,
     EDGE_INDEX,  # open addressing: stamp << 32 | edge
     EDGES,  # lexeme and nodes (a key), and what it costs; -1: barred
-    HEAP,  # (cost, number of an inference or of a point), the cheapest first
-    POINT_INDEX,  # open addressing: stamp << 32 | point (kernels/infill/measure.py)
+    HEAP,  # (cost, number of an inference), or (cost << 32 | lexer state, point), the cheapest first
+    POINT_OF,  # lexer state -> stamp << 32 | its record in LAYERS, or its point in POINTS (kernels/infill/measure.py)
+    LAYERS,  # two lists of states with costs, by turns
     TARGETS_OF,  # lexer state -> where in POOL the list of the states that one byte leads to is, after its length
-    POINTS,  # element << 32 | lexer state, and 1 + what it costs to come there
+    POINTS,  # points in gaps
     MEASURE_INDEX,  # open addressing: stamp << 32 | measure
-    MEASURES,  # lexeme and node at which it ends (a key), and 1 + what it costs
+    MEASURES,
     LEAST,  # lexeme -> its least number of bytes; empty if W_MOST_IN_GAP is 0
     USEFUL,  # set of the nodes that have facts, and the final node
     PASSES,  # set by turn of the dots whose rule may end with the symbol after them
@@ -183,7 +184,7 @@ first, then lexemes; the last lexeme is the end of the text. "Leads to" is short
     BYTE_STARTS,  # 1 if filled; byte -> where in this table its list begins; then the lists: the STARTS that accept the byte
     STATE_BITS,  # scratch: a set of lexer states as bits, from its least state on
     N_WORKSPACE,
-) = range(165)
+) = range(166)
 
 _S = 2 * N_WORKSPACE
 (
@@ -274,6 +275,9 @@ _S = 2 * N_WORKSPACE
     W_CUT,  # whether lexemes that begin before a gap end before it or in it
     W_WAS_CUT,  # the same of the last text
     W_DECIDED,  # bits of the mask under way when IN_DOUBT was counted; 0: it was not
+    W_LAYER,  # which of the two lists in LAYERS is read (0 or 1)
+    W_LAST,  # MS_LAST and MS_POINT of the lexemes that end next
+    W_LAST_POINT,
     W_STAMPS,  # by counter, from W_N_FACTS on: the stamp of its records in their index
     W_STAMPS_2,
     W_STAMPS_3,
@@ -283,7 +287,7 @@ _S = 2 * N_WORKSPACE
     W_STAMPS_7,
     W_STAMPS_8,
     WORKSPACE_WORDS,
-) = range(_S, _S + 96)
+) = range(_S, _S + 99)
 
 W_COUNTERS = W_N_FACTS  # the counters: of facts, inferences, edges, points, measures, answers, outcomes and sets that are met
 
@@ -400,8 +404,25 @@ INF_FACT, INF_NEED, INF_OTHER, INF_EDGE, INF_NEXT, INF_NEXT_OTHER, INFERENCE_WOR
 
 NODE_BITS = 13  # bits of a node in a key: rows are at most 128 words wide
 EDGE_WORDS = 2  # of an edge: key, cost
-PT_KEY, PT_COST, POINT_WORDS = range(3)
-MEASURE_WORDS = 2  # key, 1 + cost
+BY_TEXT = 1 << 62  # in MS_LAST
+LY_STATE, LY_COST, LY_BEFORE, LY_POINT, LAYER_WORDS = range(5)
+PT_PLACE, PT_COST, PT_BEFORE, POINT_WORDS = range(4)
+MS_KEY, MS_COST, MS_LAST, MS_POINT, MEASURE_WORDS = range(5)
+"""Records of measure in LAYERS, POINTS and MEASURES; cdplugin.infill.complete reads the last two.
+
+| field | what | unit |
+|---|---|---|
+| LY_STATE | a state before the element that is read | lexer state |
+| LY_COST, PT_COST | what it costs to come there | bytes in gaps |
+| LY_BEFORE | the state before the element before | lexer state |
+| LY_POINT | the last point in a gap on the way, 0: none | 1 + point |
+| PT_PLACE | the gap and the state | element << 32, lexer state |
+| PT_BEFORE | the point before, in the same gap or an earlier one, 0: none | 1 + point |
+| MS_KEY | the lexeme and the node at which it ends | bits, NODE_BITS for the node |
+| MS_COST | what that costs | 1 + bytes in gaps |
+| MS_LAST | the element and state from which it ends; BY_TEXT unless a byte in a gap is its last step | as PT_PLACE, flag |
+| MS_POINT | the last point in a gap on the way, 0: none | 1 + point |
+"""
 BYTE = 1 << 20  # the cost of a byte in a gap
 MOST_COST = 1 << 60
 

@@ -98,10 +98,11 @@ def ends_from(h, w, state):
         for lexeme in range(n_lexemes):
             row = tab(w, ws.ENDS_ROWS)[following + lexeme] if following >= 0 else np.int64(0)
             if row:
+                into = tab(w, ws.ENDS_ROWS)[rows + lexeme]
+                if into == 0:  # it ends further right only, at the same nodes
+                    tab(w, ws.ENDS_ROWS)[rows + lexeme] = row
+                    continue
                 charge(w, head[ws.W_WIDTH])
-                into = row_in(w, ws.ENDS_ROWS, rows + lexeme)
-                if into < 0:
-                    return into
                 or_row(tab(w, ws.BITS), into, row, head[ws.W_WIDTH])
         following = rows
     tab(w, ws.ENDS_FROM)[state] = following + 1
