@@ -7,7 +7,7 @@ import copy
 import json
 import operator
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from itertools import islice
 from typing import Any
@@ -88,8 +88,8 @@ def integer(what: str, value: Any, least: int | None = None, end: int | None = N
 
 
 def iterable(what: str, value: Any) -> Iterable[Any]:
-    """``value``, if it can be iterated; else raises ``TypeError``."""
-    if not isinstance(value, Iterable):
+    """``value``, if it can be iterated and is no mapping, as a tokenizer's output is; else raises ``TypeError``."""
+    if not isinstance(value, Iterable) or isinstance(value, Mapping):
         raise TypeError(f"{what}: expected a sequence, found {type(value).__name__}")
     return value
 

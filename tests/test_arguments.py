@@ -63,6 +63,14 @@ def _calls() -> dict[str, tuple[Callable[[], Any], str]]:
         "changes": (lambda: gaps.undo("1"), "undo: expected an integer, found str"),
         "a generator": (lambda: gaps.complete(True), "rng: expected a random.Random, found bool"),
         "no tokens": (lambda: matcher.accept_tokens(None), "tokens: expected a sequence, found NoneType"),
+        "a tokenizer's output": (
+            lambda: matcher.accept_tokens({"input_ids": [97]}),  # type: ignore[arg-type]
+            "tokens: expected a sequence, found dict",
+        ),
+        "a mapping as a piece": (
+            lambda: infill.new(["a", {}]),
+            "pieces: expected str, bytes, a list of token ids, GAP or Slots, found dict",
+        ),
         "a token to validate": (lambda: matcher.validate_tokens(97), "tokens: expected a sequence, found int"),
         "no ids to decode": (lambda: vocab.decode(None), "ids: expected a sequence, found NoneType"),  # type: ignore[arg-type]
         "a text to decode": (lambda: vocab.decode("a"), "token id: expected an integer, found str"),  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -86,7 +86,7 @@ def parts_of(pieces: Iterable[Any], bytes_of: Callable[[int], bytes]) -> list[Pa
             parts.append(Part(encoded(piece)))
         elif isinstance(piece, (bytes, bytearray)):
             parts.append(Part(bytes(piece)))
-        elif isinstance(piece, Iterable):
+        elif isinstance(piece, Iterable) and not isinstance(piece, Mapping):
             tokens = [integer("token id", token) for token in piece]
             parts += [Part(bytes_of(token), token=token) for token in tokens]
         else:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cdplugin.matcher import Grammar
 
 _WALKS, _WALK_LENGTH = 8, 16
-_COUNT_WORK = 10  # units of work for copying and counting a token
+_COUNT_WORK = 200  # units of work for following, copying and counting a token
 
 
 def usual_tokens(grammar: Grammar) -> list[int]:
