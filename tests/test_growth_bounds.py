@@ -21,6 +21,7 @@ from cdplugin import expr
 from cdplugin.kernels.parser import growth
 from cdplugin.kernels.regex.measures import FAR
 from cdplugin.kernels.store import layout
+from cdplugin.queries.growth import _Levels
 
 pytestmark = pytest.mark.kernel
 
@@ -298,3 +299,11 @@ def test_a_repetition_of_what_is_not_something() -> None:
     grammar = cd.Compiler(vocabulary([b"a", b"b", b"ab", b"c"])).compile_ir(ir)
     for budget in range(2, 16):
         end_in_time(grammar, budget, lambda rng, allowed: rng.choice(sorted(allowed)))
+
+
+@pytest.mark.parametrize("each", [1 << 30, 1 << 32])
+def test_levels_that_cost_more_than_32_bits_hold(each: int) -> None:
+    """The product wrapped around, or raised an ``OverflowError`` under a budget of tokens."""
+    costs = np.zeros(3, np.int64)
+    _Levels(np.array([0, 3, 1], np.int32)).add_to(costs, each)
+    assert costs.tolist() == [0, 3 * each, each]

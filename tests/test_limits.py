@@ -212,6 +212,37 @@ def test_one_step_over_budget_is_refused_and_does_not_spoil_the_grammar() -> Non
     assert matcher.accept_tokens(b"ab") == other.accept_tokens(b"ab") == 2 and mask_bits(matcher) == mask_bits(other)
 
 
+def _parameters_in_any_order(n: int) -> cd.StructuralTag:
+    """Parameters of which each text leads to a set of its own, and each set to ``n`` more."""
+    names = [f"p{i}" for i in range(n)]
+    schema = {"type": "object", "properties": {name: {"type": "integer"} for name in names}, "required": names}
+    return cd.StructuralTag({"format": {"type": "json_schema", "json_schema": schema, "style": "glm_xml", "any_order": True}})
+
+
+def test_members_of_families_have_no_more_room_than_a_step() -> None:
+    """Their values grow beside the tables, which were all that was looked at."""
+    most = 2 << 20
+    grammar = compiled(_parameters_in_any_order(100), max_arena_bytes=most)
+    with pytest.raises(cd.LimitExceeded, match="max_arena_bytes"):
+        grammar.matcher().shortest_completion()
+    assert grammar._arena.nbytes < most + (5 << 20)
+
+
+def test_what_is_known_of_endings_takes_an_arenas_room() -> None:
+    """Each question left more, and nothing ever went."""
+    most = 32 << 20
+    grammar = compiled(_parameters_in_any_order(40), max_arena_bytes=most)
+    matcher = grammar.matcher()
+    largest = 0
+    for i in range(12):
+        matcher.reset()
+        text = b"".join(b"<arg_key>p%d</arg_key><arg_value>1</arg_value>" % k for k in (39 - i, i))
+        assert matcher.accept_tokens(text) == len(text)
+        matcher.shortest_completion()
+        largest = max(largest, grammar.nbytes)
+    assert largest < 70_000_000
+
+
 def test_a_replay_that_is_refused_can_be_tried_again() -> None:
     """A limit that is crossed while tokens are replayed must not leave cursors of one arena in another."""
     spec = cd.Regex("(a|b)*a(a|b){200}")

@@ -275,11 +275,14 @@ class Expander:
         self._report()
 
     def _report(self) -> None:
-        """Tell the arena's account the size of late rules, if it has grown enough."""
+        """Tell the arena's account the size of late rules, if it has grown enough. Raises :class:`LimitExceeded` where the
+        arena has no room for it.
+        """
         nbytes = self.nbytes
         if nbytes > self._reported + _REPORTED:
             self._reported = nbytes
             self._arena.note_size()
+            self._arena.check_size()
 
     def _go_on(self, nonterminal: int, lexeme: int, parts: Sequence[Part]) -> int:
         """Return the first dot of a new rule ``nonterminal -> lexeme parts`` that is never predicted (for

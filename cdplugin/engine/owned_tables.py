@@ -247,6 +247,16 @@ class OwnedTables(Values):
         if self.account is not None:
             self.account.note("arena", nbytes)
 
+    def check_size(self) -> None:
+        """Raise :class:`LimitExceeded` if the arena takes more than one step may leave there."""
+        if self.nbytes > self._most_bytes:
+            self.over_budget = True
+            raise self._too_large()
+
+    def make_room(self, nbytes: int) -> None:
+        """Have the grammar start a fresh arena if ``nbytes`` known of this one, which go with it, take its room."""
+        self.over_budget |= self.nbytes + nbytes > self._most_bytes and not self._stretched
+
     def stretch(self) -> None:
         """Open the overdraft of one step to all steps: a single text has outgrown the arena, and would outgrow any other."""
         if not self.header[layout.IS_BROKEN] and self.nbytes <= self._most_bytes:

@@ -142,6 +142,7 @@ class Endings:
         self._next: dict[int, Edge] = {}  # for a cursor on an ending found: the next edge
         self._length: dict[int, tuple[int, int]] = {}  # the bytes of that ending, and n_lowered of the costs at that time
         self._text_bytes = 0  # of the texts in ``_next``
+        self._first_bytes = 0  # after the first question: what any arena of the grammar would know
         self._stops = stops.union(arena.vocab.eos_token_ids)
         self.is_shared = not stops
         self._spelt = SpeltBytes(arena.vocab, stops) if stops else bytes_of(arena.vocab)
@@ -167,8 +168,11 @@ class Endings:
         try:
             return _flat(self._find(cursor, self.arena.limits.max_completion_steps if most is None else most))
         finally:
+            nbytes = self.nbytes
+            self._first_bytes = self._first_bytes or nbytes
+            self.arena.make_room(nbytes - self._first_bytes)
             if self.arena.account is not None and self.is_shared:
-                self.arena.account.note("endings", self.nbytes)
+                self.arena.account.note("endings", nbytes)
 
     def followed(self, cursor: int, stops: np.ndarray, follow: Callable[[list[int]], T | None]) -> T | None:
         """Return the result of ``follow`` for an ending in the fewest tokens; if it is None, for one with a token for each

@@ -521,7 +521,7 @@ class _Levels:
 
     def add_to(self, costs: np.ndarray, each: int) -> None:
         """Add ``each`` for every level to the costs (int64) of tokens."""
-        costs[self.tokens] += each * self.counts
+        costs[self.tokens] += np.int64(each) * self.counts
 
     def most_in(self, row: np.ndarray) -> int:
         """Return the most levels of a token in a mask row (int32)."""

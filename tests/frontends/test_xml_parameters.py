@@ -275,3 +275,40 @@ def test_a_loop_is_named_where_it_closes(schema: Any) -> None:
     with pytest.raises(cd.GrammarError, match=r"\$ref loop") as error:
         COMPILER.compile(cd.StructuralTag(styled(schema, "qwen_xml")))
     assert not isinstance(error.value, cd.LimitExceeded) and len(error.value.location) < 100
+
+
+IN_ANY_ORDER = {
+    "glm_xml": "<arg_key>p3</arg_key><arg_value>12</arg_value><arg_key>p1</arg_key><arg_value>abc</arg_value><arg_key>",
+    "gemma": '{p3:12,p1:<|"|>abc<|"|>,p2:1',
+}
+
+
+def any_order(style: str, n: int, n_required: int) -> cd.StructuralTag:
+    names = [f"p{i}" for i in range(n)]
+    schema = {"type": "object", "properties": {name: {"type": ["string", "integer"]} for name in names}}
+    fmt = styled({**schema, "required": names[:n_required]}, style)["format"]
+    return cd.StructuralTag({"format": {**fmt, "any_order": True}})
+
+
+@pytest.mark.parametrize(("style", "text"), IN_ANY_ORDER.items())
+def test_a_far_budget_of_parameters_in_any_order_takes_no_search(style: str, text: str) -> None:
+    """The family says what is left of any of its members: 30 and 54 million units of work before."""
+    grammar = COMPILER.compile(any_order(style, 40, 5))
+    matcher = grammar.matcher()
+    row = cd.allocate_token_bitmask(1, grammar.vocab.size)
+    before = grammar.counters()["work"]
+    for byte in text.encode():
+        matcher.fill_next_token_bitmask(row, budget=3_000 - len(matcher.tokens))
+        assert not matcher.was_narrowed()
+        assert matcher.accept_token(byte)
+    assert grammar.counters()["work"] - before < 8_000_000
+
+
+@pytest.mark.parametrize("style", IN_ANY_ORDER)
+def test_a_set_of_parameters_takes_a_bit_each(style: str) -> None:
+    grammar = COMPILER.compile(any_order(style, 200, 67))
+    with pytest.raises(cd.LimitExceeded):
+        grammar.matcher().shortest_completion()
+    expander = grammar._arena.expand
+    assert expander is not None
+    assert expander.nbytes < 600 * len(expander.members)

@@ -43,8 +43,8 @@ class Gemma(Parameters):
         """Write the rules of an object, as :meth:`Parameters.lay_out`, in braces and with commas."""
         ir, comma = self.ir, self._comma
         if self.layout.any_order and len(parts) + len(further) > 1:
-            family = AnyOrder(ir, parts, further, frozenset(needed), self._last, comma)
-            ir.rule(symbol, [self._open, ir.instance(family, frozenset()), self._close])
+            family = AnyOrder(ir, parts, further, needed, self._last, comma)
+            ir.rule(symbol, [self._open, ir.instance(family, family.first), self._close])
             return
         after = ir.nonterminal("further members, or none")
         first = ir.nonterminal("members")

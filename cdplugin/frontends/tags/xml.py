@@ -20,13 +20,14 @@ from cdplugin.errors import GrammarError, UnsupportedError, shown
 from cdplugin.expr import Expr, alt, both, byte_class, cat, complement, literal, literals, negate_ranges, repeat, utf8_ranges
 from cdplugin.frontends.free_text import without
 from cdplugin.frontends.json_schema.matching import finds
+from cdplugin.frontends.json_schema.members import BitSet
 from cdplugin.frontends.json_schema.reader import Reader
 from cdplugin.frontends.json_schema.schema import count_bounds
 from cdplugin.frontends.json_schema.source import escape_token
 from cdplugin.frontends.repeats import SymbolRepeats, either
 from cdplugin.frontends.spelling import pieces, spell, utf8
 from cdplugin.frontends.tags.xml_values import OF_ARRAYS, OF_OBJECTS, Values, only, open_type, unsatisfiable, unsupported
-from cdplugin.ir import Family, GrammarIR, Part, Productive, Symbol, TokenSet
+from cdplugin.ir import Family, GrammarIR, Part, Productive, Symbol, TokenSet, Whole
 from cdplugin.regex.alphabet import UTF8
 from cdplugin.regex.pattern import Pattern, parse
 
@@ -202,7 +203,7 @@ class Parameters:
         ir = self.ir
         last = ir.lexeme(self.space, "whitespace")
         if self.layout.any_order and len(parts) + len(further) > 1:
-            ir.rule(symbol, [ir.instance(AnyOrder(ir, parts, further, frozenset(needed), last), frozenset())])
+            ir.rule(symbol, [ir.instance(AnyOrder(ir, parts, further, needed, last), AnyOrder.first)])
             return
         rest = last
         if further:
@@ -346,59 +347,68 @@ class Parameters:
         return out
 
 
-_FURTHER = frozenset([-1])
-
-
-class AnyOrder(Family[frozenset[int]]):
-    """Parameters in any order; the family's parameter is the set of those written. ``last``: the white space at the end;
-    ``comma``: what stands between two of them, if anything.
+class AnyOrder(Family[BitSet]):
+    """Parameters in any order; the family's parameter is the bit set of those written, and one bit more for further ones if a
+    comma depends on them. ``last``: the white space at the end; ``comma``: what stands between two of them, if anything.
     """
 
     name = "parameters in any order"
+    first = BitSet()
 
     def __init__(
         self,
         ir: GrammarIR,
         parts: Sequence[Symbol],
         further: Sequence[Symbol],
-        required: frozenset[int],
+        needed: set[int],
         last: Symbol,
         comma: Symbol | None = None,
     ) -> None:
         self._ir = ir
         self._parts = list(parts)
         self._further = list(further)
-        self._required = required
+        self._required = sum(1 << i for i in needed)
         self._last = last
         self._commas = [] if comma is None else [comma]
-        self._and_further = frozenset[int]() if comma is None else _FURTHER  # only a comma depends on them
+        self._and_further = 0 if comma is None else 1 << len(parts)
 
     def uses(self) -> Iterable[Symbol]:
         """The parameters, and white space, which may be empty."""
         return [*self._parts, *self._further, self._last, *self._commas]
 
-    def nullable(self, value: frozenset[int]) -> bool:
+    def nullable(self, value: BitSet) -> bool:
         """Whether no required parameter is missing."""
-        return self._required <= value
+        return not self._required & ~value
 
-    def satisfiable(self, value: frozenset[int], productive: Productive) -> bool:
+    def satisfiable(self, value: BitSet, productive: Productive) -> bool:
         """Whether all missing required parameters are productive."""
-        return productive(self._last) and all(productive(self._parts[i]) for i in self._required - value)
+        missing = self._required & ~value
+        return productive(self._last) and all(productive(part) for i, part in enumerate(self._parts) if missing >> i & 1)
 
-    def expand(self, value: frozenset[int], productive: Productive) -> Iterable[Sequence[Part]]:
+    def expand(self, value: BitSet, productive: Productive) -> Iterable[Sequence[Part]]:
         """One more parameter, or the end."""
         commas = self._commas if value else []
         out: list[Sequence[Part]] = [
-            [*commas, part, self._ir.member(self, value | {i})]
+            [*commas, part, self._ir.member(self, BitSet(value | 1 << i))]
             for i, part in enumerate(self._parts)
-            if i not in value and productive(part)
+            if not value >> i & 1 and productive(part)
         ]
-        after = self._ir.member(self, value | self._and_further)
+        after = self._ir.member(self, BitSet(value | self._and_further))
         out += [[*commas, one, after] for one in self._further if productive(one)]
-        if self._required <= value:
+        if self.nullable(value):
             out.append([self._last])
         return out
 
-    def remaining(self, value: frozenset[int]) -> int:
+    def whole(self, productive: Productive) -> Whole | None:
+        """Each required parameter once."""
+        ways = [[*self._commas, one] for one in (*self._parts, *self._further) if productive(one)]
+        needed = [symbol for i, part in enumerate(self._parts) if self._required >> i & 1 for symbol in (*self._commas, part)]
+        return Whole([*needed, self._last], [*ways, [self._last]])
+
+    def remaining(self, value: BitSet) -> int:
         """How many required parameters are missing."""
-        return len(self._required - value)
+        return (self._required & ~value).bit_count()
+
+    def least_bytes(self, value: BitSet) -> int:
+        """A byte for each required parameter that is missing."""
+        return self.remaining(value)
