@@ -38,7 +38,7 @@ _Spelling = tuple[list[tuple[int, int]], int]
 """The bytes in gaps as (element, byte), and the lexer state in which the lexeme matched."""
 
 _Step = tuple[tuple[int, int] | None, int | None, list[tuple[int, int]], int]
-"""A step of the search for a spelling: the next (element, lexer state), the byte in a gap that it takes, the lexemes that end,
+"""A step of a spelling: the next (element, lexer state), the byte in a gap that it takes, the lexemes that end,
 with their nodes, and the state in which they matched."""
 
 
@@ -310,7 +310,6 @@ class _Speller:
             return
         if matched:
             yield None, None, self._ends_at(-2 - k, start, matched), state
-        yield (k + 1, state), None, [], state
         for after, byte in self._targets(state):
             yield from self._arrivals(start, after, k, -2 - k, byte)
 
