@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 from weakref import finalize
 
 import numpy as np
@@ -229,8 +229,10 @@ class OwnedTables(Values):
         """Bytes of the largest hash table at twice its size."""
         return 2 * max(self.tables[table].nbytes for table in HASHED)
 
-    def _too_large(self) -> LimitExceeded:
-        return LimitExceeded("one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.max_bytes}")
+    def _refuse_step(self) -> NoReturn:
+        """Have the grammar start a fresh arena, and raise :class:`LimitExceeded`."""
+        self.over_budget = True
+        raise LimitExceeded("one step takes too much memory", expected=f"at most Limits.max_arena_bytes = {self.max_bytes}")
 
     def note_size(self) -> None:
         """Compare the bytes with the budget and tell :attr:`account`. Called whenever tables or late rules have grown.
@@ -250,8 +252,7 @@ class OwnedTables(Values):
     def check_size(self) -> None:
         """Raise :class:`LimitExceeded` if the arena takes more than one step may leave there."""
         if self.nbytes > self._most_bytes:
-            self.over_budget = True
-            raise self._too_large()
+            self._refuse_step()
 
     def make_room(self, nbytes: int) -> None:
         """Have the grammar start a fresh arena if ``nbytes`` known of this one, which go with it, take its room."""
@@ -376,8 +377,7 @@ class OwnedTables(Values):
         while items > least and not self._has_bytes(table, items, reserved):
             items = max((length + items) >> 1, least)
         if items == least and not self._has_bytes(table, least):
-            self.over_budget = True
-            raise self._too_large()
+            self._refuse_step()
         if items <= in_block:
             assert self._block is not None
             with self._changing():
@@ -410,8 +410,7 @@ class OwnedTables(Values):
         :class:`LimitExceeded`.
         """
         if not self._has_bytes(layout.STACK, items):
-            self.over_budget = True
-            raise self._too_large()
+            self._refuse_step()
         page = pages.acquire(max(items * DTYPES[layout.STACK].itemsize, _LENT))
         self._pages[layout.STACK] = page
         self.set_table(layout.STACK, page.view(DTYPES[layout.STACK]))
