@@ -25,6 +25,7 @@ TEKKEN = "mistral_common/data/tekken_240911.json"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "s.json").write_text(json.dumps(SCHEMA))
+    (tmp_path / "named.json").write_text(json.dumps({"required": ["expected a"], "maxProperties": 1, "type": "object"}))
     (tmp_path / "hex.regex").write_text("[0-9a-f]{2,4}\n")
     (tmp_path / "colours.choice").write_text("red\ngreen\nbläulich\n")
     (tmp_path / "good.json").write_text('{"a": 1, "b": "x"}\n')
@@ -60,6 +61,8 @@ def test_check_accepts(folder: Path, capsys: pytest.CaptureFixture[str]) -> None
         ("hex.regex", "0g", "refused at byte 1, line 1, column 2: expected one of '0'-'9', 'a'-'f'", 5),
         ("colours.choice", "bläu!", "refused at byte 5, line 1, column 5: expected one of 'l'", 8),
         ("hex.regex", b"0\xff", "refused at byte 1, line 1, column 2: expected", 5),
+        ("named.json", '{"x', "refused at byte 2, line 1, column 3: expected one of 'e' (in expected a", 6),
+        ("named.json", '{"', "ends too early, after byte 2, line 1, column 3: expected one of 'e' (in expected a", 6),
     ],
 )
 def test_check_refuses(
@@ -332,3 +335,17 @@ def test_a_tokenizer_file_that_is_nested_too_deeply(folder: Path, capsys: pytest
     path.write_text("[" * 200_000)
     status, _, err = run(capsys, "mask", folder / "hex.regex", "", "--tokenizer", path)
     assert status == 2 and "not JSON: maximum recursion depth" in err
+
+
+@pytest.mark.filterwarnings("ignore::cdplugin.vocab.vocabulary.VocabularyWarning")
+def test_a_tokenizer_without_an_end_token(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The findings: tracebacks for a text that ends too early, and for one that `learn` could not end."""
+    tokenizers = pytest.importorskip("tokenizers")
+    letters = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    made = tokenizers.Tokenizer(tokenizers.models.BPE({letter: i for i, letter in enumerate(letters)}, []))
+    made.pre_tokenizer, made.decoder = tokenizers.pre_tokenizers.ByteLevel(False), tokenizers.decoders.ByteLevel()
+    made.save(str(folder / "tokenizer.json"))
+    named = ("--tokenizer", folder / "tokenizer.json")
+    status, out, _ = run(capsys, "check", folder / "hex.regex", write(folder, "a"), *named)
+    assert status == 1 and "ends too early, after byte 1, line 1, column 2: expected one of '0'-'9', 'a'-'f'" in out
+    assert run(capsys, "learn", folder / "hex.regex", *named, "--out", folder / "learned")[0] == 0

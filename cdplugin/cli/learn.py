@@ -49,6 +49,8 @@ def _follow(grammar: Grammar, rng: random.Random) -> None:
         matcher.fill_next_token_bitmask(bits, 0)
         allowed = bit_members(bits, grammar.vocab.size).tolist()
         short = [token for token in allowed if len(grammar.vocab.tokens[token] or b"") == 1]
+        if not allowed:  # the vocabulary has no end token, or cannot write what must come
+            return
         token = rng.choice(short if short and rng.random() < 0.5 else allowed)
         if token in matcher.stop_token_ids:
             return

@@ -109,9 +109,13 @@ def compile_for(args: argparse.Namespace) -> tuple[Vocabulary, Grammar]:
     return vocab, Compiler(vocab).compile(load_spec(args.spec, args.kind))
 
 
-def expected(matcher: Matcher, token: int) -> str:
-    """A description of what is allowed instead of ``token``."""
-    return matcher.explain(token).rpartition("expected ")[2]
+def expected(matcher: Matcher) -> str:
+    """What may come at a matcher's place."""
+    from cdplugin.queries import explain
+
+    arena, tables, cursor = matcher._here()
+    with arena.lock, arena.one_budget(arena.limits.max_step_work):
+        return explain.expected(arena, tables, cursor)
 
 
 def place(data: bytes, offset: int) -> tuple[int, int, str]:
@@ -124,23 +128,17 @@ def place(data: bytes, offset: int) -> tuple[int, int, str]:
     return line, len(before) - start + 1, caret_context(text, len(before))
 
 
-def follow(matcher: Matcher, vocab: Vocabulary, data: bytes) -> tuple[int, int | None] | None:
-    """Follow ``data``: token by token if there is a tokenizer, else byte by byte. Returns None, or the offset of the first byte
-    that is refused, and its token if any.
-    """
-    if vocab.encode is None:
-        for offset in range(len(data)):
-            token = vocab.token_of[0].get(data[offset : offset + 1])
-            if token is None or not matcher.accept_token(token):
-                return offset, token
-        return None
+def follow(matcher: Matcher, vocab: Vocabulary, data: bytes) -> tuple[int, str] | None:
+    """Follow the tokens of ``data``. Returns None, or the offset of the first byte that is refused, and why."""
     from cdplugin.cli.trace import tokens_of
     from cdplugin.queries.explain import refused_byte
 
     offset = 0
     for token in tokens_of(vocab, data):
         if not matcher.accept_token(token):
-            return offset + refused_byte(matcher.explain(token)), token
+            reason = matcher.explain(token)
+            _, found, wanted = reason.partition(": expected ")
+            return offset + refused_byte(reason), f"expected {wanted}" if found else reason
         offset += len(vocab.tokens[token] or b"")
     return None
 
@@ -165,18 +163,14 @@ def check(args: argparse.Namespace) -> int:
     return status
 
 
-def report_refusal(name: str, data: bytes, refusal: tuple[int, int | None] | None, matcher: Matcher) -> None:
-    """Print where and why a text was refused."""
+def report_refusal(name: str, data: bytes, refusal: tuple[int, str] | None, matcher: Matcher) -> None:
+    """Print where and why a text was refused (:func:`follow`), or, for None, that it ends too early."""
     if refusal is None:
-        line, column, context = place(data, len(data))
-        what = f"ends too early, after byte {len(data)}"
-        wanted = expected(matcher, matcher.stop_token_ids[0])
+        offset, what, why = len(data), "ends too early, after", f"expected {expected(matcher)}"
     else:
-        offset, token = refusal
-        line, column, context = place(data, offset)
-        what = f"refused at byte {offset}"
-        wanted = f"a byte of the vocabulary, found {data[offset]:#04x}" if token is None else expected(matcher, token)
-    print(f"{name}: {what}, line {line}, column {column}: expected {wanted}\n{context}")
+        (offset, why), what = refusal, "refused at"
+    line, column, context = place(data, offset)
+    print(f"{name}: {what} byte {offset}, line {line}, column {column}: {why}\n{context}")
 
 
 def mask(args: argparse.Namespace) -> int:
@@ -202,15 +196,8 @@ def mask(args: argparse.Namespace) -> int:
             more = " …" if sample.count > args.samples else ""
             shown = " ".join(show_token(vocab.tokens[token] or b"") for token in sample.tokens)
             print(f"  {sample.name:<20}{sample.count:>8}   {shown}{more}")
-    print(f"  expected: {expected(matcher, _refused(allowed, vocab))}" if len(allowed) < vocab.size else "")
+    print(f"  expected: {expected(matcher)}")
     return OK
-
-
-def _refused(allowed: list[int], vocab: Vocabulary) -> int:
-    """A text token that is not allowed, or else any such token, for :func:`expected`."""
-    known = set(allowed)
-    rest = [i for i in range(vocab.size) if i not in known]
-    return next((i for i in rest if vocab.tokens[i]), rest[0])
 
 
 def warmup(args: argparse.Namespace) -> int:

@@ -53,7 +53,7 @@ def explain_token(arena: Arena, tables: StaticTables, cursor: int, token_id: int
 
 def refused_byte(reason: str) -> int:
     """Return the byte of the token that :func:`explain_token` says is not allowed; 0 if it names none."""
-    found = re.search(r"byte (\d+) of token", reason)
+    found = re.match(r"not allowed: byte (\d+) of token", reason)
     return int(found[1]) if found else 0
 
 
