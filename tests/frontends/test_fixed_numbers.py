@@ -91,6 +91,10 @@ def test_spellings_of_equal_items_are_told_apart() -> None:
             ['{"a":1}'],
             ['{"a":1.0}'],
         ),
+        ({"type": "integer", "oneOf": [{"enum": [2.0]}, {}]}, ["1"], ["2", "2.0"]),  # both hold, whatever the spelling
+        ({"oneOf": [{"enum": [2]}, {"not": {"type": "integer"}}]}, ["2", "1.0"], ["2.0", "1"]),
+        ({"oneOf": [{"enum": [[1.0, 2]]}, {"items": {"type": "integer"}}]}, ["[1.0,2]", "[1]"], ["[1,2]", "[1.0]"]),
+        ({"oneOf": [{"enum": [[1.0] * 7]}, {"items": {"type": "integer"}}]}, ["[1]"], ["[1,1,1,1,1,1,1]"]),
     ],
 )
 def test_draft_4_tells_floats_from_integers(schema: dict, yes: list[str], no: list[str]) -> None:

@@ -166,10 +166,15 @@ class Shaper:
         return self._evaluator.holds(sub, value)
 
     def _maybe(self, sub: Subschema, value: Any) -> bool:
+        """Whether a listed value may be valid under ``sub`` in some spelling."""
+        integral_floats = sub.resource.dialect.integral_floats
+        spelt = (value,) if integral_floats else self._typed(value, integral_floats)
         try:
-            return self._guesser.holds(sub, value)
+            if any(self._guesser.holds(sub, one) for one in spelt):
+                return True
         except _UnknownError:
             return True
+        return not integral_floats and len(spelt) == 1 and is_typed(value)  # too many spellings to try
 
     def share_no_text(self, first: str, second: str) -> bool:
         """Whether two patterns were found to match no text in common."""
