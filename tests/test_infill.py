@@ -144,6 +144,22 @@ def test_complete_is_deterministic(person: cd.Infill) -> None:
         person.new(["x", cd.GAP]).complete()
 
 
+@pytest.mark.filterwarnings("ignore::cdplugin.vocab.vocabulary.VocabularyWarning")
+def test_a_completion_in_the_fewest_tokens() -> None:
+    """The findings: tokens were counted by longest match: `xyzz` as three, and an AssertionError behind `abc`."""
+    vocab = cd.Vocabulary.from_bytes([b"ab", b"abc", b"cd", b"xy", b"yz", b"x", b"yzz", b"z", b"</s>"], eos_token_ids=8)
+    infill = cd.Infill(cd.Compiler(vocab).compile(cd.Regex("abcd|xyzz")))
+    assert infill.new([cd.GAP]).complete(max_tokens=2) == "abcd"
+    assert infill.new([cd.GAP, "z"]).complete(max_tokens=2) == "xyzz"
+    whole = cd.Infill(cd.Compiler(vocab).compile(cd.Regex("xyzz")))
+    assert whole.new([cd.GAP]).complete(max_tokens=2) == "xyzz"
+    with pytest.raises(ValueError, match="at most 1 tokens"):
+        infill.new([cd.GAP]).complete(max_tokens=1)
+    unspelled = cd.Infill(cd.Compiler(vocab).compile(cd.Regex("a")))
+    with pytest.raises(ValueError, match="at most 9 tokens"):
+        unspelled.new([cd.GAP]).complete(max_tokens=9)
+
+
 def test_what_a_rule_repeats_is_counted_before_it_is_written(vocab: cd.Vocabulary) -> None:
     """A repetition has few rules; the derivation written out may have more places than there is time for."""
     compiler = cd.Compiler(vocab)

@@ -17,6 +17,7 @@ always come next until the text is complete.
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import threading
 import weakref
@@ -71,7 +72,6 @@ class Infill:
         self._n_sessions = 0
         self._turns = threading.Lock()
         self._pool = forking.Threads(threads, "cdplugin-infill")
-        self._token_ids = self.vocab.token_of[0]
         forking.renew(self, "_turns")  # what it guards is a count and a list
 
     def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Infill:
@@ -560,27 +560,20 @@ class InfillSession:
         if fillings is None:
             raise none_found()
         if max_tokens is not None:
-            used = sum(len(self._tokens_in(filling)) for filling in fillings)
+            used = sum(map(self._fewest_tokens, fillings))
             used += sum(len(part.written) for part in self._parts)
             if used > max_tokens:
                 return None
         return filled(self._parts, fillings)
 
-    def _tokens_in(self, text: bytes) -> list[int]:
-        """A tokenization of a text by longest match, to count the tokens of a filling."""
-        ids = self._infill._token_ids
-        out: list[int] = []
-        at = 0
-        while at < len(text):
-            for length in range(min(self._infill.vocab.max_token_bytes, len(text) - at), 0, -1):
-                token = ids.get(text[at : at + length])
-                if token is not None:
-                    out.append(token)
-                    at += length
-                    break
-            else:
-                raise AssertionError("a byte that no token spells")
-        return out
+    def _fewest_tokens(self, text: bytes) -> float:
+        """The fewest tokens that spell a text; infinity if none do."""
+        ids, lengths = self._infill.vocab.token_of
+        fewest = [0.0]
+        for end in range(1, len(text) + 1):
+            ends = (fewest[end - n] for n in lengths if n <= end and text[end - n : end] in ids)
+            fewest.append(1 + min(ends, default=math.inf))
+        return fewest[-1]
 
 
 def surely(change: Callable[..., bool], *arguments: int) -> bool:
