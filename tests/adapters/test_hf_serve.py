@@ -112,6 +112,16 @@ def test_what_is_wrong_is_a_bad_request(address: str, response_format: Any, fiel
     assert ask(address, named(SCHEMAS[0]))[0] == 200
 
 
+@pytest.mark.filterwarnings("ignore::cdplugin.vocab.vocabulary.VocabularyWarning")
+def test_an_answer_in_fewer_tokens_than_the_shortest_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The finding: `max_tokens` of 2 were refused, although `ccc` and its end token are that short."""
+    compiler = cd.Compiler(cd.Vocabulary.from_bytes([b"a", b"b", b"ccc", b"</s>"], eos_token_ids=3))
+    monkeypatch.setattr(serve, "compiler_for", lambda *_: compiler)
+    assert serve._compiled(None, None, cd.Regex("ab|ccc"), 2) is compiler.compile(cd.Regex("ab|ccc"))
+    with pytest.raises(cd.CdpluginError, match="max_tokens: expected at least 2 .* found 1"):
+        serve._compiled(None, None, cd.Regex("ab|ccc"), 1)
+
+
 def test_the_event_loop_is_left_alone(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The finding: vocabularies were read and shortest answers looked for on the loop, up to seconds for one request."""
     seen: dict[str, str] = {}

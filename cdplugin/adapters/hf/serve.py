@@ -21,8 +21,9 @@ from contextvars import ContextVar
 from typing import Any
 
 from cdplugin.adapters.hf.processor import GrammarLogitsProcessor
+from cdplugin.bitmask import allocate_token_bitmask
 from cdplugin.compiler import Compiler
-from cdplugin.errors import CdpluginError, GrammarError
+from cdplugin.errors import BudgetError, CdpluginError, GrammarError
 from cdplugin.limits import Limits
 from cdplugin.specs.base import JsonObject, JsonSchema, Spec
 from cdplugin.specs.tags import StructuralTag
@@ -31,7 +32,7 @@ from cdplugin.vocab.vocabulary import Vocabulary
 MAX_CACHE_BYTES = 96 << 20
 """Most bytes of compiled grammars that are kept for a model."""
 
-_asked: ContextVar[tuple[Any, int] | None] = ContextVar("grammar and least tokens of the request", default=None)
+_asked: ContextVar[Any] = ContextVar("grammar of the request", default=None)
 _compilers: weakref.WeakKeyDictionary[Any, Compiler] = weakref.WeakKeyDictionary()
 _one_at_a_time = threading.Lock()
 
@@ -85,7 +86,8 @@ def handler_class(base: type) -> type:
                     modality = self.model_manager.get_model_modality(model, processor=processor)
                     if self.generation_state.use_continuous_batching(model, modality):
                         raise CdpluginError("response_format: expected a server without --continuous-batching")
-                    _asked.set(await asyncio.to_thread(_compiled, model, processor, spec))
+                    budget = self._build_generation_config(body, model.generation_config).max_new_tokens
+                    _asked.set(await asyncio.to_thread(_compiled, model, processor, spec, budget))
             return await super().handle_request(body, request_id)
 
         def _streaming(self, *arguments: Any, **named: Any) -> Any:
@@ -99,30 +101,31 @@ def handler_class(base: type) -> type:
     return Handler
 
 
-def _compiled(model: Any, processor: Any, spec: Spec) -> tuple[Any, int]:
-    """The grammar of a request, and the length in tokens of a short answer with its stop token. May take seconds.
-
-    Raises :class:`cdplugin.CdpluginError`.
+def _compiled(model: Any, processor: Any, spec: Spec, budget: int | None) -> Any:
+    """The grammar of a request. May take seconds. Raises :class:`cdplugin.CdpluginError`, also where no answer is known or fits
+    the budget of tokens.
     """
     with _one_at_a_time:
         compiler = compiler_for(model, processor)
     grammar = compiler.compile(spec)
-    return grammar, len(grammar.matcher().shortest_completion()) + 1
+    matcher = grammar.matcher()
+    if budget is not None and budget <= len(matcher.shortest_completion()):  # a longer text may take fewer tokens
+        try:
+            matcher.fill_next_token_bitmask(allocate_token_bitmask(1, compiler.vocab.size), 0, budget)
+        except BudgetError as error:
+            text = f"max_tokens: expected at least {error.least} for an answer in this response_format, found {budget}"
+            raise CdpluginError(text) from None
+    return grammar
 
 
 def _constrained(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     """The arguments of a generation, with our processor added to what ``generate()`` gets."""
-    asked = _asked.get()
-    if asked is None:
+    grammar = _asked.get()
+    if grammar is None:
         return arguments
     _asked.set(None)
-    grammar, least = asked
     request_id, model, processor, model_id, inputs, config, *rest = arguments
-    budget = config.max_new_tokens
-    with _refusals():
-        if budget is not None and budget < least:
-            raise CdpluginError(f"max_tokens: expected at least {least} for an answer in this response_format, found {budget}")
-        inputs = {**inputs, "logits_processor": [GrammarLogitsProcessor(grammar, max_new_tokens=budget)]}
+    inputs = {**inputs, "logits_processor": [GrammarLogitsProcessor(grammar, max_new_tokens=config.max_new_tokens)]}
     return (request_id, model, processor, model_id, inputs, config, *rest)
 
 
