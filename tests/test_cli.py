@@ -330,6 +330,20 @@ def test_folders_that_are_no_models(broken: dict[str, str], folder: Path, capsys
         assert status == 2 and len(err.partition(f"{model}: ")[2]) > 20 and not err.endswith(": \n"), err
 
 
+@pytest.mark.parametrize(
+    ("name", "library"), [("tokenizer.json", "tokenizers"), ("tekken.json", "mistral_common"), ("t.model", "mistral_common")]
+)
+def test_tokenizer_files_whose_library_is_not_installed(
+    name: str, library: str, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The finding: tracebacks."""
+    for loaded in [library, *(module for module in sys.modules if module.startswith(f"{library}."))]:
+        monkeypatch.setitem(sys.modules, loaded, None)
+    (folder / name).write_text('{"model": {}, "vocab": {}}' if library == "tokenizers" else '{"vocab": [], "config": {}}')
+    status, _, err = run(capsys, "mask", folder / "hex.regex", "", "--tokenizer", folder / name)
+    assert status == 2 and f"{name}: {library} is not installed" in err and "pip install" in err
+
+
 def test_a_tokenizer_file_that_is_nested_too_deeply(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = folder / "t.json"
     path.write_text("[" * 200_000)

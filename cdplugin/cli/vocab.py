@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from cdplugin.errors import VocabularyError
+from cdplugin.errors import VocabularyError, needs
 from cdplugin.vocab.vocabulary import Vocabulary
 from cdplugin.warmup import byte_vocabulary
 
@@ -48,21 +48,21 @@ def _from_file(path: Path, vocab_size: int | None, end: list[int] | None) -> Voc
         except (ValueError, RecursionError) as error:
             raise VocabularyError(f"tokenizer {path}: not JSON: {error}") from None
         if isinstance(content, dict) and "model" in content:
-            from tokenizers import Tokenizer
+            with _refusing(path, "a tokenizer.json", "cdplugin[hf]"):
+                from tokenizers import Tokenizer
 
-            with _refusing(path, "a tokenizer.json"):
                 read = Tokenizer.from_file(str(path))
             return Vocabulary.from_huggingface(read, vocab_size, eos_token_ids=end)
         if isinstance(content, dict) and "vocab" in content and "config" in content:
-            from mistral_common.tokens.tokenizers.tekken import Tekkenizer
+            with _refusing(path, "a tekken.json", "mistral-common"):
+                from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
-            with _refusing(path, "a tekken.json"):
                 tekken = Tekkenizer.from_file(path)
             return Vocabulary.from_mistral(tekken, vocab_size, eos_token_ids=end)
     elif path.suffix == ".model" or ".model." in path.name:
-        from mistral_common.tokens.tokenizers.sentencepiece import SentencePieceTokenizer
+        with _refusing(path, "a SentencePiece model", "mistral-common[sentencepiece]"):
+            from mistral_common.tokens.tokenizers.sentencepiece import SentencePieceTokenizer
 
-        with _refusing(path, "a SentencePiece model"):
             tokenizer = SentencePieceTokenizer(path)
         return Vocabulary.from_mistral(tokenizer, vocab_size, eos_token_ids=end)
     raise VocabularyError(f"tokenizer {path}: expected {HELP}")
@@ -75,9 +75,12 @@ def said(error: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _refusing(path: Path, what: str) -> Iterator[None]:
-    """A context for a library that reads a file: any exception becomes a VocabularyError."""
+def _refusing(path: Path, what: str, requirement: str) -> Iterator[None]:
+    """A context for a library that reads a file: any exception becomes a VocabularyError, also if it is not installed."""
     try:
-        yield
+        with needs(requirement):
+            yield
+    except ModuleNotFoundError as error:
+        raise VocabularyError(f"tokenizer {path}: {error}") from None
     except Exception as error:
         raise VocabularyError(f"tokenizer {path}: not {what}: {type(error).__name__}: {str(error)[:200]}") from None
