@@ -301,6 +301,9 @@ def test_refusals_name_keyword_and_pointer() -> None:
             "/not/allOf/1/patternProperties/a~1b",
         ),
         ({"patternProperties": {"/(": {}}}, "patternProperties", "/patternProperties/~1("),
+        ({"dependentRequired": {"a": [], "b/c": "d"}}, "dependentRequired", "/dependentRequired/b~1c"),
+        ({"dependentSchemas": {"a": ["d"]}}, "dependentSchemas", "/dependentSchemas/a"),
+        ({"items": {"dependencies": {"a": [1]}}}, "dependencies", "/items/dependencies/a"),
     ],
 )
 def test_what_is_no_schema_is_located(schema: Any, keyword: str, location: str) -> None:

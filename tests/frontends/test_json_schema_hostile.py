@@ -43,7 +43,7 @@ WRONG_TYPES: list[tuple[str, Any]] = [
     ("minimum", None), ("maximum", []), ("exclusiveMinimum", "x"), ("exclusiveMaximum", {}), ("multipleOf", 0),
     ("multipleOf", -1), ("multipleOf", "2"), ("uniqueItems", 1), ("contains", 3), ("minProperties", -1),
     ("maxProperties", 1.5), ("patternProperties", []), ("propertyNames", 3), ("dependencies", 3),
-    ("dependentRequired", {"a": "b"}), ("dependentSchemas", {"a": 3}), ("unevaluatedProperties", 3),
+    ("dependentRequired", ["a"]), ("dependentSchemas", 3), ("unevaluatedProperties", 3),
     ("unevaluatedItems", "x"), ("$ref", 3), ("$ref", "#/nowhere"), ("$ref", "#nowhere"), ("$ref", "other.json"),
     ("$ref", "#/type"), ("$ref", "http://[x"), ("$dynamicRef", 3), ("$ref", "http://example.com/schema"), ("$schema", 3),
     ("$schema", "http://json-schema.org/draft-03/schema#"), ("$id", 3),

@@ -388,22 +388,21 @@ class Reader:
     def _read_dependent(self, sub: Subschema, keyword: str, value: Any) -> None:
         """``dependentRequired``, ``dependentSchemas``, ``dependencies`` as choices: the name is absent, or the demand holds."""
         names_allowed, schemas_allowed = keyword != "dependentSchemas", keyword != "dependentRequired"
-        expected = {"dependencies": "arrays of strings or schemas", "dependentSchemas": "schemas"}.get(
-            keyword, "arrays of strings"
-        )
         required: tuple[str, ...]
         after: tuple[Subschema, ...]
-        for name, condition in self._of(dict, f"an object of {expected}", sub, keyword, value).items():
+        for name, condition in self._of(dict, "an object", sub, keyword, value).items():
+            where = f"{keyword}/{escape_token(name)}"
             required, after = (name,), ()
             if isinstance(condition, list) and names_allowed and all(isinstance(v, str) for v in condition):
                 required = tuple(dict.fromkeys((name, *condition)))
             elif isinstance(condition, (dict, bool)) and schemas_allowed:
-                after = (self._child(sub, f"{keyword}/{escape_token(name)}", condition),)
+                after = (self._child(sub, where, condition),)
                 if after == (self.anything,):
                     continue
             else:
-                raise self.wrong(sub, keyword, f"an object of {expected}", condition)
-            pointer = f"{sub.pointer}/{keyword}/{escape_token(name)}"
+                allowed = ("an array of strings",) * names_allowed + ("a schema (object or boolean)",) * schemas_allowed
+                raise self.wrong(sub, where, " or ".join(allowed), condition)
+            pointer = f"{sub.pointer}/{where}"
             absent = Subschema({}, pointer, sub.resource, object=ObjectPart(properties={name: self.nothing}))
             has_name = ObjectPart(required=required)
             present = Subschema({}, pointer, sub.resource, types=OBJECT_BIT, object=has_name, after=after)
