@@ -114,14 +114,9 @@ def _pass_byte(h, w, node, k, n_states):
             if _note(h, w, node, longest_of(h, state), k, cost) < 0:
                 return np.int64(statuses.W_GROW)
             continue
-        if after & lexer_layout.ENDS_BIT:
-            after &= lexer_layout.STATE_MASK
-            ended = accepted_of(h, after)
-            if _note(h, w, node, ended, k + 1, cost) < 0:
-                return np.int64(statuses.W_GROW)
-            if tab(w, ws.ACCEPTS)[k + 1] and _note(h, w, node, ended, np.int64(_TEXT_END), cost) < 0:
-                return np.int64(statuses.W_GROW)
-            after = rest_of(h, after)
+        after = _end_behind(h, w, node, k, after, cost)
+        if after < 0:
+            return after
         if after:
             count = _reach(w, count, stamp, np.int64(1), after, cost, state, point)
             if count < 0:
@@ -169,15 +164,9 @@ def _pass_gap(h, w, node, k, n_states):
             return targets
         _step_from(w, (k << 32) | state, point)
         for i in range(targets + 1, targets + 1 + tab(w, ws.POOL)[targets]):
-            after = tab(w, ws.POOL)[i]
-            if after & lexer_layout.ENDS_BIT:
-                after &= lexer_layout.STATE_MASK
-                ended = accepted_of(h, after)
-                if _note_in_gap(h, w, ended, k, cost + 1) < 0:
-                    return np.int64(statuses.W_GROW)
-                if tab(w, ws.ACCEPTS)[k + 1] and _note(h, w, node, ended, np.int64(_TEXT_END), cost + 1) < 0:
-                    return np.int64(statuses.W_GROW)
-                after = rest_of(h, after)
+            after = _end_behind(h, w, node, k, tab(w, ws.POOL)[i], cost + 1)
+            if after < 0:
+                return after
             if after:
                 n_heap = _reach_in_gap(w, n_heap, stamp, k, after, cost + 1, point)
                 if n_heap < 0:
@@ -240,6 +229,27 @@ def _end_before(h, w, node, k, state, cost):
     if matched and tab(w, ws.ACCEPTS)[k]:
         return _note(h, w, node, matched, np.int64(_TEXT_END), cost)
     return np.int64(0)
+
+
+@kernel
+def _end_behind(h, w, node, k, after, cost):
+    """Record the lexemes that end with a byte at element ``k``, given the transition over it.
+
+    Returns the state in which the others go on (0: none do), or ``W_GROW``.
+    """
+    if not after & lexer_layout.ENDS_BIT:
+        return after
+    after &= lexer_layout.STATE_MASK
+    ended = accepted_of(h, after)
+    if tab(w, ws.ELEMENTS)[k] < 0:
+        noted = _note_in_gap(h, w, ended, k, cost)
+    else:
+        noted = _note(h, w, node, ended, k + 1, cost)
+    if noted < 0:
+        return noted
+    if tab(w, ws.ACCEPTS)[k + 1] and _note(h, w, node, ended, np.int64(_TEXT_END), cost) < 0:
+        return np.int64(statuses.W_GROW)
+    return rest_of(h, after)
 
 
 @kernel
