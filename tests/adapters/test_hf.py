@@ -651,6 +651,19 @@ def test_no_token_is_left_in_what_looks_like_beams(model: Any, vocab: Any, mode:
         run(model, prompts("a: ", "another prompt: "), logits_processor=processors, **options)
 
 
+@pytest.mark.parametrize("token", ["!", "a"])
+def test_sampled_sequences_with_scores_below_0_are_no_beams(model: Any, vocab: Any, token: str) -> None:
+    """The finding: a sequence beside others whose token was forced, or left none, was taken for a beam about to be dropped, and
+    not masked from there on.
+    """
+    grammar = cd.Compiler(vocab).compile(cd.Regex("aac|[bB]{4}"))
+    options = {"do_sample": True, "num_return_sequences": 2, "max_new_tokens": 8, "suppress_tokens": [ord("c"), ord("a")]}
+    processors = [Below(), GrammarLogitsProcessor(grammar), Force(1, 3, ord(token))]
+    expected = "row 1: token 33 .* forbidden" if token == "!" else "row 1: no token is left at generated position 1"
+    with pytest.raises(cd.CdpluginError, match=expected):
+        run(model, prompts("a: "), logits_processor=processors, **options)
+
+
 def test_a_beam_that_has_ended_is_returned_where_the_others_die(model: Any, vocab: Any) -> None:
     processor = GrammarLogitsProcessor(cd.Compiler(vocab).compile(cd.Regex("a|b{3}c")))
     actual = run(model, prompts("a: "), logits_processor=[processor], num_beams=3, suppress_tokens=[ord("c")])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any, Literal
 
 import numpy as np
@@ -17,8 +18,8 @@ from cdplugin.adapters.hf.host_copy import HostCopy
 from cdplugin.adapters.prefixes import DEAD, LIVE, RowTracker
 from cdplugin.errors import CdpluginError
 
-_VERIFYING = "_assisted_decoding"
-_LOOPS = (_VERIFYING, "_sample", "_beam_search")
+_VERIFYING, _SAMPLING = "_assisted_decoding", "_sample"
+_LOOPS = (_VERIFYING, _SAMPLING, "_beam_search")
 """Names of transformers' loops."""
 
 
@@ -42,11 +43,17 @@ def verified_length() -> int | None:
     :func:`draft_position` cannot tell that where a processor before the grammar's has copied the scores. The draft model's own
     loop runs inside the verification.
     """
+    frame = _innermost_loop()
+    length = frame.f_locals.get("cur_len") if frame.f_code.co_name == _VERIFYING else None
+    return length if isinstance(length, int) else None
+
+
+def _innermost_loop() -> FrameType:
+    """The frame of the loop of transformers that calls; the outermost frame if none does."""
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_name not in _LOOPS:
         frame = frame.f_back
-    length = frame.f_locals.get("cur_len") if frame.f_code.co_name == _VERIFYING else None
-    return length if isinstance(length, int) else None
+    return frame
 
 
 def dead_rows(rows: Sequence[int], masked: torch.Tensor) -> torch.Tensor:
@@ -61,12 +68,13 @@ def dead_rows(rows: Sequence[int], masked: torch.Tensor) -> torch.Tensor:
 
 class Loop:
     """What the calls of one generation have told so far. Beams are rows with one prompt, whose scores, log probabilities, are
-    at most 0; and only beams continue other rows.
+    at most 0, unless transformers samples them; and only beams continue other rows.
     """
 
     def __init__(self, tracker: RowTracker) -> None:
         self._tracker = tracker
-        self._may_be_beams = tracker.rows > 1 and bool((np.bincount(tracker.groups) > 1).all())
+        is_sampling = _innermost_loop().f_code.co_name == _SAMPLING
+        self._may_be_beams = tracker.rows > 1 and not is_sampling and bool((np.bincount(tracker.groups) > 1).all())
         self._may_have_ended: Any = None  # of beams, by row: whether a stop token was left in any step
         self._looks_ahead = False
         self._unsettled: tuple[HostCopy, int] | None = None  # the dead rows, and the place that the text had reached
