@@ -24,7 +24,7 @@ from cdplugin.engine.expander import StaticTables
 from cdplugin.engine.lexemes import TokenRanges, lexeme_table, plain_table, resolve_tokens
 from cdplugin.engine.rules import SEARCH_BYTES, Lexemes, RuleSet, build_rules, prepare_rules
 from cdplugin.engine.tracked import count_along_path, count_words, states_for_each
-from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError
+from cdplugin.errors import GrammarError, LimitExceeded, UnsupportedError, kind_of
 from cdplugin.ir import EXACT, LAZY, GrammarIR, Symbol, enough_values
 from cdplugin.kernels.regex import expressions
 from cdplugin.kernels.store import layout
@@ -75,9 +75,8 @@ class Compiler:
         :class:`LimitExceeded`.
         """
         if not isinstance(spec, Spec):
-            raise GrammarError(
-                "wrong type of spec", expected="a cdplugin.Spec: JsonSchema, Regex, Gbnf, …", found=type(spec).__name__
-            )
+            expected = "a cdplugin.Spec: JsonSchema(a schema or a pydantic model), Regex(…), Choice(…), Lark(…), Gbnf(…), …"
+            raise GrammarError("wrong type of spec", expected=expected, found=kind_of(spec))
         return self.compile_or_find(spec)[0]
 
     def compile_or_find(self, spec: Spec) -> tuple[Grammar, bool]:

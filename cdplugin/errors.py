@@ -43,6 +43,11 @@ def shown(value: Any) -> str:
         return f"a value of type {type(value).__name__}"
 
 
+def kind_of(value: Any) -> str:
+    """The name of a value's type, or of the class that it is, as part of a message."""
+    return f"{value.__name__} (a class)" if isinstance(value, type) else type(value).__name__
+
+
 def told(error: BaseException) -> str:
     """An error as part of a message. Errors of other libraries are preceded by their type."""
     return str(error) if isinstance(error, CdpluginError) else f"{type(error).__name__}: {error}"

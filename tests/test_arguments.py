@@ -44,7 +44,7 @@ def _calls() -> dict[str, tuple[Callable[[], Any], str]]:
         "a budget": (lambda: matcher.fill_next_token_bitmask(bitmask, 0, "9"), "budget: expected an integer, found str"),
         "a bool": (lambda: matcher.fill_next_token_bitmask(bitmask, 0, True), "budget: expected an integer, found bool"),
         "JSON": (lambda: cd.partial_json(None), "JSON: expected bytes, found NoneType"),  # type: ignore[arg-type]
-        "a piece of JSON": (lambda: cd.PartialJson().feed("["), "JSON: expected bytes, found str"),  # type: ignore[arg-type]
+        "a piece of JSON": (lambda: cd.PartialJson().feed("["), "JSON: expected bytes, found str; feed(text.encode())"),  # type: ignore[arg-type]
         "a limit": (lambda: matcher.forced_tokens(limit=None), "limit: expected an integer, found NoneType"),
         "an end": (lambda: matcher.can_end_within(2.0), "budget: expected an integer, found float"),
         "ends": (lambda: matcher.ends_within("2"), "budget: expected an integer, found str"),
@@ -90,6 +90,13 @@ def test_arguments_of_the_wrong_kind() -> None:
         with pytest.raises(TypeError) as raised:
             call()
         assert str(raised.value) == expected, name
+
+
+def test_what_is_no_spec() -> None:
+    compiler: Any = cd.Compiler(cd.Vocabulary.from_bytes([b"a", b"</s>"], eos_token_ids=1))
+    for spec, found in (({}, "dict"), (dict, r"dict \(a class\)")):
+        with pytest.raises(cd.GrammarError, match=rf"JsonSchema\(a schema or a pydantic model\), Regex.* found {found}$"):
+            compiler.compile(spec)
 
 
 def test_text_with_gaps_that_is_not_unicode() -> None:

@@ -94,7 +94,10 @@ def test_errors_are_status_2(folder: Path, capsys: pytest.CaptureFixture[str]) -
     cases = [
         (("check", folder / "s.yaml", good), "--kind"),
         (("check", folder / "absent.json", good), "No such file"),
-        (("check", folder / "s.json", folder / "absent"), "No such file"),
+        (
+            ("check", folder / "s.json", folder / "absent"),
+            "No such file or directory; expected a file, or - for the standard input",
+        ),
         (("check", folder / "bad.regex", good), "position"),
         (("check", folder / "bad.json", good), "strin"),
         (("check", folder / "half.json", good), "error"),

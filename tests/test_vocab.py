@@ -437,6 +437,12 @@ def test_not_tokenizers() -> None:
             make(object())
     with pytest.raises(VocabularyError, match=r"load it first: AutoTokenizer.from_pretrained"):
         Vocabulary.from_huggingface("gpt2")
+    for kind, remedy in (
+        ("Encoding", "Vocabulary.from_tiktoken"),
+        ("SentencePieceProcessor", r"SentencePieceTokenizer\(file\)"),
+    ):
+        with pytest.raises(VocabularyError, match=remedy):
+            Vocabulary.from_huggingface(type(kind, (), {})())
     with pytest.raises(VocabularyError, match=r"as tiktoken.get_encoding\(…\) gives it"):
         Vocabulary.from_tiktoken("cl100k_base")
 

@@ -247,6 +247,8 @@ def fill_in(
     ``TypeError`` for what is no number.
     """
     _check_infill(infill)
+    if not callable(prompt):
+        raise TypeError(f"prompt: expected a function (text before, text after) -> token ids, found {type(prompt).__name__}")
     most = integer("max_new_tokens", max_new_tokens)
     if most < 0:
         raise ValueError(f"max_new_tokens: expected 0 or more, found {most}")

@@ -52,7 +52,8 @@ def read(name: str) -> bytes:
         with nullcontext(sys.stdin.buffer) if name == "-" else open(name, "rb") as file:
             data: bytes = file.read(_MOST_BYTES + 1)
     except OSError as error:
-        raise CommandError(f"{name}: {error.strerror}") from None
+        remedy = "; expected a file, or - for the standard input" if isinstance(error, FileNotFoundError) else ""
+        raise CommandError(f"{name}: {error.strerror}{remedy}") from None
     if len(data) > _MOST_BYTES:  # a device or a pipe may be endless
         raise CommandError(f"{name}: expected at most {_MOST_BYTES} bytes, found more")
     return data

@@ -72,7 +72,8 @@ class PartialJson:
     def feed(self, data: bytes) -> None:
         """Read on. Time is proportional to ``data``. Raises ``ValueError``, with the position, at what is not JSON."""
         if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise TypeError(f"JSON: expected bytes, found {type(data).__name__}")
+            remedy = "; feed(text.encode())" if isinstance(data, str) else ""
+            raise TypeError(f"JSON: expected bytes, found {type(data).__name__}{remedy}")
         base = self._position - len(self._held)
         data, self._held = self._held + data, b""
         place, end = 0, len(data)

@@ -253,7 +253,7 @@ class Scanner:
         if in_class or first == "0":
             self.fail(f"bad escape \\{first}", start, expected="\\xHH", found=f"\\{first}")
         if self.dialect == "rust":
-            self.refuse(f"back-reference \\{first}", start)
+            self.refuse(f"back-reference \\{first} (not in Rust's syntax; in the dialects ecma and python)", start)
         while self.dialect == "ecma" and self.peek() and self.peek() in DIGITS:
             text += self.peek()
             self.pos += 1

@@ -326,7 +326,9 @@ class _Parser:
         look = _LOOK.match(scanner.source, scanner.pos)
         if look is not None:
             if self.dialect == "rust":
-                scanner.refuse(f"look-{'behind' if look[1] else 'ahead'} (not in Rust's syntax)", start)
+                scanner.refuse(
+                    f"look-{'behind' if look[1] else 'ahead'} (not in Rust's syntax; in the dialects ecma and python)", start
+                )
             group.look = look[0]
             scanner.pos = look.end()
             self._push(group)

@@ -20,6 +20,12 @@ from cdplugin.errors import VocabularyError
 from cdplugin.vocab import token_bytes
 from cdplugin.vocab.token_bytes import TokenSource, check_decoding, check_encoding
 
+_REMEDIES = {
+    "str": "; load it first: AutoTokenizer.from_pretrained(…)",
+    "Encoding": "; Vocabulary.from_tiktoken takes it",
+    "SentencePieceProcessor": "; Vocabulary.from_mistral takes mistral-common's SentencePieceTokenizer(file)",
+}
+"""What to write instead, by the type of what is no Hugging Face tokenizer."""
 _LLAMA_END_TOKENS = ("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>", "<|eom|>", "<|eot|>")
 
 
@@ -117,7 +123,7 @@ class _HuggingFace:
         elif hasattr(tokenizer, "get_vocab"):
             vocab, self.added = tokenizer.get_vocab(), getattr(tokenizer, "added_tokens_decoder", {})
         else:
-            remedy = "; load it first: AutoTokenizer.from_pretrained(…)" if isinstance(tokenizer, str) else ""
+            remedy = _REMEDIES.get(type(tokenizer).__name__, "")
             has = "it has neither backend_tokenizer nor get_vocab"
             raise VocabularyError(f"{self.label}: not a Hugging Face tokenizer: {has}{remedy}")
         self.strings: list[str | None] = [None] * (max([*vocab.values(), *self.added], default=-1) + 1)

@@ -199,6 +199,9 @@ def test_arguments_of_the_wrong_kind() -> None:
         "expected a canvas that stays as it was filled": lambda: diffuse(
             model, infill, mask_token_id=mask, length=14, on_step=lambda session: session.undo(1)
         ),
+        r"prompt: expected a function \(text before, text after\) -> token ids, found str": lambda: fill_in(
+            model, infill, [cd.GAP], "a person: "
+        ),
         "end_token_ids: expected 0 to 268, found -1": lambda: fill_in(model, infill, [cd.GAP], bytes, end_token_ids=[-1]),
         "max_new_tokens: expected 0 or more, found -3": lambda: fill_in(model, infill, [cd.GAP], bytes, max_new_tokens=-3),
         "max_new_tokens: expected an integer, found str": lambda: fill_in(

@@ -247,8 +247,9 @@ def test_classes() -> None:
     assert matcher.accepts(b'{"x": 1}') and matcher.accepts(b'{"x": 1, "label": "a"}') and not matcher.accepts(b'{"x": "1"}')
     assert grammar(Pair).accepts(b'{"left": {"x": 1}, "right": 2}') and not grammar(Pair).accepts(b'{"left": {"x": 1}}')
     assert pydantic.TypeAdapter(Point).validate_json('{"x": 1}') == Point(1)
-    with pytest.raises(GrammarError, match="a dataclass or a TypedDict, found int"):
-        grammar(int)
+    for kind, found in ((int, r"int \(a class\)"), (pydantic.TypeAdapter(list[Point]), "TypeAdapter")):
+        with pytest.raises(GrammarError, match=rf"of other types pydantic.TypeAdapter\(…\).json_schema\(\)\), found {found}"):
+            grammar(kind)
 
 
 def test_numbers_end() -> None:

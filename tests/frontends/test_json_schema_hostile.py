@@ -66,7 +66,7 @@ CYCLIC: dict = {}
 CYCLIC["items"] = CYCLIC
 HOSTILE: dict[str, tuple[Any, type | None, str]] = {
     "deep dict": (nest(20_000, lambda s: {"items": s}, {}), LimitExceeded, "nested too deeply"),
-    "deep list": (nest(20_000, lambda s: [s], 1), GrammarError, "a dataclass or a TypedDict, found list"),
+    "deep list": (nest(20_000, lambda s: [s], 1), GrammarError, "json_schema()), found list"),
     "deep const": ({"const": nest(20_000, lambda s: [s], 1)}, LimitExceeded, "nested too deeply"),
     "deep text": ('{"items":' * 20_000 + "{}" + "}" * 20_000, LimitExceeded, "nested too deeply"),
     "open text": ("[" * 200_000, LimitExceeded, "nested too deeply"),

@@ -193,6 +193,10 @@ def test_unsupported_is_broken_too() -> None:
     [
         (lambda: cd.Tools("x"), "bad tools: expected a list of tools, found str"),
         (lambda: cd.Tools([1]), "bad tool: expected an object, found int - at /0"),
+        (
+            lambda: cd.Tools([len]),
+            "an object (transformers.utils.get_json_schema makes one of a function), found builtin_function_or_method - at /0",
+        ),
         (lambda: cd.Tools([{"type": "web_search"}]), "bad tool: expected"),
         (
             lambda: cd.Tools([{"type": "function", "function": {}}]),
@@ -205,7 +209,7 @@ def test_unsupported_is_broken_too() -> None:
         (lambda: cd.Tools([TOOLS[0], TOOLS[0]]), "two tools have the same name: found 'weather' - at /1/function/name"),
         (
             lambda: cd.Tools(TOOLS, tool_choice="sub"),
-            "tool_choice names no tool: expected one of 'weather', 'add', found 'sub'",
+            "tool_choice names no tool: expected auto, none, required or one of 'weather', 'add', found 'sub'",
         ),
         (lambda: cd.Tools(TOOLS, format="gpt"), "unknown format of tool calls: expected one of hermes, llama3"),
         (lambda: cd.Tools(TOOLS, format=cd.ToolFormat("x", "y")), "expected {name} in begin"),
@@ -221,7 +225,7 @@ def test_unsupported_is_broken_too() -> None:
         (lambda: COMPILER.compile(cd.After("x", cd.Choice(["a"]), max_chars=-1)), "bad max_chars: expected a number from 0"),
         (lambda: COMPILER.compile(cd.After("x", cd.Regex("("))), "position 0"),
     ],
-    ids=range(17),
+    ids=range(18),
 )
 def test_refusals(make: Any, message: str) -> None:
     with pytest.raises(GrammarError, match=re.escape(message)):

@@ -12,7 +12,7 @@ import math
 import re
 from typing import Any
 
-from cdplugin.errors import GrammarError, LimitExceeded, not_json, shown
+from cdplugin.errors import GrammarError, LimitExceeded, kind_of, not_json, shown
 from cdplugin.limits import Limits, at_most, check_length
 
 MAX_INTEGER_BITS = 8_192
@@ -68,8 +68,9 @@ def load_schema(schema: Any, limits: Limits, names: set[str] | None = None) -> t
     elif isinstance(schema, type) and (dataclasses.is_dataclass(schema) or hasattr(schema, "__required_keys__")):
         schema = _describe(schema)
     if not isinstance(schema, (dict, bool)):
-        expected = "a dict, a bool, JSON text, a pydantic model, a dataclass or a TypedDict"
-        raise GrammarError("a JSON Schema", expected=expected, found=_name(schema))
+        kinds = "a dict, a bool, JSON text, a pydantic model, a dataclass or a TypedDict"
+        expected = f"{kinds} (of other types pydantic.TypeAdapter(…).json_schema())"
+        raise GrammarError("a JSON Schema", expected=expected, found=kind_of(schema))
     return schema, check_value(schema, limits, names)
 
 
@@ -78,15 +79,11 @@ def _describe(kind: type) -> Any:
     try:
         from pydantic import TypeAdapter
     except ImportError:
-        raise GrammarError(f"a schema for {_name(kind)}", expected="pydantic to be installed") from None
+        raise GrammarError(f"a schema for {kind_of(kind)}", expected="pydantic to be installed") from None
     try:
         return TypeAdapter(kind).json_schema()
     except Exception as error:  # pydantic's own, of several types
         raise GrammarError(f"the class {kind.__name__} has no JSON Schema: {error}") from error
-
-
-def _name(value: Any) -> str:
-    return f"{value.__name__} (a class)" if isinstance(value, type) else type(value).__name__
 
 
 def _parse_text(text: str | bytes, limits: Limits) -> Any:

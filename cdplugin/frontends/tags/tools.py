@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cdplugin.errors import GrammarError, relocated, shown
+from cdplugin.errors import GrammarError, kind_of, relocated, shown
 from cdplugin.expr import ANY_TEXT, EMPTY, both, cat, complement, literal
 from cdplugin.frontends.free_text import without
 from cdplugin.frontends.spelling import utf8
@@ -79,7 +79,8 @@ def read_tools(tools: Any) -> list[Tool]:
     for i, tool in enumerate(tools):
         tool = dumped(tool)
         if not isinstance(tool, Mapping):
-            fail(f"/{i}", "bad tool", expected="an object", found=type(tool).__name__)
+            remedy = " (transformers.utils.get_json_schema makes one of a function)" if callable(tool) else ""
+            fail(f"/{i}", "bad tool", expected=f"an object{remedy}", found=kind_of(tool))
         function, at = tool, f"/{i}"
         if "function" in tool:
             function, at = tool["function"], f"/{i}/function"
@@ -119,7 +120,12 @@ def choose(tools: list[Tool], choice: Any) -> tuple[list[Tool], str]:
     for name in names:
         if not isinstance(name, str) or name not in known:
             some = ", ".join(repr(n) for n in list(known)[:8])
-            fail("/tool_choice", "tool_choice names no tool", expected=f"one of {some}", found=shown(name))
+            fail(
+                "/tool_choice",
+                "tool_choice names no tool",
+                expected=f"auto, none, required or one of {some}",
+                found=shown(name),
+            )
     if not isinstance(mode, str) or mode not in ("auto", "required", "named"):
         fail("/tool_choice", "bad mode of allowed_tools", expected="auto or required", found=shown(mode))
     return [known[name] for name in names], mode
