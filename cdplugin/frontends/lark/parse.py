@@ -165,8 +165,9 @@ class _Parser:
         if self.accept("{"):
             out.parameters = self.template_parameters()
         if self.now.kind == "::" and self.peek().kind != "=":
-            if out.is_terminal:
-                self.source.fail("a terminal with a parameter", self.now.at, expected="parameters of rules only")
+            if out.is_terminal or out.parameters is not None:
+                whose = "a terminal" if out.is_terminal else "a template"
+                self.source.fail(f"{whose} with a parameter", self.now.at, expected="parameters of rules only")
             self.pos += 1
             self.take("_", "'_' (rules are defined as name::_)")
             out.parametric = True
@@ -274,11 +275,11 @@ class _Parser:
             elif kind == "&":
                 self.close_conjunct(frame)
                 self.pos += 1
-            elif kind == "->":
+            elif kind == "->" and not frame.has_alias:
                 self.pos += 1
                 self.take("RULE", "the name of an alias")
                 frame.has_alias = True
-            elif kind == "%if":
+            elif kind == "%if" and frame.condition is None:
                 self.pos += 1
                 frame.condition = (self.condition(0), symbol.at)
             elif kind == "," and frame.name is not None:
