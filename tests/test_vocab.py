@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -404,6 +405,15 @@ def test_a_lie_about_bytes_is_found() -> None:
 def test_stripped_ends_are_found() -> None:
     with pytest.raises(VocabularyError, match="would be misread"):
         Vocabulary.from_huggingface(Liar(metaspace(["▁", "▁a", "z"]), str.rstrip))
+
+
+def test_a_text_with_a_prefix_is_misread_where_it_differs() -> None:
+    bytewise: Any = SimpleNamespace(label="x", tokens=[bytes([b]) for b in range(256)])
+    bytewise.encode = lambda text: list(
+        (" " + text.replace("\n", " ")).encode()
+    )  # as SentencePiece that normalizes white space
+    with pytest.raises(VocabularyError, match=r"token 32 \(b' '\) at byte [1-9]\d*: expected b'\\n"):
+        tokenizer_bytes.check_encoding(bytewise, ("", " "), None)
 
 
 def test_a_wrong_pre_tokenizer_is_found() -> None:

@@ -262,6 +262,11 @@ def check_decoding(source: TokenSource, decode: Callable[[list[int]], str], name
     compare([byte_ids[b] for char in spelled if all(c in byte_ids for c in char) for b in char])
 
 
+def _agreement(a: bytes, b: bytes) -> int:
+    """How many bytes two texts have in common at their beginning."""
+    return next((k for k, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+
+
 def check_encoding(source: TokenSource, prefixes: tuple[str, ...], normalize: Callable[[str], str] | None) -> None:
     """Check that encoding sample texts yields their bytes, after one of the ``prefixes`` that the tokenizer may prepend.
 
@@ -283,9 +288,10 @@ def check_encoding(source: TokenSource, prefixes: tuple[str, ...], normalize: Ca
             continue
         found = b"".join(tokens[i] or b"" for i in ids)
         wanted = [text] if normalize is None else [text, normalize(text).replace("\u2581", " ")]
-        if any(found == (p + w).encode() for p in prefixes for w in wanted):
+        expected = [(p + w).encode() for p in prefixes for w in wanted]
+        if found in expected:
             continue
-        at = next((k for k, (a, b) in enumerate(zip(found, text.encode())) if a != b), min(len(found), len(text.encode())))
+        at, nearest = max((_agreement(other, found), other) for other in expected)
         spot, passed = 0, 0
         while spot + 1 < len(ids) and passed + len(tokens[ids[spot]] or b"") <= at:
             passed += len(tokens[ids[spot]] or b"")
@@ -293,5 +299,5 @@ def check_encoding(source: TokenSource, prefixes: tuple[str, ...], normalize: Ca
         token = f"token {ids[spot]} ({tokens[ids[spot]]!r}) at byte {at}" if ids else "no tokens"
         raise VocabularyError(
             f"{source.label}: a text would be misread: {token}: "
-            f"expected {text.encode()[at : at + 16]!r}, found {found[at : at + 16]!r}"
+            f"expected {nearest[at : at + 16]!r}, found {found[at : at + 16]!r}"
         )
