@@ -211,6 +211,10 @@ def test_unsupported_is_broken_too() -> None:
             lambda: cd.Tools(TOOLS, tool_choice="sub"),
             "tool_choice names no tool: expected auto, none, required or one of 'weather', 'add', found 'sub'",
         ),
+        (
+            lambda: cd.Tools(TOOLS, tool_choice={"type": "allowed_tools", "allowed_tools": {"mode": "named", "tools": []}}),
+            "bad mode of allowed_tools: expected auto or required, found 'named' - at /tool_choice",
+        ),
         (lambda: cd.Tools(TOOLS, format="gpt"), "unknown format of tool calls: expected one of hermes, llama3"),
         (lambda: cd.Tools(TOOLS, format=cd.ToolFormat("x", "y")), "expected {name} in begin"),
         (lambda: cd.Tools(TOOLS, on_broken="x"), "bad value of on_broken: expected error, skip or any, found 'x'"),
@@ -225,7 +229,7 @@ def test_unsupported_is_broken_too() -> None:
         (lambda: COMPILER.compile(cd.After("x", cd.Choice(["a"]), max_chars=-1)), "bad max_chars: expected a number from 0"),
         (lambda: COMPILER.compile(cd.After("x", cd.Regex("("))), "position 0"),
     ],
-    ids=range(18),
+    ids=range(19),
 )
 def test_refusals(make: Any, message: str) -> None:
     with pytest.raises(GrammarError, match=re.escape(message)):

@@ -112,6 +112,8 @@ def choose(tools: list[Tool], choice: Any) -> tuple[list[Tool], str]:
         inner = choice.get(str(choice.get("type")), choice)
         if choice.get("type") == "allowed_tools" and isinstance(inner, Mapping):
             mode = inner.get("mode", "auto")
+            if mode not in ("auto", "required"):
+                fail("/tool_choice", "bad mode of allowed_tools", expected="auto or required", found=shown(mode))
             listed = inner.get("tools", ())
             names = [_name_of(t) for t in listed] if isinstance(listed, (list, tuple)) else [listed]
         else:
@@ -126,8 +128,6 @@ def choose(tools: list[Tool], choice: Any) -> tuple[list[Tool], str]:
                 expected=f"auto, none, required or one of {some}",
                 found=shown(name),
             )
-    if not isinstance(mode, str) or mode not in ("auto", "required", "named"):
-        fail("/tool_choice", "bad mode of allowed_tools", expected="auto or required", found=shown(mode))
     return [known[name] for name in names], mode
 
 
