@@ -15,6 +15,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
+from itertools import takewhile
 from sys import getsizeof
 from typing import Any, ParamSpec, TypeVar
 
@@ -408,13 +409,21 @@ def both(*parts: Expr) -> Expr:
         return EMPTY
     if len(kept) == 1:
         return kept[0]
-    first, last = kept[0].args[:1], kept[0].args[-1:]
     if all(p.op == CAT_OP for p in kept):  # "a" & "b" with their quotes: intersect the texts between the quotes
-        if _is_one_byte(first[0]) and all(p.args[:1] == first for p in kept):
-            return cat(first[0], both(*(cat(*p.args[1:]) for p in kept)))
-        if _is_one_byte(last[0]) and all(p.args[-1:] == last for p in kept):
-            return cat(both(*(cat(*p.args[:-1]) for p in kept)), last[0])
+        sides = [p.args for p in kept]
+        n_first = _n_alike(sides)
+        sides = [args[n_first:] for args in sides]
+        n_last = _n_alike([args[::-1] for args in sides])
+        if n_first or n_last:
+            args = kept[0].args
+            inner = both(*(cat(*side[: len(side) - n_last]) for side in sides))
+            return cat(*args[:n_first], inner, *args[len(args) - n_last :])
     return Expr(AND_OP, tuple(kept))
+
+
+def _n_alike(sequences: Sequence[Sequence[Expr]]) -> int:
+    """How many first parts all sequences share that match only texts of one byte."""
+    return sum(1 for _ in takewhile(lambda same: len({*same}) == 1 and _is_one_byte(same[0]), zip(*sequences)))
 
 
 def _is_one_byte(part: Expr) -> bool:

@@ -46,6 +46,29 @@ def some(rng: random.Random, depth: int) -> tuple[Expr, set[bytes]]:
 
 @pytest.mark.kernel
 @pytest.mark.parametrize("seed", seeds(12, 2))
+def test_intersections_of_sequences_that_begin_or_end_alike(seed: int) -> None:
+    rng = random.Random(seed)
+    languages = Languages()
+    for _ in range(20):
+        lead, tail = ([rng.choice((A, B, ANY)) for _ in range(rng.randrange(3))] for _ in range(2))
+        sides = [
+            cat(*lead, *rng.choices((A, ANY, repeat(ANY, 0, 1)), k=rng.randrange(3)), *tail) for _ in range(rng.choice((2, 3)))
+        ]
+        apart = [{text for text in ALL if languages.matches(side, text)} for side in sides]
+        assert {text for text in ALL if languages.matches(both(*sides), text)} == set.intersection(*apart)
+
+
+def test_an_intersection_of_long_sequences() -> None:
+    """Without recursion, and in time that is linear in their length."""
+    alike = [ANY] * 100_000
+    one, other = repeat(A, 1, 2), repeat(B, 1, 2)
+    found = both(cat(*alike, one, *alike), cat(*alike, other, *alike))
+    assert found.args == (*alike, found.args[100_000], *alike)
+    assert found.args[100_000].args == (one, other)
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("seed", seeds(12, 2))
 def test_short_texts(seed: int) -> None:
     """Expressions over two letters: texts of up to four of them are matched, listed, and known to be there."""
     rng = random.Random(seed)
