@@ -6,6 +6,7 @@ import itertools
 import random
 import weakref
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,27 @@ def test_limits_of_schemas_say_their_name(name: str, value: int) -> None:
 @pytest.mark.parametrize(("name", "value"), [("max_repeat", 10), ("max_expr_width", 2)])
 def test_a_grammar_within_its_limits_compiles(name: str, value: int) -> None:
     assert read(cd.Regex("ab"), b"ab", **{name: value})
+
+
+@pytest.mark.parametrize("limit", ["max_step_work", "max_learned_bytes", "max_repeat", None])
+def test_the_largest_limits(limit: str | None) -> None:
+    """They are no limits: sums and multiples of them do not overflow, and nothing is allocated for them."""
+    limits = cd.Limits(**{field.name: (1 << 62) - 1 for field in fields(cd.Limits) if limit in (field.name, None)})
+    grammar = cd.Compiler(VOCAB, limits).compile(cd.Lark(r'start: "[" /[a-z]{0,9}/ "]"'))
+    assert grammar.matcher().can_end_within(2)
+    assert cd.Infill(grammar).new([b"[a", cd.GAP]).completable()
+
+
+def test_counts_beyond_any_text() -> None:
+    most = 10**18 - 1
+    compiler = cd.Compiler(VOCAB, cd.Limits(max_repeat=(1 << 62) - 1))
+    joined = compiler.compile(cd.Regex(f"a{{{most}}}" * 10 + "x")).matcher()  # together more than 64 bits hold
+    assert joined.accept_tokens(b"aaa")
+    assert ord("x") not in mask(joined)
+    for count in (3 * 10**13, 10**15, most):
+        nested = compiler.compile(cd.Regex(f"(((abc){{{count}}}d){{{count}}}e){{{count}}}x")).matcher()
+        assert nested.accept_tokens(b"ab")
+        assert mask(nested) == {ord("c")}
 
 
 def test_after_a_limit_the_grammar_goes_on() -> None:

@@ -39,7 +39,7 @@ _LIMIT_MESSAGES = {
 
 _RULES_WORK = 10_000  # units of work for making a nonterminal's rules late, besides the work of its family
 _NOTE_WORK = 5_000  # units of work for noting a value, or how a rule goes on after it
-_MOST_WORK = 1 << 62  # units that one word holds
+_MOST_WORK = 1 << 60  # units of a grant: infilling counts quarters of them in one word
 _RESTART_WORK = 200  # units of work for restarting an operation, besides what it repeats
 _LENT = 10  # 1 / _LENT of Limits.max_step_work is lent to a change, so that it is not interrupted
 
@@ -85,7 +85,7 @@ class OneBudget:
         self._held = bool(head[layout.HOLDS_WORK])
         if self._work is not None and not self._held:
             head[layout.WORK_DONE] += head[layout.WORK_GRANTED] - head[layout.WORK_LEFT]
-            head[layout.WORK_GRANTED] = head[layout.WORK_LEFT] = self._work
+            head[layout.WORK_GRANTED] = head[layout.WORK_LEFT] = min(self._work, _MOST_WORK)
             self._arena._named = self._named
         head[layout.HOLDS_WORK] = 1
 
@@ -196,7 +196,7 @@ class Arena(OwnedTables):
         head[layout.FUEL] = limits.emptiness_fuel
         head[layout.MAX_ROW_ITEMS] = limits.max_row_items
         head[layout.MAX_PAIRS] = limits.max_pairs
-        head[layout.MAX_WORK] = limits.max_step_work
+        head[layout.MAX_WORK] = min(limits.max_step_work, _MOST_WORK)
 
     def _in_use(self) -> dict[int, int]:
         """Return how many items of each table are in use."""

@@ -28,6 +28,7 @@ _four_words = struct.Struct("<4q").unpack
 
 
 _DENIED = (layout.K_NOT, layout.K_AND, 2)
+_MOST_TURNS = 1 << 40  # of a repetition: no text has as many, and sums of some hundred thousand such counts fit into a word
 _OTHER_NAMES_NODES = 4  # results counted for ``text & ~names``, though only the last one is stored
 _EVERY_BYTE = bytes(range(256))
 _NOTHING: Mapping[int, tuple[int, ...]] = MappingProxyType({})
@@ -267,7 +268,7 @@ class Program:
             if (most := max(low, high or 0)) > self._limits.max_repeat:
                 expected = at_most(self._limits, "max_repeat")
                 raise LimitExceeded("repetition count too large", expected=expected, found=str(most))
-            words += (layout.K_REPEAT, low, -1 if high is None else high)
+            words += (layout.K_REPEAT, min(low, _MOST_TURNS), -1 if high is None else min(high, _MOST_TURNS))
 
     def _literals_words(self, texts: tuple[bytes, ...], positive: bool) -> tuple[int, ...]:
         key = id(texts) if positive else ~id(texts)

@@ -42,6 +42,7 @@ FOLDER_VARIABLE = "CDPLUGIN_LEARNED"
 """The environment variable that names a folder: learned bases are read from it at the start, and written to it."""
 LEAST_BYTES = 1 << 20
 """With a smaller limit, nothing is learned."""
+_MOST_BYTES = 1 << 30  # of a store, whose tables have their full size from the beginning
 
 _SHARES = {layout.TOKEN_LISTS: 8, layout.DATA: 4, layout.VALUES: 2, layout.BASES: 0.5, layout.ENDS: 0.5}  # of 16 parts
 _STACK = 1 << 16  # words: the most that one value may have
@@ -121,9 +122,9 @@ class SharedBases:
         self._template = values, data, int(head[layout.WORDS])
         content = sources_hash() + template.vocab.fingerprint.encode() + values.tobytes() + data.tobytes()
         self._key = hashlib.sha256(content).hexdigest()
-        self._most_bytes = most_bytes
+        self._most_bytes = min(most_bytes, _MOST_BYTES)
         self._recent: deque[ReferenceType[Arena]] = deque(maxlen=_RECENT)
-        self.store = Store(*self._template, most_bytes)
+        self.store = Store(*self._template, self._most_bytes)
         self.n_resets = self._n_harvests = 0
         self._lock = threading.Lock()
         self._is_torn = False  # whether somebody may have stopped half-way
