@@ -514,6 +514,8 @@ def test_from_bytes_errors() -> None:
         Vocabulary.from_bytes([])
     with pytest.raises(VocabularyError, match="expected at least 2"):
         Vocabulary.from_bytes([b"a", b"b"], vocab_size=1)
+    with pytest.raises(VocabularyError, match="vocab_size: expected a positive int, found '3'"):
+        Vocabulary.from_bytes([b"a", b"b"], vocab_size="3")  # type: ignore[arg-type]
     with pytest.raises(VocabularyError, match="expected an id from 0 to 1"):
         Vocabulary.from_bytes([b"a", b"b"], special_token_ids=[2])
     with pytest.raises(VocabularyError, match="end token '</s>': expected an id from 0 to 1"):

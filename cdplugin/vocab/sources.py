@@ -342,11 +342,13 @@ def from_bytes(
         listed.append(None if token is None else bytes(token))
     if not listed:
         raise VocabularyError(f"{label}: expected at least one token")
-    size = len(listed) if vocab_size is None else max(len(listed), vocab_size)
+    n_given = len(listed)
+    listed = fit(listed, vocab_size, label, n_given)
+    hidden = end_tokens(special_token_ids, n_given, label)
     special: dict[str, int] = {}
-    for i in end_tokens(special_token_ids, len(listed), label) + end_tokens(eos_token_ids, size, label):
-        if i < len(listed) and (name := listed[i]):
+    for i in hidden + end_tokens(eos_token_ids, len(listed), label):
+        if name := listed[i]:
             special.setdefault(name.decode("utf-8", "replace"), i)
-    for i in end_tokens(special_token_ids, len(listed), label):
+    for i in hidden:
         listed[i] = None
-    return _finish(TokenSource(label, listed, special, ()), vocab_size, len(listed), eos_token_ids)
+    return _finish(TokenSource(label, listed, special, ()), None, len(listed), eos_token_ids)
