@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections import OrderedDict
 from dataclasses import replace
 
 import numpy as np
@@ -180,7 +181,7 @@ def test_an_arena_knows_its_bytes_without_counting_all_tables(
 
 def test_the_pages_of_a_table_that_grew_are_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "LARGE", 1 << 12)
-    monkeypatch.setattr(pages, "_free", {})  # else there may be no room for more
+    monkeypatch.setattr(pages, "_free", OrderedDict())  # else there may be no room for more
     monkeypatch.setattr(pages, "_kept", 0)
     monkeypatch.setattr(Arena, "_extend", lambda *_: False)  # as where pages cannot be moved
     arena = cd.Compiler(VOCAB).compile(SPECS[0])._arena
@@ -192,9 +193,31 @@ def test_the_pages_of_a_table_that_grew_are_handed_on(monkeypatch: pytest.Monkey
         assert len(pages._free.get(size, ())) == before + 1
 
 
+def test_an_arena_that_goes_while_pages_are_asked_for_leaves_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = 1 << 16
+    gone = [pages.fresh(size)]
+
+    class Collecting(OrderedDict):  # garbage is collected in the middle of its changes
+        def pop(self, *arguments):
+            found = super().pop(*arguments)
+            pages.release(gone)
+            return found
+
+        def move_to_end(self, *arguments):
+            super().move_to_end(*arguments)
+            pages.release(gone)
+
+    monkeypatch.setattr(pages, "_free", Collecting())
+    monkeypatch.setattr(pages, "_kept", 0)
+    taken = pages.acquire(size)
+    assert pages.kept() == sum(found.nbytes for waiting in pages._free.values() for found in waiting)
+    pages.release([taken])
+    assert pages.kept() <= 2 * size
+
+
 def test_pages_that_nobody_asks_for_make_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     rare, common = 3 << 16, 1 << 16
-    monkeypatch.setattr(pages, "_free", {})
+    monkeypatch.setattr(pages, "_free", OrderedDict())
     monkeypatch.setattr(pages, "_kept", 0)
     monkeypatch.setattr(pages, "_MOST_KEPT", 3 * rare)
     pages.release([pages.acquire(rare) for _ in range(4)])
@@ -235,7 +258,7 @@ def test_a_table_that_grows_is_never_there_twice(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_table_grows_where_it_is_while_it_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "_free", {})  # else its memory may have been another's, which had grown
+    monkeypatch.setattr(pages, "_free", OrderedDict())  # else its memory may have been another's, which had grown
     monkeypatch.setattr(pages, "_kept", 0)
     arena = cd.Compiler(VOCAB).compile(SPECS[0])._arena
     monkeypatch.setattr(Arena, "_install", lambda *_: pytest.fail("it was copied"))
@@ -251,7 +274,7 @@ def test_a_table_grows_where_it_is_while_it_has_room(monkeypatch: pytest.MonkeyP
 
 def test_memory_that_tables_grew_in_is_handed_on_as_large_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is counted for the next arena, too."""
-    monkeypatch.setattr(pages, "_free", {})
+    monkeypatch.setattr(pages, "_free", OrderedDict())
     monkeypatch.setattr(pages, "_kept", 0)
     compiler = cd.Compiler(VOCAB)
     arena = compiler.compile_ir(SPECS[0].to_ir(compiler.limits))._arena

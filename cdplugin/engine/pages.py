@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Hashable
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -34,7 +35,7 @@ class Waiting(NamedTuple):
 
 
 _lock = threading.RLock()  # reentrant: an arena may be finalized, and release, wherever Python collects garbage
-_free: dict[Hashable, list[Waiting]] = {}  # by size or kind, in the order in which these were last asked for
+_free: OrderedDict[Hashable, list[Waiting]] = OrderedDict()  # by size or kind, in the order in which these were last asked for
 _kept = 0
 
 
@@ -84,7 +85,8 @@ def acquire_room(nbytes: int, kind: Hashable, most: int) -> tuple[np.ndarray, An
 def _take(key: Hashable, most: int = sys.maxsize) -> Waiting | None:
     global _kept
     with _lock:
-        waiting = _free[key] = _free.pop(key, [])
+        waiting = _free.setdefault(key, [])
+        _free.move_to_end(key)
         if not waiting or waiting[-1].nbytes > most:
             return None
         found = waiting.pop()
