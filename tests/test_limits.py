@@ -531,3 +531,33 @@ def test_the_work_of_a_mask_is_in_proportion_to_its_lexeme(schema: dict[str, Any
         matcher.fill_next_token_bitmask(row)
         assert matcher.grammar.counters()["work"] - before <= most
         assert matcher.accept_token(byte)
+
+
+def test_a_mask_of_many_token_terminals_spends_work() -> None:
+    n, most = 2_000, 20_000
+    vocab = cd.Vocabulary.from_bytes([b"%d" % i for i in range(n)], n - 1)
+    spec = cd.Lark("start: (" + " | ".join(f"<[^{i}]>" for i in range(n - 1)) + ")*")
+    grammar = cd.Compiler(vocab).compile(spec)
+    before = grammar.counters()["work"]
+    assert mask(grammar.matcher()) == set(range(n))
+    work = grammar.counters()["work"] - before
+    assert work > n * (n >> 9)
+    matcher = cd.Compiler(vocab, cd.Limits(max_step_work=most)).compile(spec).matcher()
+    assert work > most
+    with pytest.raises(cd.LimitExceeded, match="one step takes too much work"):
+        mask(matcher)
+
+
+@pytest.mark.parametrize("seed", range(cases(20, 5)))
+def test_the_ranges_of_token_terminals(seed: int) -> None:
+    rng = random.Random(seed)
+    size = rng.choice((31, 32, 33, 64, 100, 300))
+    pairs = [(low, min(low + rng.randrange(size // 6), size - 1)) for low in rng.sample(range(size), 4)]
+    chosen = {i for low, high in pairs for i in range(low, high + 1)}
+    ranges = ",".join(f"{low}-{high}" for low, high in pairs)
+    vocab = cd.Vocabulary.from_bytes([b"%d" % i for i in range(size)] + [b"</s>"], size)
+    negated = rng.random() < 0.5
+    matcher = cd.Compiler(vocab).compile(cd.Lark(f"start: <[{'^' * negated}{ranges}]>")).matcher()
+    expected = {i for i in range(size) if (i in chosen) != negated}
+    assert mask(matcher) - {size} == expected
+    assert {i for i in range(size) if matcher.validate_tokens([i])} == expected

@@ -147,12 +147,12 @@ def _without_complements(h, e, own):
     count = length_of(h, e)
     n_words = 0
     for i in range(count):
-        n_words += _denies_words(h, word_of(h, e, i))
+        n_words += denies_words(h, word_of(h, e, i))
     if n_words == 0 or n_words == count:
         return e
     for i in range(count):
         part = word_of(h, e, i)
-        if _denies_words(h, part):
+        if denies_words(h, part):
             if _add_first_bytes(h, word_of(h, part, 0), own) < 0:
                 return np.int64(statuses.GROW)
         elif push(h, part) < 0:
@@ -163,6 +163,6 @@ def _without_complements(h, e, own):
 
 
 @kernel
-def _denies_words(h, e):
-    """Return whether ``e`` is the complement of words (:func:`simplified_state`)."""
+def denies_words(h, e):
+    """Return whether ``e`` is the complement of words (finite and THIN expressions)."""
     return kind_of(h, e) == layout.K_NOT and flags_of(h, word_of(h, e, 0)) & (FINITE | THIN) == FINITE | THIN

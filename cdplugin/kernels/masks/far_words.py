@@ -27,7 +27,7 @@ from cdplugin.kernels.jit.decorators import kernel
 from cdplugin.kernels.lexer import layout as lexer_layout
 from cdplugin.kernels.lexer.fields import ending_of, far_of, roles_of, value_of
 from cdplugin.kernels.lexer.lexer import going_on
-from cdplugin.kernels.lexer.simplified import simplified_state
+from cdplugin.kernels.lexer.simplified import denies_words, simplified_state
 from cdplugin.kernels.masks.walk import child_from
 from cdplugin.kernels.regex.expressions import EPSILON, FINITE, THIN, nullable, split
 from cdplugin.kernels.store import layout, statuses
@@ -104,14 +104,8 @@ def _n_exceptions(h, e):
     count = 0
     if kind_of(h, e) == layout.K_AND:
         for i in range(length_of(h, e)):
-            count += _is_exception(h, word_of(h, e, i))
+            count += denies_words(h, word_of(h, e, i))
     return count
-
-
-@kernel
-def _is_exception(h, e):
-    """Return whether ``e`` is the complement of words (finite and THIN expressions)."""
-    return kind_of(h, e) == layout.K_NOT and flags_of(h, word_of(h, e, 0)) & (FINITE | THIN) == FINITE | THIN
 
 
 @kernel
@@ -141,7 +135,7 @@ def _exceptions_are_far(h, joint, tail, before):
     for i in range(length_of(h, joint)):
         part = word_of(h, joint, i)
         far = np.int64(1)
-        if _is_exception(h, part):
+        if denies_words(h, part):
             far = _exception_is_far(h, word_of(h, part, 0), first, before)
         else:
             n_others += 1

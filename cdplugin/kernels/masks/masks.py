@@ -59,6 +59,7 @@ _OFTEN = 8  # writes after which a mask is cached as a row, so that the next wri
 _MANY_BITS = 300  # ... if it sets more tokens one by one; fewer are as fast as a copy
 _BITS_OF_ROW = 250  # tokens set one by one that take as long as ORing a bitmask
 _MOST_ROWS = 32  # rows that an arena caches
+_SET_BITS = 8  # 2 ** _SET_BITS tokens of a range that a token terminal allows cost one unit of work
 _LOOKED_AT = 64  # last pairs among which _reach looks for a duplicate
 SMALL = 48  # a group with at most so many trie nodes below it is walked for each row, instead of having bases
 
@@ -497,8 +498,14 @@ def _add_terminals_of(h, row, state, out):
     value = value_of(h, state)
     ranges = i64(h, layout.TOKEN_RANGES)
     for i in range(length_of(h, value)):
-        first = ranges_of(h, word_of(h, value, i) >> 32)
-        for r in range(first, first + n_ranges_of(h, word_of(h, value, i) >> 32)):
-            for token in range(ranges[2 * r], ranges[2 * r + 1] + 1):
-                out[token >> 5] |= np.int32(1 << (token & 31))
+        lexeme = word_of(h, value, i) >> 32
+        for r in range(ranges_of(h, lexeme), ranges_of(h, lexeme) + n_ranges_of(h, lexeme)):
+            first, last = ranges[2 * r], ranges[2 * r + 1]
+            if not spend(h, 1 + ((last - first) >> _SET_BITS)):
+                return np.int64(statuses.LIMIT_WORK)
+            for word in range(first >> 5, (last >> 5) + 1):
+                bits = np.int64(-1) << max(first - 32 * word, 0)
+                if last < 32 * word + 31:
+                    bits &= ~(np.int64(-2) << (last - 32 * word))
+                out[word] |= np.int32(bits)
     return np.int64(0)

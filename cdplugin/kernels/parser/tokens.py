@@ -148,13 +148,17 @@ def _both(h, first, second):
 
 @kernel
 def stands_for(h, lexeme, token):
-    """Return whether a token terminal stands for ``token``."""
+    """Return whether a token terminal stands for ``token``, by bisection of its ranges, which ascend."""
     ranges = i64(h, layout.TOKEN_RANGES)
-    first = ranges_of(h, lexeme)
-    for i in range(first, first + n_ranges_of(h, lexeme)):
-        if ranges[2 * i] <= token <= ranges[2 * i + 1]:
-            return True
-    return False
+    low = ranges_of(h, lexeme)
+    end = high = low + n_ranges_of(h, lexeme)
+    while low < high:
+        middle = (low + high) >> 1
+        if ranges[2 * middle + 1] < token:
+            low = middle + 1
+        else:
+            high = middle
+    return low < end and ranges[2 * low] <= token
 
 
 @kernel

@@ -221,7 +221,7 @@ def shortest(h, e):
                 minimum = min(minimum, other >> 20)
                 residue = max(residue, other & FAR)
         else:
-            low = word_of(h, e, 1)
+            low = min(word_of(h, e, 1), FAR)  # products do not overflow
             residue = max(residue + minimum * max(low - 1, 0), minimum * low)
             minimum *= low
         if memo_put(h, layout.M_SHORTEST, e, 0, (min(minimum, FAR) << 20) | min(residue, FAR)) < 0:

@@ -465,7 +465,7 @@ def memo_put(h, kind, a, b, result):
     """Memoise ``result`` of function ``kind`` at ``(a, b)``; return it, or ``GROW``. A negative ``result``, a status, is only
     returned.
 
-    Only finished results are stored: an entry never changes, so readers need no check.
+    Only finished results are stored, so readers need no check. A later result replaces it.
     """
     if result < 0:
         return result
