@@ -79,7 +79,6 @@ def test_budgets_of_work() -> None:
         count += 1
         assert count < 200, "no budget was crossed"
         write_row(state)
-    write_row(state)
     assert len(told) == 1 and f"after {count} tokens" in told[0] and "max_step_work" in told[0]
     state.rollback(1)
     assert not state.accept_tokens("id", [98 + 1]) and "budget" not in told[1]  # refused, and not for a budget

@@ -9,6 +9,7 @@ import logging
 import random
 import sys
 from collections.abc import Iterable
+from types import SimpleNamespace as Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ import cdplugin as cd
 from cdplugin.adapters.serving.requests import MAX_CACHE_BYTES, ServerOptions, grammar_kind, spec_of
 from cdplugin.adapters.vllm import grammar as vllm_grammar
 from cdplugin.adapters.vllm.grammar import Engine, GrammarState, engine_for
+from cdplugin.adapters.vllm.plugin import hand_over
 from cdplugin.specs import popular
 
 
@@ -317,6 +319,57 @@ def test_a_crossed_budget_ends_one_request_only(stops: list[int], caplog: pytest
     assert filled(state) == set(stops) and mask != set()
     state.reset()
     assert ord("a") in filled(state)
+
+
+@pytest.mark.parametrize("most", [800, 1500, 3000])
+def test_a_mask_that_fails_beside_drafts_ends_one_request_only(most: int) -> None:
+    """The finding: the drafts were legal, the mask in front of one crossed a limit, and that draft was refused then: vLLM's
+    scheduler asserts that it takes legal drafts, and ended with all requests.
+    """
+    state = state_of(HUNGRY, "REGEX", max_step_work=most)
+    masks: list[set[int]] = []
+    while {END} not in masks[:2]:
+        drafts, masks = state.validate_tokens([ord("a")] * 4), []
+        for draft in drafts:
+            masks.append(filled(state))
+            assert state.accept_tokens("r", [draft])
+        masks.append(filled(state))
+        state.rollback(len(drafts))
+        assert state.accept_tokens("r", [ord("a")]) == ({END} not in masks[:1])
+    assert filled(state) == {END} and not state.accept_tokens("r", [END]) and not state.is_terminated()
+
+
+def test_a_failure_forgives_legal_drafts_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    state, take = state_of(), cd.Matcher.accept_token
+
+    def full(matcher: cd.Matcher, token: int) -> bool:
+        if len(matcher.tokens) == 1:
+            raise MemoryError("no room")
+        return take(matcher, token)
+
+    monkeypatch.setattr(cd.Matcher, "accept_token", full)
+    assert state.validate_tokens([*b"abd", END]) == [*b"abd", END]
+    for draft in [*b"abd", END]:
+        assert state.accept_tokens("r", [draft])
+        assert filled(state) == (allowed([ord("a")]) if draft == ord("a") else {END})
+    assert not state.accept_tokens("r", [END])
+    state.rollback(4)
+    assert filled(state) == allowed([])
+    for chosen in (b"ac", b"abc"):
+        assert not state.accept_tokens("r", [*chosen])
+    assert filled(state) == allowed([]) and state.accept_tokens("r", [ord("a")])
+
+
+def test_a_draft_refused_behind_the_end_of_reasoning_is_no_reason() -> None:
+    """The finding: vLLM lets such a draft be refused, and the request, which went on, ended with a reason all the same."""
+    state, told = state_of(), list[str]()
+    state.tell = told.append
+    assert not state.accept_tokens("r", [ord("x")]) and len(told) == 1
+    assert filled(state) == allowed([]) and told[1:] == [""] and filled(state) and len(told) == 2
+    request = Any()
+    hand_over(state, request, Any(kv_transfer_config=None), None, 0.0)
+    assert not state.accept_tokens("r", [ord("x")]) and request.stop_reason.startswith("cdplugin: after 0 tokens")
+    assert filled(state) == allowed([]) and request.stop_reason is None
 
 
 def test_a_token_that_something_else_chose_is_named() -> None:

@@ -224,12 +224,17 @@ class GrammarState:
         self._watch = watch
         self._late = late_seconds
         self._count = 0  # tokens accepted by the matcher
-        self._surplus = 0  # tokens accepted after the end
+        self._surplus = 0  # tokens accepted that the matcher has not: after the end, and drafts where something failed
+        self._drafts: tuple[int, list[int]] = 0, []  # how many tokens came before the drafts, and the legal ones
+        self._has_told = False
         self._failed: tuple[int, ...] | None = None  # the tokens after which something failed
         self._is_lost = False  # a rollback failed: the matcher's state differs from vLLM's
         self._crossed = ""  # the message of the last exceeded budget
         self.tell: Callable[[str], object] | None = None
-        """Called with the reason when a refused token ends the request: an exceeded budget, or a token that was not allowed."""
+        """Called with the reason when a token is refused: an exceeded budget, or a token that was not allowed. That ends the
+        request, unless vLLM asks for a mask all the same (the token was a draft behind the end of reasoning): then called with
+        an empty reason.
+        """
         self.budget: RequestBudget | FixedBudget | None = None
         """How many tokens may still come; None: any number."""
 
@@ -237,6 +242,9 @@ class GrammarState:
         """Write the allowed tokens into a row of an int32 bitmask."""
         ahead = self._ahead
         try:
+            if self._has_told and self.tell is not None:
+                self._has_told = False
+                self.tell("")
             if not self._is_stuck():
                 if ahead is not None:
                     ahead.touch()
@@ -300,33 +308,55 @@ class GrammarState:
             self._watch.once(name, value)
 
     def accept_tokens(self, request_id: str, tokens: Sequence[int]) -> bool:
-        """Accept all tokens and return True, or none and return False. True for no tokens, and for any after the end."""
+        """Accept all tokens and return True, or none and return False. True for no tokens, and for any after the end.
+
+        Also True for drafts that :meth:`validate_tokens` found legal, where a mask or the matcher has failed meanwhile: vLLM's
+        scheduler ends, with all requests, if one is refused. Their masks allow only stop tokens.
+        """
         count, surplus, token = self._count, self._surplus, None
         if self._ahead is not None:
             self._ahead.touch()
         try:
             for token in tokens:
-                if self._matcher.is_terminated():
-                    self._surplus += 1
-                elif not self._is_stuck() and self._matcher.accept_token(token):
-                    self._count += 1
-                else:
+                if not self._follow(request_id, token):
                     break
             else:
                 return True
         except Exception as error:
-            if isinstance(error, GrammarError) or not isinstance(error, (TypeError, ValueError)):  # else not a token at all
+            if not isinstance(error, (TypeError, ValueError)):  # else not a token at all
                 self._fail(f"request {request_id}: token", error)
         self._tell_why(token)
         self._surplus = surplus
         self._undo(self._count - count)
         return False
 
+    def _follow(self, request_id: str, token: int) -> bool:
+        """Accept a token, if it is allowed."""
+        if self._matcher.is_terminated():
+            self._surplus += 1
+            return True
+        if not self._is_stuck():
+            try:
+                is_allowed = self._matcher.accept_token(token)
+                self._count += is_allowed
+                return is_allowed
+            except Exception as error:
+                if isinstance(error, (TypeError, ValueError)) and not isinstance(error, GrammarError):
+                    raise  # not a token at all
+                self._fail(f"request {request_id}: token", error)
+        place, drafts = self._drafts
+        known, passed = self._matcher.tokens[place:], self._count - place + self._surplus
+        if self._count < place or known != tuple(drafts[: len(known)]) or drafts[passed : passed + 1] != [token]:
+            return False
+        self._surplus += 1
+        return True
+
     def _tell_why(self, token: int | None) -> None:
         """Report why a token is refused, if known."""
         with contextlib.suppress(Exception):
             reason = self._crossed if self._is_stuck() else _NOT_ALLOWED.format(self._count, token)
             if reason and self.tell is not None:
+                self._has_told = True
                 self.tell(reason)
 
     def validate_tokens(self, tokens: Sequence[int]) -> list[int]:
@@ -335,7 +365,9 @@ class GrammarState:
         try:
             size = self._matcher.grammar.vocab.size
             known = list(takewhile(lambda token: 0 <= token < size, listed))  # drafts may be padded by -1
-            return [] if self._is_stuck() else known[: self._count_fitting(known)]
+            legal = [] if self._is_stuck() else known[: self._count_fitting(known)]
+            self._drafts = self._count, legal
+            return legal
         except Exception as error:
             logger.warning("cdplugin: drafts are refused: %s", told(error))
             return []

@@ -286,7 +286,7 @@ def hand_over(state: Any, request: Any, vllm_config: Any, backend: Any, began: f
 
     _set_budget(state, request, vllm_config, backend)
     with contextlib.suppress(AttributeError):
-        state.tell = lambda reason: setattr(request, "stop_reason", CROSSED + reason)  # vLLM carries it to the front end
+        state.tell = lambda reason: setattr(request, "stop_reason", CROSSED + reason if reason else None)  # for the front end
     NUMBERS.observe("cdplugin_grammar_wait_seconds", time.monotonic() - began)
     if not compat.only_prefills(vllm_config):
         with contextlib.suppress(AttributeError):
