@@ -20,10 +20,13 @@ StructuredOutputsBackend = Literal["auto", "other"]
 class StructuredOutputsConfig:
     backend: StructuredOutputsBackend = "auto"
     disable_any_whitespace: bool = False
+    disable_additional_properties: bool = False
     @model_validator(mode="after")
     def check(self):
         if self.disable_any_whitespace and self.backend != "other":
             raise ValueError("disable_any_whitespace")
+        if self.disable_additional_properties and self.backend != "other":
+            raise ValueError("disable_additional_properties")
         return self
 """
 PARAMS = """
@@ -89,6 +92,8 @@ def test_the_configuration_takes_our_name(tmp_path: Path, order: str) -> None:
         + 'attempt(backend="cdplugin"); attempt(backend="cdplugin", disable_any_whitespace=True)\n'
         + 'attempt(); attempt(backend="x")\n'
         + 'attempt(disable_any_whitespace=True); attempt(backend="other", disable_any_whitespace=True)\n'
+        + 'attempt(backend="cdplugin", disable_additional_properties=True)\n'
+        + 'attempt(backend="other", disable_additional_properties=True)\n'
         + "from vllm.sampling_params import SamplingParams as S\n"
         + "validate = S._validate_structured_outputs\n"
         + "print(validate(S(), None, Config(), None), validate.__wrapped__.__name__)\n",
@@ -97,7 +102,8 @@ def test_the_configuration_takes_our_name(tmp_path: Path, order: str) -> None:
     assert lines[:3] == ["taken cdplugin", "taken cdplugin", "taken auto"], out
     assert lines[3].startswith("refused") and "'cdplugin'" in lines[3]
     assert lines[4].startswith("refused") and "disable_any_whitespace" in lines[4]
-    assert lines[5:] == ["taken other", "original _validate_structured_outputs"]
+    assert lines[6].startswith("refused") and 'write "additionalProperties": false' in lines[6]
+    assert [lines[5], *lines[7:]] == ["taken other", "taken other", "original _validate_structured_outputs"]
 
 
 @pytest.mark.parametrize(

@@ -88,9 +88,9 @@ def validation_error() -> type[Exception]:
 def extend_backends(module: Any, on_ours: Callable[[], None]) -> None:
     """Make ``StructuredOutputsConfig.backend`` accept our name. ``on_ours`` runs when a configuration names us, and may raise.
 
-    vLLM's own check refuses ``disable_any_whitespace`` for backends that it does not know. We support it, so the check is
-    skipped for our name. Raises :class:`NotFoundError`, and restores the names, if afterwards our name is refused or any other
-    name is accepted.
+    vLLM's own check refuses ``disable_any_whitespace`` for backends that it does not know. We support it, so our name has a
+    check of its own, which refuses ``disable_additional_properties`` as vLLM's does. Raises :class:`NotFoundError`, and
+    restores the names, if afterwards our name is refused or any other name is accepted.
     """
     cls = attribute(module, "StructuredOutputsConfig")
     field = attribute(cls, "__dataclass_fields__").get("backend")
@@ -131,7 +131,11 @@ def _set_backends(module: Any, names: Any) -> None:
 
 def _unless_ours(check: Any) -> Any:
     def checked(self: Any) -> Any:
-        return self if self.backend == NAME else check(self)
+        if self.backend != NAME:
+            return check(self)
+        if getattr(self, "disable_additional_properties", False):
+            raise ValueError('cdplugin has no disable_additional_properties: write "additionalProperties": false into schemas')
+        return self
 
     return checked
 
