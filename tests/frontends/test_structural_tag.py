@@ -568,6 +568,7 @@ def test_xml_without_properties_takes_any() -> None:
         (whole({"type": "any"}), GrammarError, "unknown type of format: expected one of const_string, json_schema"),
         (whole([]), GrammarError, "bad format: expected an object with a type, found list - at /format"),
         (whole({"type": "any_text", "exclude": []}), GrammarError, "unknown field of any_text: expected one of excludes"),
+        (whole({"type": "any_text", "a/b": 1}), GrammarError, "found 'a/b' - at /format/a~1b"),
         (whole({"type": "any_text", "excludes": [""]}), GrammarError, "- at /format/excludes/0"),
         (whole({"type": "any_text", "max_chars": -1}), GrammarError, "bad value: expected a whole number from 0"),
         (whole({"type": "const_string"}), GrammarError, "bad const_string: expected a field 'value', found none - at /format"),
@@ -623,7 +624,7 @@ def test_xml_without_properties_takes_any() -> None:
             "- at /structures/0/schema/items/type",
         ),
     ],
-    ids=range(35),
+    ids=range(36),
 )
 def test_refusals(given: Any, kind: type[GrammarError], message: str) -> None:
     with pytest.raises(kind, match=re.escape(message)):

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, NoReturn, TypeGuard
 
 from cdplugin.errors import GrammarError, LimitExceeded, not_json, shown
+from cdplugin.frontends.json_schema.source import escape_token
 from cdplugin.limits import BEYOND_TEXT, Limits, check_length
 
 _REQUIRED = object()
@@ -57,7 +58,7 @@ def _check_fields(value: dict[Any, Any], known: Iterable[str], at: str, message:
     for name in value:
         if name not in known:
             key = name if isinstance(name, str) else shown(name)
-            fail(f"{at}/{key}", message, expected=expected, found=shown(name))
+            fail(f"{at}/{escape_token(key)}", message, expected=expected, found=shown(name))
 
 
 def read_tag(tag: Any, limits: Limits) -> Format:
