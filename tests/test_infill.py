@@ -110,6 +110,7 @@ def test_canvas_that_goes_on(sums: cd.Infill) -> None:
     assert not sums.canvas([ord("1"), mask], mask).completable()
     s = sums.canvas([ord("1"), mask], mask, end=False)
     assert s.completable() and b"+" in words(s, 1)
+    assert s.text() is None and s.set(1, ord("+")) and s.text() == "1+" and not s.open_places()
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -235,7 +235,7 @@ class InfillSession:
 
     def text(self) -> str | None:
         """The text, or None while some place is open."""
-        if any(part.is_open for part in self._parts if not (part.gap and self._padded)):
+        if self.open_places():
             return None
         return self._bytes().decode("utf-8", "replace")
 
