@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from engine_tools import at_least, cases, mask_bits, members, vocabulary
+from engine_tools import EVERY_BYTE, at_least, cases, mask_bits, members, vocabulary
 from naive import Naive, random_grammar, random_tokens
 from test_completion import SCHEMAS
 from test_completion import VOCAB as JSON_VOCAB
@@ -475,6 +475,8 @@ def test_whether_a_mask_was_narrowed(name: str) -> None:
             seen.add(expected)
             matcher.accept_token(rng.choice(sorted(mask)))
             left -= 1
+        matcher.reset()
+        assert not matcher.was_narrowed(), "no mask at an earlier place"
     assert seen == {True, False}
 
 
@@ -626,3 +628,14 @@ def test_a_search_for_fewer_tokens_that_takes_too_much_finds_nothing(monkeypatch
         assert matcher.accept_token(rng.choice(sorted(fitting(matcher, left))))
         left -= 1
     assert asked and left >= 0
+
+
+@pytest.mark.parametrize("spec", [cd.Regex("ab"), cd.Lark('start: "ab"')])
+def test_a_complete_text_without_a_stop_token(spec: cd.Spec) -> None:
+    """Nothing has to come: the row is empty, and no budget is too small."""
+    matcher = cd.Compiler(EVERY_BYTE).compile(spec).matcher()
+    assert matcher.accept_tokens(b"ab") == 2
+    row = np.full((1, 8), -1, np.int32)
+    for budget in (0, 1, 2):
+        matcher.fill_next_token_bitmask(row, 0, budget)
+        assert not row.any()

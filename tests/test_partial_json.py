@@ -273,3 +273,15 @@ def test_a_matcher_of_other_text() -> None:
     for _ in range(2):
         with pytest.raises(ValueError, match="expected a number, true, false or null, found b'xyz'"):
             matcher.partial()
+
+
+@pytest.mark.parametrize(
+    ("spec", "stop", "value"), [(cd.JsonSchema({"type": "object"}), "!", {}), (cd.Regex("[0-9]+"), "5", 12)]
+)
+def test_a_stop_token_with_bytes_is_no_text(spec: cd.Spec, stop: str, value: Any) -> None:
+    matcher = cd.Compiler(VOCAB).compile(spec).matcher(stop_token_ids=[ord(stop)])
+    text = json.dumps(value).encode() + stop.encode()
+    assert matcher.accept_tokens(text) == len(text) and matcher.is_terminated()
+    assert matcher.partial() == value
+    matcher.rollback(1)
+    assert matcher.partial("closed") == (value if value == {} else None)

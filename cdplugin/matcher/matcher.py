@@ -77,8 +77,8 @@ class Matcher:
         self._enough, self._until = budgets.ALWAYS
         self._seen: budgets.Seen | None = None
         self._found_ref: weakref.ref[FoundEndings] | None = None  # the endings known when a budget was last near
-        # whether a mask was narrowed by a budget; masks still to fill without asking whether a budget is far away
-        self._narrowed, self._near = False, 0
+        self._narrowed: int | None = None  # how many tokens stood before the first mask that a budget narrowed
+        self._near = 0  # masks still to fill without asking whether a budget is far away
 
     # --- following tokens ---------------------------------------------------------------------------------------------------
 
@@ -162,6 +162,8 @@ class Matcher:
                     self._ending = (-1, [])
                 if self._partial is not None and kept < self._partial[1]:
                     self._partial = None
+                if self._narrowed is not None and kept < self._narrowed:
+                    self._narrowed = None
                 self._enough, self._until = budgets.ALWAYS
                 if self._seen is not None and self._seen[1] > kept:
                     self._seen = None
@@ -211,7 +213,7 @@ class Matcher:
 
     def was_narrowed(self) -> bool:
         """Whether a budget has left tokens out of a mask, here or at an earlier place."""
-        return self._narrowed
+        return self._narrowed is not None
 
     def is_terminated(self) -> bool:
         """Whether a stop token was followed."""
@@ -267,7 +269,8 @@ class Matcher:
             self._near = _NEAR_STEPS
         least, is_narrower = known.write_fitting(cursor, budget, self._tokens, row)
         self._found_ref = weakref.ref(known.found)
-        self._narrowed |= is_narrower
+        if is_narrower and self._narrowed is None:
+            self._narrowed = len(self._tokens)
         if not was_known:
             known.tell(self._grammar.account)
         if least > budget:
@@ -400,7 +403,7 @@ class Matcher:
             self._partial = (strings, 0, PartialJson(strings))
         _, read, reader = self._partial
         self._partial = None  # unless all is read
-        for token in self._tokens[read:]:
+        for token in self._text_tokens()[read:]:
             reader.feed(self._grammar.vocab.tokens[token] or b"")
         if self.is_terminated() and not reader.is_complete:
             reader.close()
@@ -421,13 +424,7 @@ class Matcher:
         """
         if not self.is_accepting():
             raise ValueError("captures: expected a complete text, found one that may not end here")
-        tokens = list(self._tokens)
-        if self.is_terminated():
-            before = self.fork()
-            before.rollback(1)
-            if before.is_accepting():  # else the token that ended the text is one that the grammar names
-                tokens.pop()
-        return captures.all_captures(self._grammar._base_arena, self._grammar._tables, tokens)
+        return captures.all_captures(self._grammar._base_arena, self._grammar._tables, self._text_tokens())
 
     def explain(self, token_id: int) -> str:
         """Why a token is not allowed: which bytes of it are legal, what was expected after them, in which lexemes."""
@@ -455,6 +452,14 @@ class Matcher:
         return self._grammar.counters()
 
     # --- inside -------------------------------------------------------------------------------------------------------------
+
+    def _text_tokens(self) -> list[int]:
+        """Return the tokens of the text: those followed, but no stop token that came where the text might end."""
+        if not self.is_terminated():
+            return self._tokens
+        before = self.fork()
+        before.rollback(1)
+        return before._tokens if before.is_accepting() else self._tokens  # else the grammar names the token that ended the text
 
     def _here(self) -> tuple[Arena, StaticTables, int]:
         """Return the grammar's present arena, its tables, and the cursor."""

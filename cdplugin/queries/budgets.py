@@ -245,6 +245,8 @@ class Budgets:
         address = profile.fitting(budget - 1)
         if address:
             ctypes.memmove(row_address, address, profile.row.nbytes)
+        if not profile.costs and self._may_stop(cursor):
+            return 0, False  # the text is complete, and no token is to end it
         return (profile.costs[0] if profile.costs else FAR) + 1, bool(address)
 
     def has_room(self, after: int, budget: int) -> bool:
