@@ -442,3 +442,18 @@ def test_a_way_is_kept_whole_when_others_are_forgotten(monkeypatch: pytest.Monke
             fork = matcher.fork()
             assert fork.accept_tokens(found) == len(found) and fork.is_accepting()
             assert matcher.can_end_within(len(found) + 1)
+
+
+@pytest.mark.parametrize("stops", [[97, 258], [97, 256, 258]])
+def test_stop_tokens_beside_tokens_of_equal_bytes(stops: list[int]) -> None:
+    """A byte is spelled by another token that has it, unless all of them are stop tokens."""
+    vocab = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"a", b"aa", b"</s>"], eos_token_ids=258)
+    matcher = cd.Compiler(vocab).compile(cd.Regex("(a|bcd)x")).matcher(stop_token_ids=stops)
+    assert matcher.shortest_completion() == ([256, 120] if 256 not in stops else [*b"bcdx"])
+    assert matcher.enough_tokens() == len(matcher.shortest_completion())
+    if 256 not in stops:
+        for spec, found in ((cd.Regex("ax"), [256, 120]), (cd.Lark('start: b "a"\nb[max_tokens=1]: /a+/'), [256, 256])):
+            matcher = cd.Compiler(vocab).compile(spec).matcher(stop_token_ids=stops)
+            assert matcher.shortest_completion() == found
+        matcher = cd.Compiler(vocab).compile(cd.Regex("ax")).matcher(stop_token_ids=stops)
+        assert matcher.forced_tokens() == matcher.forced_tokens(canonical=True) == [256, 120]

@@ -26,7 +26,7 @@ from cdplugin.kernels.store import layout
 from cdplugin.queries.costs import Costs
 from cdplugin.queries.measures import Measures
 from cdplugin.queries.successors import successors
-from cdplugin.queries.words import SpeltBytes, Words, bytes_of
+from cdplugin.queries.words import SpeltBytes, Words, bytes_of, first_token
 
 _MOST_KEPT = 50_000  # cursors whose endings are remembered
 _PLACE_BYTES = 460  # bytes for such a cursor: two table entries, and its length
@@ -201,9 +201,9 @@ class Endings:
 
     def _singly(self, text: bytes, banned: set[int]) -> list[int]:
         """Return one token for each byte of a text. Raises :class:`EngineError` if some byte has none."""
-        single = self.arena.vocab.token_of[0]
-        found = [single.get(text[i : i + 1], -1) for i in range(len(text))]
-        if -1 in found or not banned.isdisjoint(found):
+        single = {byte: first_token(self.arena.vocab, bytes([byte]), banned) for byte in set(text)}
+        found = [token for byte in text if (token := single[byte]) is not None]
+        if len(found) < len(text):
             raise EngineError(f"no tokens spell the bytes of {text[:40]!r}")
         return found
 

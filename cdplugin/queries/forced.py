@@ -16,6 +16,7 @@ from cdplugin.kernels import entry as kernels
 from cdplugin.kernels.entry import TERMINATED
 from cdplugin.kernels.store import layout
 from cdplugin.queries.completion import Endings
+from cdplugin.queries.words import first_token
 
 
 class Followed(Protocol):
@@ -184,14 +185,14 @@ class Position:
 
     def _longest(self, text: bytes) -> list[int]:
         """Return ``text`` in the longest tokens, up to where a longer token could reach beyond it."""
-        ids, lengths = self.arena.vocab.token_of
+        vocab = self.arena.vocab
         stops = set(self.stops[1:].tolist())
         end = self._first_open(text)
         out = []
         at = 0
         while at < end:
-            found = ((n, ids.get(text[at : at + n])) for n in lengths if n <= len(text) - at)
-            length, token = next(((n, t) for n, t in found if t is not None and t not in stops), (0, None))
+            found = ((n, first_token(vocab, text[at : at + n], stops)) for n in vocab.token_of[1] if n <= len(text) - at)
+            length, token = next(((n, t) for n, t in found if t is not None), (0, None))
             if token is None or at + length > end:
                 break
             out.append(token)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from cdplugin.engine.arena import Arena
@@ -42,8 +44,17 @@ def bytes_of(vocab: Vocabulary) -> SpeltBytes:
 
 def narrowing(vocab: Vocabulary, stops: frozenset[int]) -> frozenset[int]:
     """Return ``stops`` if some byte has no token except these; else an empty set: then endings are the same without them."""
-    single = stops & frozenset(bytes_of(vocab).tokens.values())
-    return stops if single and len(SpeltBytes(vocab, single).tokens) < len(bytes_of(vocab).tokens) else frozenset()
+    spelt = bytes_of(vocab).tokens
+    is_narrower = not stops.isdisjoint(spelt.values()) and len(SpeltBytes(vocab, stops).tokens) < len(spelt)
+    return stops if is_narrower else frozenset()
+
+
+def first_token(vocab: Vocabulary, text: bytes, stops: Collection[int]) -> int | None:
+    """Return the first token of a text that is none of ``stops``; None if there is none."""
+    token = vocab.token_of[0].get(text)
+    if token not in stops:
+        return token
+    return next((t for t, other in enumerate(vocab.tokens) if other == text and t not in stops), None)
 
 
 class Words:
