@@ -115,13 +115,13 @@ def dispatch_text(
     *,
     excludes: Sequence[str] = (),
     loop: bool = True,
-    by_token: Sequence[Sequence[Symbol]] = (),
+    by_token: Sequence[tuple[str, Sequence[Symbol]]] = (),
 ) -> Symbol:
     """A nonterminal: free text, a trigger, what follows it, with ``loop`` repeated. The text may also end in free text.
 
     ``tags``: triggers, each with the symbols that follow it; equal triggers are alternatives. ``excludes``: texts that the free
-    text must not hold. ``by_token``: sequences that begin with a special token, which stands in the place of a trigger; they
-    may follow free text that holds no trigger.
+    text must not hold. ``by_token``: triggers written with a special token: the text before the token, and symbols from the
+    token on. That text is the end of free text that holds no trigger.
     """
     triggers = dict.fromkeys(trigger for trigger, _ in tags)
     stops = list(dict.fromkeys([*triggers, *excludes]))
@@ -135,8 +135,12 @@ def dispatch_text(
             stronger = [text for text in (*triggers, *excludes) if text != trigger and text.endswith(trigger)]
             untils[trigger] = ir.lexeme(not_ending_with(until(trigger, stops), stronger), f"text up to {trigger!r}")
         ir.rule(start, [untils[trigger], *follow, *([start] if loop else ())])
-    for follow in by_token:
-        ir.rule(start, [free, *follow, *([start] if loop else ())])
+    for before, follow in by_token:
+        ahead = free
+        if before:
+            text = expr.both(without(stops), expr.cat(_ALL, expr.literal(utf8(before))))
+            ahead = ir.lexeme(text, f"text up to {before!r}")
+        ir.rule(start, [ahead, *follow, *([start] if loop else ())])
     ir.rule(start, [free])
     return start
 

@@ -29,16 +29,16 @@ def utf8(text: str, message: str = "bad text") -> bytes:
         raise GrammarError(message, expected="Unicode text", found="a lone surrogate", location=where) from None
 
 
-def may_hold_tokens(text: str) -> bool:
-    """Whether ``text`` contains something of the form of a special token."""
-    return _SPECIAL.search(text) is not None
-
-
 def token_set(tokens: Iterable[int | str], **options: Any) -> TokenSet:
     """Tokens by their ids and their texts. ``options``: those of :class:`TokenSet`."""
     listed = list(tokens)
     names = tuple(token for token in listed if isinstance(token, str))
     return TokenSet(names, tuple((token, token) for token in listed if isinstance(token, int)), **options)
+
+
+def spell_out(ir: GrammarIR, text: str) -> list[Symbol]:
+    """Symbols for ``text`` without special tokens: one lexeme, or none for the empty text."""
+    return [ir.lexeme(literal(utf8(text)), repr(text))] if text else []
 
 
 def spell(ir: GrammarIR, text: str) -> list[Symbol]:
@@ -56,17 +56,25 @@ def spell(ir: GrammarIR, text: str) -> list[Symbol]:
     return out
 
 
-def spell_with_token(ir: GrammarIR, text: str) -> list[Symbol]:
-    """:func:`spell` with the first special token as a token only, not as text."""
-    out: list[Symbol] = []
-    first = True
+def ways_with_token(ir: GrammarIR, text: str, within: int | None = None) -> list[tuple[str, list[Symbol]]]:
+    """The ways to write ``text`` with a special token: what is spelled out before the first one, and symbols from there on.
+
+    ``within``: the first token begins in that many characters. It is one of the first :data:`_MOST_SPELLED` names of ``text``.
+    """
+    out: list[tuple[str, list[Symbol]]] = []
+    at = 0
     for piece, is_token in pieces(text):
-        if is_token and first:
-            out.append(ir.token(TokenSet(names=(piece,), optional=True), piece))
-            first = False
-        else:
-            out += spell(ir, piece)
+        if (within is not None and at >= within) or len(out) == _MOST_SPELLED:
+            break
+        end = at + len(piece)
+        if is_token:
+            token = ir.token(TokenSet(names=(piece,), optional=True), piece)
+            out.append((text[:at], [token, *spell(ir, text[end:])]))
+        at = end
     return out
+
+
+_MOST_SPELLED = 16
 
 
 def pieces(text: str) -> list[tuple[str, bool]]:

@@ -233,6 +233,29 @@ def test_special_tokens_in_fixed_texts() -> None:
     assert outcome(COMPILER, cd.StructuralTag(whole(several)), [*b"a", SPECIAL, *b"<special>b<other>"]) == YES
 
 
+@pytest.mark.parametrize(
+    ("fmt", "texts"),
+    [
+        (tag("<x>", ANY, "</x><special>"), {"<x>hi</x>§": YES, "<x>hi</x><special>": YES, "<x>hi§": NO}),
+        (
+            {"type": "triggered_tags", "triggers": ["<x><spe"], "tags": [tag("<x><special>", AB, "!")]},
+            {"hi<x>§ab!": YES, "hi<x><special>ab!": YES, "hi<x>§<": NO, "hi§": NO},
+        ),
+        (
+            {"type": "dispatch", "rules": [["<x><special>", AB], ["c<special>", NULL], ["bc", NULL]], "excludes": ["!<x>"]},
+            {"hi<x>§ab": YES, "c§null": YES, "bcnull": YES, "bc§": NO, "bbc§": NO, "!<x": YES, "!<x>§": NO},
+        ),
+    ],
+    ids=["end", "trigger", "dispatch"],
+)
+def test_a_special_token_after_what_only_looks_like_one(fmt: Any, texts: dict[str, tuple[bool, bool]]) -> None:
+    """``<x>`` is no token of this vocabulary; ``§`` stands for the token ``<special>``, which no text can spell."""
+    spec = cd.StructuralTag(whole(fmt))
+    for text, expected in texts.items():
+        tokens = [SPECIAL if char == "§" else ord(char) for char in text]
+        assert outcome(COMPILER, spec, tokens) == expected, text
+
+
 TOKEN = {"type": "token", "token": "<special>"}
 
 

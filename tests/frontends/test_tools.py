@@ -279,6 +279,11 @@ def test_after_a_token() -> None:
     by_name = cd.After("<|x|>", AB)  # spelled out, or as the token
     assert outcome(COMPILER, by_name, [*b"hi", X, *b"yes"]) == YES and outcome(COMPILER, by_name, "hi<|x|>yes") == YES
     assert outcome(COMPILER, by_name, [*b"hi", CALLS]) == NO
+    for bound in (None, 9):  # `</a>` has the form of a special token, but is none
+        later = cd.After(["</a><|x|>", "b<|x|>", "ab"], AB, required=True, max_tokens=bound)
+        for start in ("hi</a>", "hi</a><|x|>", "cb", "cb<|x|>"):
+            token = [] if start.endswith("|>") else [X]
+            assert outcome(COMPILER, later, [*start.encode(), *token, *b"yes"]) == YES, start
     both = cd.After("<|x|>", AB, special_tokens=["[TOOL_CALLS]"])
     assert outcome(COMPILER, both, [*b"hi", CALLS, *b"<|", CALLS, X, *b"no"]) == YES
     assert outcome(COMPILER, both, [*b"<|", CALLS, *b"x|>"]) == YES  # a token in between: no trigger

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cdplugin.errors import GrammarError, shown
 from cdplugin.frontends.free_text import ends_before, not_ending_with, until, without
-from cdplugin.frontends.spelling import may_hold_tokens, spell, spell_with_token, token_set
+from cdplugin.frontends.spelling import spell, spell_out, token_set, ways_with_token
 from cdplugin.frontends.tags.read import is_token
 from cdplugin.ir import GrammarIR, Symbol
 from cdplugin.limits import Limits
@@ -106,8 +106,11 @@ def _ways(trigger: Trigger, ir: GrammarIR, free: Callable[[list[str]], list[Symb
             tails = ends_before(one, words)
             if tails is not None:
                 ways.append([*free(tails), *spell(ir, one)])
-        if may_hold_tokens(one):
-            ways.append([*free([]), *spell_with_token(ir, one)])
+        ways += [
+            [*free([]), *spell_out(ir, before), *rest]
+            for before, rest in ways_with_token(ir, one)
+            if not any(word in before for word in words)
+        ]
     return ways
 
 

@@ -21,7 +21,7 @@ from cdplugin.frontends.json_schema.source import content_key
 from cdplugin.frontends.lark import compile_lark
 from cdplugin.frontends.literals import compile_regex
 from cdplugin.frontends.repeats import SymbolRepeats, either
-from cdplugin.frontends.spelling import may_hold_tokens, pieces, spell, spell_with_token, token_set, utf8
+from cdplugin.frontends.spelling import spell, spell_out, token_set, utf8, ways_with_token
 from cdplugin.frontends.tags.gemma import Gemma
 from cdplugin.frontends.tags.read import Format, fail, read_tag
 from cdplugin.frontends.tags.xml import GEMMA, STYLES, Layout, Parameters, SchemaWriter
@@ -204,11 +204,11 @@ class TagWriter:
         if content.kind == "any_text" and content.max_tokens is None and len(texts) == len(ends) and all(texts):
             free = without([*content.excludes, *texts], content.max_chars)
             whole = [self.ir.lexeme(cat(free, literals(map(utf8, texts))), f"text up to {texts[0]!r}")]
-            by_token = [end for end in texts if may_hold_tokens(end)]
+            by_token = [way for end in texts for way in ways_with_token(self.ir, end)]
             if not by_token:
                 return whole
             alone = self.ir.lexeme(free, "free text")
-            return [either(self.ir, [whole, *([alone, *spell_with_token(self.ir, end)] for end in by_token)])]
+            return [either(self.ir, [whole, *([alone, *spell_out(self.ir, before), *rest] for before, rest in by_token)])]
         closing = [self._delimiter(end) for end in ends]
         return [*self.write(content, ends), *(closing[0] if len(closing) == 1 else [either(self.ir, closing)])]
 
@@ -224,7 +224,7 @@ class TagWriter:
         excludes = _stops(fmt, ends)
         by_trigger: dict[str, list[list[Symbol]]] = {trigger: [] for trigger in fmt.triggers}
         whole: list[list[Symbol]] = []
-        by_token: list[list[Symbol]] = []
+        by_token: list[tuple[str, list[Symbol]]] = []
         for tag in fmt.tags:
             begin = tag.begin
             if not isinstance(begin, str):
@@ -243,8 +243,7 @@ class TagWriter:
             by_trigger[trigger].append([*spell(self.ir, begin[len(trigger) :]), *rest])
             if fmt.at_least_one:
                 whole.append([*spell(self.ir, begin), *rest])
-            if _token_within(begin, len(trigger)):
-                by_token.append([*spell_with_token(self.ir, begin), *rest])
+            by_token += [(before, [*way, *rest]) for before, way in ways_with_token(self.ir, begin, len(trigger))]
         for i, (trigger, tags) in enumerate(by_trigger.items()):
             if not tags:
                 fail(f"{fmt.at}/triggers/{i}", "no tag begins with the trigger", found=shown(trigger))
@@ -258,9 +257,7 @@ class TagWriter:
     def _dispatch(self, fmt: Format, ends: Ends) -> list[Symbol]:
         """Only its own ``excludes`` end the free text, as in xgrammar: the end of the tag around it may occur in it."""
         tags = [(pattern, self.write(content, ends)) for pattern, content in fmt.rules]
-        by_token = [
-            [*spell_with_token(self.ir, pattern), *follow] for pattern, follow in tags if _token_within(pattern, len(pattern))
-        ]
+        by_token = [(before, [*way, *follow]) for pattern, follow in tags for before, way in ways_with_token(self.ir, pattern)]
         return [dispatch_text(self.ir, tags, excludes=fmt.excludes, loop=fmt.loop, by_token=by_token)]
 
     # --- tokens ---------------------------------------------------------------------------------------------------------
@@ -307,13 +304,3 @@ class TagWriter:
 def _stops(fmt: Format, ends: Ends) -> list[str]:
     """The texts that the free text of a format must not hold."""
     return [*fmt.excludes, *(end for end in ends if isinstance(end, str) and end)]
-
-
-def _token_within(text: str, length: int) -> bool:
-    """Whether a special token begins within the first ``length`` characters of ``text``."""
-    at = 0
-    for piece, is_token in pieces(text):
-        if is_token:
-            return at < length
-        at += len(piece)
-    return False
