@@ -57,6 +57,21 @@ def test_captures_are_named() -> None:
     assert BUILT.values(matcher.captures()) == {"name": "Ada", "drink": "coffee"}
 
 
+def test_values_of_any_object() -> None:
+    template = cd.Template("{a}", a=cd.JsonObject())
+    matcher = COMPILER.compile(template).matcher()
+    matcher.accept_tokens(b'{"x": [1]}')
+    assert template.values(matcher.captures()) == {"a": {"x": [1]}}
+
+
+def test_free_text_ends_at_the_first_stop() -> None:
+    """The newline before two others is no free text: the first two of them are the stop."""
+    for bound in (None, 3):
+        template = cd.Template("").free("a", "\n\n", max_chars=bound).text("\n!")
+        assert outcome(COMPILER, template, "x\n\n\n!") == YES and outcome(COMPILER, template, "x\n\n\n\n")[0] is False
+        assert COMPILER.compile_or_find(cd.Template("").free("a", "\n\n", max_chars=bound).text("\n!"))[1]  # cached
+
+
 def test_short_forms() -> None:
     template = cd.Template("{a}{b}{c}{d}", a="[0-9]", b=["x", "y"], c={"type": "boolean"}, d=cd.Choice(["!"]))
     assert outcome(COMPILER, template, "7ytrue!") == YES

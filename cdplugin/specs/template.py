@@ -8,11 +8,11 @@ from importlib import import_module
 from typing import Any
 
 from cdplugin.errors import GrammarError, relocated, shown
-from cdplugin.frontends.free_text import without
+from cdplugin.frontends.free_text import ends_before, not_ending_with, without
 from cdplugin.frontends.spelling import spell, utf8
 from cdplugin.ir import GrammarIR, Symbol
 from cdplugin.limits import Limits
-from cdplugin.specs.base import Choice, JsonSchema, PlainSpec, Regex, Spec, key_of
+from cdplugin.specs.base import Choice, JsonObject, JsonSchema, PlainSpec, Regex, Spec, key_of
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
@@ -82,7 +82,7 @@ class Template(Spec):
 
         specs = {part[0]: part[1] for part in self.parts if not isinstance(part, str)}
         return {
-            name: json.loads(data) if isinstance(specs.get(name), JsonSchema) else data.decode()
+            name: json.loads(data) if isinstance(specs.get(name), (JsonObject, JsonSchema)) else data.decode()
             for name, data in captures.items()
         }
 
@@ -116,7 +116,7 @@ class Template(Spec):
 
 
 class _Free(PlainSpec):
-    """Text that does not contain ``stop``."""
+    """Text before the first ``stop``."""
 
     def __init__(self, stop: str, max_chars: int | None) -> None:
         if not isinstance(stop, str) or not stop:
@@ -126,10 +126,14 @@ class _Free(PlainSpec):
         self.stop = _fixed(stop)
         self.max_chars = max_chars
 
+    def key(self) -> Hashable | None:
+        return (_Free, self.stop) if self.max_chars is None else super().key()
+
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
         ir = ir or GrammarIR()
         ir.start = ir.nonterminal("free text")
-        ir.rule(ir.start, [ir.lexeme(without([self.stop], self.max_chars), f"text without {self.stop!r}")])
+        free = not_ending_with(without([self.stop], self.max_chars), ends_before(self.stop, [self.stop]) or [])
+        ir.rule(ir.start, [ir.lexeme(free, f"text without {self.stop!r}")])
         return ir
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from importlib import import_module
 
 from cdplugin.errors import GrammarError, UnsupportedError, shown
 from cdplugin.frontends.bnf import compile_bnf
 from cdplugin.ir import GrammarIR
 from cdplugin.limits import Limits
-from cdplugin.specs.base import PlainSpec, Spec
+from cdplugin.specs.base import PlainSpec, Spec, key_of
 
 _SYNTAXES = {"gbnf": "gbnf", "xgrammar": "xgrammar", "ebnf": "xgrammar", "lark": "lark", "auto": "auto"}
 _OPTIONS = r'\[(?:"(?:\\.|[^"\\\n])*"|[^]"\n])*\]|\[[^]\n]*\]'  # with texts in quotes, which may hold brackets; or anything
@@ -55,6 +56,9 @@ class Ebnf(PlainSpec):
         self.syntax = syntax
         self.root = root
         self._syntax = "" if syntax == "auto" else _SYNTAXES[syntax]
+
+    def key(self) -> Hashable | None:
+        return key_of(Ebnf, self.grammar, self.syntax, self.root)
 
     def resolved_syntax(self) -> str:
         """The syntax that the grammar is read in: ``"xgrammar"``, ``"gbnf"`` or ``"lark"``.

@@ -201,6 +201,9 @@ def test_syntaxes() -> None:
     }
     assert {text: cd.Ebnf(text, "auto").resolved_syntax() for text in taken} == taken
     assert cd.Ebnf("x", "ebnf").resolved_syntax() == "xgrammar"
+    spec = cd.Ebnf('root ::= "a"', "auto")
+    key = spec.key()
+    assert spec.resolved_syntax() and spec.key() == key  # what was compiled is found again
     with pytest.raises(
         UnsupportedError, match=re.escape("expected name ::= … (GBNF, xgrammar) or name: … (Lark), found root =")
     ):
