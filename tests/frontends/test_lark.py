@@ -414,6 +414,7 @@ def test_special_tokens() -> None:
         TokenSet((), ((7, 7),), True, "line 1, column 27"),
         TokenSet((), (), True, "line 1, column 34"),
     ]
+    assert next(iter(ir_of(f"start: <[{97:016}-00098]>").token_sets.values())).ranges == ((97, 98),)
     matcher = COMPILER.compile(cd.Lark('start: "a" <|call|> "b"')).matcher()
     assert matcher.accept_tokens([97, 256, 98]) == 3 and matcher.is_accepting()
 

@@ -207,7 +207,7 @@ def token_set(source: Source, text: str, at: int) -> tuple[tuple[str, ...], tupl
         low, dash, high = part.partition("-")
         if not low.isdecimal() or (dash and not high.isdecimal()):
             source.fail("bad set of token ids", at, expected="ids and ranges, as <[3,10-20]>", found=repr(part))
-        first, last = int(low[:12]), int((high if dash else low)[:12])
+        first, last = (int(digits.lstrip("0")[:12] or 0) for digits in (low, high if dash else low))
         if max(first, last) > _MOST_TOKEN:
             source.fail("a token id", at, expected=f"at most {_MOST_TOKEN}", found=part)
         if last < first:
