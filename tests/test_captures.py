@@ -182,6 +182,7 @@ PEERS = {
         'start: "value: " v\nv[capture]: %json {"type": "object", "properties": {"k": {"type": "integer"}}}',
         'value: {"k":1}',
     ),
+    "empty inside empty": ('start: a "x"\na[capture]: b\nb[capture]: /[0-9]*/', "x"),
     "stop_capture": ('start: a "."\na[capture, suffix=/;+/, stop_capture="end"]: /[a-z]*/', "ab;."),
 }
 
@@ -219,7 +220,7 @@ def _peer_tokenizer() -> object:
 
 
 def test_earlier_parts_take_more() -> None:
-    assert captured("start: a b\na[capture]: A\nb[capture]: A?\nA: /a+/", "aaa") == [("b", b""), ("a", b"aaa")]
+    assert captured("start: a b\na[capture]: A\nb[capture]: A?\nA: /a+/", "aaa") == [("a", b"aaa"), ("b", b"")]
     ir = GrammarIR()
     run = expr.repeat(expr.literal(b"a"), 1)
     ir.start, left, right = ir.nonterminal("S"), ir.nonterminal("A"), ir.nonterminal("B")
@@ -229,6 +230,22 @@ def test_earlier_parts_take_more() -> None:
     ir.captures = {left: "a", right: "b"}
     matcher = cd.Compiler(VOCAB).compile_ir(ir).matcher()
     assert matcher.accept_tokens(b"aaaaa") == 5 and matcher.captures() == {"a": b"aaaa", "b": b"a"}
+
+
+@pytest.mark.parametrize(
+    ("grammar", "text", "expected"),
+    [
+        ('start: x\nx[capture]: y\ny[capture]: "a"', "a", "y:a x:a"),
+        ('start: l\nl[capture]: m\nm[capture]: "a" l | "b"', "ab", "m:b l:b m:ab l:ab"),
+        ('start: "q" a b "x"\na: c\nb[capture]: c c\nc[capture]: ""', "qx", "c: c: c: b:"),
+        ('start[capture]: x\nx[capture]: x | y\ny[capture]: ""', "", "y: x: start:"),
+        ('start: l\nl[capture]: "a" l | e\ne[capture]: "b" | ""', "aa", "e: l: l:a l:aa"),
+        ('start: x y?\nx[capture]: z\nz[capture]: /[ab]+/\ny[capture]: x\n%ignore " "', "a  b", "z:a x:a z:b x:b y:b"),
+    ],
+)
+def test_inner_ones_come_first(grammar: str, text: str, expected: str) -> None:
+    """Also where an outer rule has the same text, in chains of last parts and where all is empty."""
+    assert [f"{name}:{found.decode()}" for name, found in captured(grammar, text)] == expected.split()
 
 
 def test_special_tokens_have_no_bytes() -> None:

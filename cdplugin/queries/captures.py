@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
+from itertools import chain
 from typing import Any, NamedTuple
 
 from cdplugin import expr
@@ -82,6 +83,7 @@ class Rules:
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
         self._closures: dict[frozenset[int], Closure] = {}
+        self._empty: dict[int, list[int]] = {}
         self._read()
 
     def _read(self) -> None:
@@ -127,6 +129,29 @@ class Rules:
         lexemes = tuple(-2 - symbol for symbol in dots if symbol < 0)
         known = self._closures[needed] = Closure({s: tuple(d) for s, d in dots.items()}, lexemes)
         return known
+
+    def empty(self, nonterminal: int) -> list[int]:
+        """Return the parts of a nullable nonterminal where it is empty: of a rule whose parts do not need it, mostly the first."""
+        known = self._empty
+        if nonterminal not in known:
+            order = reached([nonterminal], lambda one: chain(*self._empty_rules(one)))
+            for _ in order:  # mostly once
+                for one in reversed(order):
+                    right = next((right for right in self._empty_rules(one) if known.keys() >= set(right)), None)
+                    if one not in known and right is not None:
+                        known[one] = right
+                if nonterminal in known:
+                    break
+        return known.get(nonterminal, [])
+
+    def _empty_rules(self, nonterminal: int) -> list[list[int]]:
+        """Return the parts of the rules that may derive the empty text."""
+        out = []
+        for first in self.first_dots(nonterminal):
+            right = self.symbols[first : self.symbols.index(layout.END_OF_RULE, first)]
+            if all(symbol >= 0 and self.nullable[symbol] for symbol in right):
+                out.append(right)
+        return out
 
     def reaching(self, wanted: set[int]) -> set[int]:
         """Return the wanted nonterminals and those that may contain one."""
@@ -298,47 +323,55 @@ class Chart:
     def spans(self, wanted: set[int]) -> list[Span]:
         """Return what the ``wanted`` nonterminals derived, without ignored text before it, in the order of ends, inner ones
         first.
+
+        The derivation is walked from its right end, outer nonterminals first, and the list turned round.
         """
         reaching = self.rules.reaching(wanted)
         everything = self._skipped  # then all lexemes are looked at, for where they begin
         out: list[Span] = []
-        pending: list[tuple[int, int, int]] = []
         assert self._last is not None
-        self._parts((1, 0), self._last, pending, out, wanted)
+        pending = self._parts((1, 0), self._last)
         while pending:
-            nonterminal, origin, end = pending.pop()
+            nonterminal, origin, end = span = pending.pop()
             self._lexing.take()
             if nonterminal in wanted:
-                out.append(Span(nonterminal, origin, end))
-            if nonterminal not in reaching and not everything:
+                out.append(span)
+            if nonterminal not in reaching and (origin == end or not everything):
+                continue
+            if origin == end:
+                pending += [Span(part, end, end) for part in self.rules.empty(nonterminal)]
                 continue
             column = self.columns[end]
             last = column.complete[nonterminal, origin]
             if last is not None:
-                self._parts(last, end, pending, out, wanted)
+                pending += self._parts(last, end)
                 continue
-            here = column.below[nonterminal, origin]
-            pending.append((*here, end))
+            lowest = here = column.below[nonterminal, origin]
+            levels: list[tuple[Span, list[Span]]] = []  # upwards: what ends with the part below, and the parts before that one
             while here != (nonterminal, origin):
                 one = self._only(*here)
                 assert one is not None
-                self._parts(one, here[1], pending, out, wanted)
+                before = self._parts(one, here[1])
                 here = (self.rules.lefts[one[0]], one[1])
-                if here != (nonterminal, origin) and here[0] in wanted:
-                    out.append(Span(here[0], here[1], end))
-        spans = [Span(one.nonterminal, self._begins.get(one.start, one.start), one.end) for one in out if one.start < one.end]
-        spans += [one for one in out if one.start == one.end]
-        return sorted(spans, key=lambda span: (span.end, -span.start))
+                levels.append((Span(*here, end), before))
+            for upper, before in reversed(levels):
+                if upper.nonterminal in wanted and upper != span:
+                    out.append(upper)
+                pending += before
+            pending.append(Span(*lowest, end))
+        out.reverse()
+        return [one._replace(start=self._begins.get(one.start, one.start)) if one.start < one.end else one for one in out]
 
-    def _parts(self, item: Waiting, place: int, pending: list[tuple[int, int, int]], out: list[Span], wanted: set[int]) -> None:
-        """Queue the parts of an item, and note those that are empty."""
+    def _parts(self, item: Waiting, place: int) -> list[Span]:
+        """Return the nonterminals before an item's dot, from left to right, and note where lexemes begin."""
+        parts = []
         for back, end in self._backs(item, place):
             if back.kind == _LEXEME:
                 self._begins[back.place] = back.first
-            elif back.kind == _PART:
-                pending.append((back.symbol, back.first, end))
-            elif back.kind == _NULL and back.symbol in wanted:
-                out.append(Span(back.symbol, end, end))
+            else:
+                parts.append(Span(back.symbol, back.first, end))
+        parts.reverse()
+        return parts
 
     def _backs(self, item: Waiting, place: int) -> Iterator[tuple[Back, int]]:
         """Yield the back pointers of an item, part by part from the last to the first, and where each part ends."""
