@@ -131,7 +131,7 @@ class Rules:
         return known
 
     def empty(self, nonterminal: int) -> list[int]:
-        """Return the parts of a nullable nonterminal where it is empty: of a rule whose parts do not need it, mostly the first."""
+        """Return the parts of a nullable nonterminal where it is empty: of a rule whose parts do not need it."""
         known = self._empty
         if nonterminal not in known:
             order = reached([nonterminal], lambda one: chain(*self._empty_rules(one)))
