@@ -1056,6 +1056,83 @@ def test_names_of_requests_that_are_over(grammars: dict[str, Any]) -> None:
     assert list(masks._matchers) == ["other", "last"]
 
 
+class Wrapped(torch.nn.Module):  # type: ignore[misc]
+    """Hands on what it lacks to the model inside, as peft's models do."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.inside = model
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("inside"), name)
+
+
+@needs_rows
+def test_continuous_batching_of_a_wrapped_model(model: Any, grammars: dict[str, Any]) -> None:
+    """The finding: the context changed the wrapper, and the model inside went on without the grammar."""
+    from transformers import ContinuousBatchingConfig
+
+    config = GenerationConfig(max_new_tokens=12, do_sample=False, eos_token_id=EOS, pad_token_id=PAD)
+    small = ContinuousBatchingConfig(num_blocks=64, max_batch_tokens=64, page_size=16)
+    implementation = model.config._attn_implementation
+    wrapped = Wrapped(model)
+    with GrammarLogitsProcessor(grammars["number"]).continuous_batching(wrapped):
+        (output,) = wrapped.generate_batch([list(b"a: ")], config, small).values()
+    assert re.fullmatch(NUMBER, text_of(torch.tensor(output.generated_tokens), 0))
+    assert "init_continuous_batching" not in {**vars(model), **vars(wrapped)}
+    model.set_attn_implementation(implementation)
+
+
+@needs_rows
+def test_contexts_of_continuous_batching(
+    model: Any, grammars: dict[str, Any], batching: Callable[..., list[list[int]]]
+) -> None:
+    """The findings: within a context, the end of another one ended both; and a manager that was kept kept its masks."""
+    from transformers import ContinuousBatchingConfig
+
+    number, text = GrammarLogitsProcessor(grammars["number"]), ["a: "]
+    free = reference(model, prompts(*text), [None], max_new_tokens=12)[0, 3:].tolist()
+    config = GenerationConfig(max_new_tokens=12, do_sample=False, eos_token_id=EOS, pad_token_id=PAD)
+    small = ContinuousBatchingConfig(num_blocks=64, max_batch_tokens=64, page_size=16)
+
+    def generate(*texts: str, **options: Any) -> list[Any]:
+        outputs = model.generate_batch([list(t.encode()) for t in texts], config, small, **options).values()
+        assert all(output.error is None for output in outputs), outputs
+        return [output.generated_tokens for output in outputs]
+
+    with number.continuous_batching(model):
+        expected = generate(*text)
+        for other in (number, GrammarLogitsProcessor(grammars["list"])):
+            with pytest.raises(cd.CdpluginError, match="expected a model in no other such context"):
+                batching(other, text)
+        assert generate(*text) == expected
+    assert re.fullmatch(NUMBER, text_of(torch.tensor(expected[0]), 0)) and generate(*text) == [free]
+
+    both = GrammarLogitsProcessor([grammars["number"], grammars["choice"]])
+    with both.continuous_batching(model):
+        for _ in range(2):
+            first, second = generate("a: ", "b: ", persistent_manager=True)
+            assert first == expected[0] and text_of(torch.tensor(second), 0) in ("true", "false")
+    assert not hasattr(model, "_cached_continuous_batching_manager") and generate(*text) == [free]
+
+
+@needs_rows
+@pytest.mark.parametrize("name", ["1", "req_1", "req_1__child#0", "my_req_1", "1__child#0", "req_", "req_1__other"])
+def test_names_that_are_numbers(grammars: dict[str, Any], name: str) -> None:
+    """The finding: a name that its caller chose, such as a number, was taken for the manager's own count of requests."""
+    from transformers.generation.continuous_batching.requests import RequestState
+
+    from cdplugin.adapters.hf.batching import RequestMasks
+
+    masks = RequestMasks([grammars["choice"], grammars["number"]], 0)
+    state = RequestState(name, list(b"a: "), max_new_tokens=9)
+    masks.prepare_tensor_args([SimpleNamespace(state=state)])
+    assert (state.error is None) == (name in ("req_1", "req_1__child#0"))
+
+
 @needs_rows
 def test_continuous_batching_refusals(model: Any, grammars: dict[str, Any]) -> None:
     from transformers import ContinuousBatchingConfig

@@ -27,8 +27,8 @@ from cdplugin.matcher.batch import fill_each
 logger = logging.getLogger("transformers.cdplugin")
 
 
-def attach(grammars: Sequence[Any], manager: Any) -> None:
-    """Insert the grammars before a manager's processors (see :meth:`cdplugin.GrammarLogitsProcessor.attach`)."""
+def attach(grammars: Sequence[Any], manager: Any) -> RequestMasks:
+    """Insert masks of the grammars before a manager's processors (see :meth:`cdplugin.GrammarLogitsProcessor.attach`)."""
     processors: Any = getattr(manager, "logit_processor", None)
     config = getattr(manager, "continuous_batching_config", None)
     if config is None or not hasattr(processors, "tensors_required"):
@@ -51,30 +51,34 @@ def attach(grammars: Sequence[Any], manager: Any) -> None:
                 f"continuous batching: {name} {reason}; pass continuous_batching_config="
                 "ContinuousBatchingConfig(use_async_batching=False, use_cuda_graph=False) without compile configurations"
             )
-    first = getattr(manager, "_request_counter", 0)
-    masks = RequestMasks(grammars, first)
+    masks = RequestMasks(grammars, manager)
     processors.logits_processor.insert(0, masks)  # before temperature and top-k, as in generate()
     processors.logits_processor.append(Remainder(masks))
     processors.tensors_required += 1
     processors._retrieve_processors_kwargs()
     processors.do_processing = True
+    return masks
 
 
 class RequestMasks(ContinuousBatchingLogitsProcessor):
-    """Masks for the requests of a step. ``grammars``: one for all requests, or one per request, counted from ``first``."""
+    """Masks for the requests of a step. ``grammars``: one for all requests, or one for each from the manager's next one on."""
 
     supported_kwargs: dict[str, type] = {"grammar": int}  # noqa: RUF012 - the base class has it so
     ignored_kwargs: tuple[str, ...] = ()
 
-    def __init__(self, grammars: Sequence[Any], first: int) -> None:
+    def __init__(self, grammars: Sequence[Any], manager: Any) -> None:
         self._grammars = list(grammars)
-        self._first = first
+        self.begin(manager)
         self._matchers: dict[str, tuple[weakref.ref[Any], Any]] = {}  # request id -> (request state, matcher)
         vocabs = [grammar.vocab for grammar in grammars if grammar is not None]
         self._size = vocabs[0].size if vocabs else 0
         self._bitmask: Any = None
         self._states: list[Any] = []
         self._rows: list[int] = []
+
+    def begin(self, manager: Any) -> None:
+        """Count requests from the manager's next one."""
+        self._first = getattr(manager, "_request_counter", 0)
 
     def fill_defaults(self, int32_tensor: torch.Tensor) -> None:
         int32_tensor.zero_()
@@ -155,10 +159,10 @@ class RequestMasks(ContinuousBatchingLogitsProcessor):
         elif len(self._grammars) == 1:
             place = 0
         else:
-            number = str(state.request_id).removeprefix("req_").split("__")[0]
+            prefix, _, number = str(state.request_id).split("__child#")[0].partition("req_")
             if str(state.request_id).startswith("__warmup"):
                 return None
-            if not number.isdecimal():
+            if prefix or not number.isdecimal():
                 raise CdpluginError(
                     f"request {state.request_id!r}: expected add_request(..., grammar=i), as it has a name of its own"
                 )

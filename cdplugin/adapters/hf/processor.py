@@ -238,20 +238,31 @@ class GrammarLogitsProcessor(LogitsProcessor):
             with p.continuous_batching(model):
                 outputs = model.generate_batch(inputs=ids, generation_config=config)
 
-        ``generate_batch`` takes no processors (it ignores the argument), hence the context. See :meth:`attach`.
+        ``generate_batch`` takes no processors (it ignores the argument), hence the context. See :meth:`attach`. A model may be
+        in one such context at a time, else raises :class:`cdplugin.CdpluginError`; a manager that is kept for later calls
+        (``persistent_manager=True``) is kept until the context ends.
         """
-        original = model.init_continuous_batching
+        owner = getattr(model.generate_batch, "__self__", model)  # of a wrapper (peft's) the model inside, which makes managers
+        original, made = owner.init_continuous_batching, list[tuple[Any, Any]]()
 
         def init_continuous_batching(*arguments: Any, **options: Any) -> Any:
             manager = original(*arguments, **options)
-            self.attach(manager)
+            masks = next((masks for one, masks in made if one is manager), None)
+            if masks is None:
+                made.append((manager, self._attached(manager)))
+            else:
+                masks.begin(manager)
             return manager
 
-        model.init_continuous_batching = init_continuous_batching
+        if vars(owner).setdefault("init_continuous_batching", init_continuous_batching) is not init_continuous_batching:
+            raise CdpluginError("continuous batching: expected a model in no other such context; attach() knows managers apart")
         try:
             yield
         finally:
-            del model.init_continuous_batching
+            del owner.init_continuous_batching
+            kept = getattr(owner, "_cached_continuous_batching_manager", None)
+            if any(kept is manager for manager, _ in made):
+                owner.destroy_cached_continuous_batching_manager()
 
     def attach(self, manager: Any) -> None:
         """Constrain a ``ContinuousBatchingManager`` that has not been started.
@@ -261,6 +272,10 @@ class GrammarLogitsProcessor(LogitsProcessor):
         does not allow masks: with asynchronous batching (a step starts before the last one's tokens are known), CUDA graphs, or
         compiled steps.
         """
+        self._attached(manager)
+
+    def _attached(self, manager: Any) -> Any:
+        """The masks that :meth:`attach` inserts."""
         if self._closing is not None:
             raise CdpluginError("continuous batching: expected no max_new_tokens: its requests have budgets of their own")
         found = transformers.__version__
@@ -268,7 +283,7 @@ class GrammarLogitsProcessor(LogitsProcessor):
             raise CdpluginError(f"continuous batching: expected transformers 5.11 or later, found {found}")
         from cdplugin.adapters.hf import batching
 
-        batching.attach(self.grammars, manager)
+        return batching.attach(self.grammars, manager)
 
     # --- inside -------------------------------------------------------------------------------------------------------------
 
