@@ -64,6 +64,19 @@ def test_values_of_any_object() -> None:
     assert template.values(matcher.captures()) == {"a": {"x": [1]}}
 
 
+def test_values_of_templates_in_holes() -> None:
+    template = cd.Template("{a}", a=cd.Template("<{b}>", b={"type": "integer"}))
+    matcher = COMPILER.compile(template).matcher()
+    matcher.accept_tokens(b"<12>")
+    assert template.values(matcher.captures()) == {"a": "<12>", "b": 12}
+
+
+def test_a_hole_may_have_any_name() -> None:
+    """Also that of a parameter; the text may still be given by name."""
+    assert outcome(COMPILER, cd.Template("{text}{self}", text="[0-9]", self="[a-z]"), "1a") == YES
+    assert cd.Template(text="a").key() == cd.Template("a").key()
+
+
 def test_free_text_ends_at_the_first_stop() -> None:
     """The newline before two others is no free text: the first two of them are the stop."""
     for bound in (None, 3):

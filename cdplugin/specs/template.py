@@ -32,7 +32,9 @@ class Template(Spec):
     Raises :class:`GrammarError` for a hole without content, content without a hole, and unbalanced braces.
     """
 
-    def __init__(self, text: str = "", **holes: Any) -> None:
+    def __init__(self, text: str | None = None, /, **holes: Any) -> None:
+        if text is None:
+            text = holes.pop("text", "")
         self.parts: tuple[str | tuple[str, Spec], ...] = _parts(text, holes)
         self._hold(part[1] for part in self.parts if not isinstance(part, str))
 
@@ -80,11 +82,20 @@ class Template(Spec):
         """The contents of the holes: JSON as Python objects, others as ``str``."""
         import json
 
-        specs = {part[0]: part[1] for part in self.parts if not isinstance(part, str)}
+        specs = self._specs()
         return {
             name: json.loads(data) if isinstance(specs.get(name), (JsonObject, JsonSchema)) else data.decode()
             for name, data in captures.items()
         }
+
+    def _specs(self) -> dict[str, Spec]:
+        """The specs of the holes, those of templates in them included."""
+        specs: dict[str, Spec] = {}
+        for part in self.parts:
+            if not isinstance(part, str):
+                specs.update(part[1]._specs() if isinstance(part[1], Template) else {})
+                specs[part[0]] = part[1]
+        return specs
 
     def key(self) -> Hashable | None:
         keys: list[Any] = [Template]

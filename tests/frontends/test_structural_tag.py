@@ -654,6 +654,11 @@ def test_refusals(given: Any, kind: type[GrammarError], message: str) -> None:
         cd.Compiler(VOCAB).compile(cd.StructuralTag(given))
 
 
+def test_a_class_is_no_spec() -> None:
+    with pytest.raises(GrammarError, match="bad format: expected an object with a type, found type - at /format"):
+        COMPILER.compile(cd.StructuralTag(whole(cd.Regex)))
+
+
 def test_nesting_is_bounded() -> None:
     fmt: Any = ANY
     for _ in range(3000):

@@ -111,8 +111,12 @@ A, W = '{"a": 1, "b": 2}', '{"city": "Oslo"}'
             {"format": cd.ToolFormat("<{name}>", "</>", "<"), "tool_choice": "auto"},
             {"a <add>" + A + "</> b": YES, "a <c": NO},
         ),
+        (
+            {"format": cd.ToolFormat("<{name}|{name}>", "</{name}>"), "tool_choice": "required"},
+            {"<add|add>" + A + "</add>": YES, "<add|weather>": NO, "<add|add>" + A + "</w": NO},
+        ),
     ],
-    ids=range(19),
+    ids=range(20),
 )
 def test_choices_and_formats(options: dict[str, Any], texts: dict[str, tuple[bool, bool]]) -> None:
     for text, expected in texts.items():
@@ -126,6 +130,12 @@ def test_calls_with_special_tokens() -> None:
     assert outcome(COMPILER, spec, [*b"hi ", CALLS, *call]) == YES
     assert outcome(COMPILER, spec, [CALLS, *b"x"]) == NO
     assert outcome(COMPILER, spec, [*b"hi ", X]) == NO
+
+
+@pytest.mark.parametrize("parameters", [None, {}, True, {"properties": {"x": {}}}, {"required": []}], ids=str)
+def test_arguments_are_an_object(parameters: Any) -> None:
+    spec = cd.Tools([{"name": "f", "parameters": parameters}], tool_choice="required")
+    assert outcome(COMPILER, spec, hermes("f", '{"x": 3}')) == YES and outcome(COMPILER, spec, hermes("f", "3"))[0] is False
 
 
 WORDS_END = 256 + WORDS.index(b"</tool_call>")

@@ -123,7 +123,7 @@ def read_format(value: Any, at: str, depth: int, default: str = "") -> Format:
     """Check a format and all inside it. ``default``: its type if it names none. Nesting is bounded by :data:`MOST_DEPTH`."""
     if depth > MOST_DEPTH:
         raise LimitExceeded("formats are nested too deeply", location=at, expected=f"at most {MOST_DEPTH}")
-    if hasattr(value, "to_ir"):
+    if hasattr(value, "to_ir") and not isinstance(value, type):
         return Format("spec", at, {"spec": value, "depth": depth})
     value = dumped(value)
     if not isinstance(value, dict):

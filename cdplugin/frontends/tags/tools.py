@@ -27,10 +27,10 @@ _HOLE = "{name}"
 class ToolFormat:
     """How a model writes tool calls: ``opening call separator call … closing``, where a call is ``begin arguments end``.
 
-    ``begin`` holds ``{name}`` in the place of the tool's name. ``trigger``: the text (a prefix of ``opening``, or else of
-    ``begin``) after which free text becomes a call; if empty, the answer is either just calls, or text that does not begin like
-    a call. ``style``: the syntax of arguments, ``"json"`` or a style of the structural tag's ``json_schema``. ``single``:
-    whether ``opening`` and ``closing`` are left out if only one call is allowed.
+    ``begin`` holds ``{name}`` in the place of the tool's name; ``end`` may, too. ``trigger``: the text (a prefix of
+    ``opening``, or else of ``begin``) after which free text becomes a call; if empty, the answer is either just calls, or text
+    that does not begin like a call. ``style``: the syntax of arguments, ``"json"`` or a style of the structural tag's
+    ``json_schema``. ``single``: whether ``opening`` and ``closing`` are left out if only one call is allowed.
     """
 
     begin: str
@@ -60,6 +60,8 @@ TOOL_FORMATS: dict[str, ToolFormat] = {
 
 _SCHEMA_ELSEWHERE = ("input_schema", "inputSchema", "schema", "arguments", "params")
 """Keys under which other APIs, or mistakes, put a tool's schema."""
+_SAYS_TYPE = frozenset("type $ref $dynamicRef $recursiveRef anyOf oneOf allOf enum const not if".split())
+"""Keywords that may say that a value is an object. A schema of arguments without any of them means one all the same."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,9 @@ def compile_tools(
 
 
 def _body(writer: TagWriter, parameters: Any, at: str, style: str) -> Format:
-    """Write the arguments of a tool; a format of the symbols written."""
+    """Write the arguments of a tool, an object; a format of the symbols written."""
+    if parameters is True or (isinstance(parameters, dict) and not parameters.keys() & _SAYS_TYPE):
+        parameters = {**({} if parameters is True else parameters), "type": "object"}
     content = read_format({"type": "json_schema", "json_schema": parameters, "style": style}, "", 0)
     content.at = at.removesuffix("/parameters")
     with relocated(lambda where: where.replace(content.at + "/json_schema", at, 1)):
@@ -183,7 +187,8 @@ def _format(bodies: list[tuple[str, Format]], mode: str, form: ToolFormat, paral
     tags = []
     for name, body in bodies:
         spelled = json.dumps(name, ensure_ascii=False)[1:-1] if before.endswith('"') else name
-        tags.append(Format("tag", body.at, {"begin": before + spelled + after, "content": body, "end": (form.end,)}))
+        texts = {"begin": before + (_HOLE + after).replace(_HOLE, spelled), "end": (form.end.replace(_HOLE, spelled),)}
+        tags.append(Format("tag", body.at, {**texts, "content": body}))
     listed: dict[str, Any] = {"tags": tuple(tags), "separator": form.separator, "at_least_one": True}
     calls = Format("tags_with_separator", "", {**listed, "stop_after_first": not several})
     if wrapped:
