@@ -563,6 +563,32 @@ class ForceAll(LogitsProcessor):  # type: ignore[misc]
         return forced
 
 
+def tiny_t5() -> Any:
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    torch.manual_seed(0)
+    sizes = {"vocab_size": SIZE, "d_model": 16, "d_ff": 16, "d_kv": 8, "num_layers": 1, "num_heads": 2}
+    return T5ForConditionalGeneration(T5Config(eos_token_id=EOS, pad_token_id=PAD, decoder_start_token_id=PAD, **sizes)).eval()
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["equal prompts", "encoder"])
+def test_beams_of_prompts_that_look_alike(model: Any, vocab: Any, kind: str, at: int) -> None:
+    """The finding: equal prompts, and those of all decoders behind an encoder, were taken for one. So the beams of one prompt,
+    all of which had got an illegal token or none, were taken for beams that die beside the other's, and its text was illegal.
+    """
+    grammar = cd.Compiler(vocab).compile(cd.Regex("[ab]{3,5}c"))
+    inputs, start = (prompts("a: ", "a: "), 3) if kind == "equal prompts" else (prompts("a: ", "b: "), 1)
+    host = model if kind == "equal prompts" else tiny_t5()
+    options = {"num_beams": 2, "max_new_tokens": 8}
+    texts = [text_of(row, start) for row in run(host, inputs, logits_processor=[GrammarLogitsProcessor(grammar)], **options)]
+    assert all(re.fullmatch("[ab]{3,5}c", text) for text in texts)
+    force = [Force(row, start + at, ord("!")) for row in (0, 1)]
+    for processors in ([GrammarLogitsProcessor(grammar), *force], [*force, GrammarLogitsProcessor(grammar)]):
+        with pytest.raises(cd.CdpluginError, match=f"row 0: .* generated position {at}"):
+            run(host, inputs, logits_processor=processors, **options)
+
+
 @pytest.mark.parametrize("budget", [None, 12])
 @pytest.mark.parametrize("options", [{"num_beams": 3}, {"num_beams": 2, "num_return_sequences": 2}])
 def test_a_token_forced_on_all_beams(model: Any, vocab: Any, options: dict[str, Any], budget: int | None) -> None:

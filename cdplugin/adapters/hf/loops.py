@@ -18,8 +18,8 @@ from cdplugin.adapters.hf.host_copy import HostCopy
 from cdplugin.adapters.prefixes import DEAD, LIVE, RowTracker
 from cdplugin.errors import CdpluginError
 
-_VERIFYING, _SAMPLING = "_assisted_decoding", "_sample"
-_LOOPS = (_VERIFYING, _SAMPLING, "_beam_search")
+_VERIFYING, _SAMPLING, _SEARCHING = "_assisted_decoding", "_sample", "_beam_search"
+_LOOPS = (_VERIFYING, _SAMPLING, _SEARCHING)
 """Names of transformers' loops."""
 
 
@@ -67,14 +67,19 @@ def dead_rows(rows: Sequence[int], masked: torch.Tensor) -> torch.Tensor:
 
 
 class Loop:
-    """What the calls of one generation have told so far. Beams are rows with one prompt, whose scores, log probabilities, are
-    at most 0, unless transformers samples them; and only beams continue other rows.
+    """What the calls of one generation have told so far. transformers' beam search knows how many beams a prompt has: prompts
+    may be equal, and behind an encoder they always are. In another loop, unless transformers samples, beams are rows with one
+    prompt, whose scores, log probabilities, are at most 0; and only beams continue other rows.
     """
 
     def __init__(self, tracker: RowTracker) -> None:
         self._tracker = tracker
-        is_sampling = _innermost_loop().f_code.co_name == _SAMPLING
-        self._may_be_beams = tracker.rows > 1 and not is_sampling and bool((np.bincount(tracker.groups) > 1).all())
+        frame = _innermost_loop()
+        beams = frame.f_locals.get("num_beams") if frame.f_code.co_name == _SEARCHING else None
+        is_known = isinstance(beams, int) and beams > 1 and tracker.rows % beams == 0
+        self._groups = np.arange(tracker.rows) // beams if is_known else tracker.groups
+        is_sampling = frame.f_code.co_name == _SAMPLING
+        self._may_be_beams = tracker.rows > 1 and not is_sampling and bool((np.bincount(self._groups) > 1).all())
         self._may_have_ended: Any = None  # of beams, by row: whether a stop token was left in any step
         self._looks_ahead = False
         self._unsettled: tuple[HostCopy, int] | None = None  # the dead rows, and the place that the text had reached
@@ -143,7 +148,7 @@ class Loop:
 
     def _without_any_beam(self, dead: list[int]) -> list[int]:
         """Those of some dead rows whose prompt has no beam that lives or may have ended."""
-        groups, ended = self._tracker.groups, self._may_have_ended.tolist() if dead else []
+        groups, ended = self._groups, self._may_have_ended.tolist() if dead else []
         out = []
         for row in dead:
             beams = np.flatnonzero(groups == groups[row]).tolist()
