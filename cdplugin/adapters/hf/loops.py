@@ -75,7 +75,7 @@ class Loop:
     def __init__(self, tracker: RowTracker) -> None:
         self._tracker = tracker
         frame = _innermost_loop()
-        beams = frame.f_locals.get("num_beams") if frame.f_code.co_name == _SEARCHING else None
+        beams: Any = frame.f_locals.get("num_beams") if frame.f_code.co_name == _SEARCHING else None
         is_known = isinstance(beams, int) and beams > 1 and tracker.rows % beams == 0
         self._groups = np.arange(tracker.rows) // beams if is_known else tracker.groups
         is_sampling = frame.f_code.co_name == _SAMPLING
