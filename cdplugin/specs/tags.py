@@ -77,6 +77,8 @@ class Tools(Spec):
         if not isinstance(form, ToolFormat):
             expected = f"one of {', '.join(TOOL_FORMATS)}, or a ToolFormat"
             raise GrammarError("unknown format of tool calls", expected=expected, found=shown(format))
+        if not all(isinstance(text, str) for name, text in vars(form).items() if name != "single"):
+            raise GrammarError("bad format of tool calls", expected="texts", found=shown(form))
         if "{name}" not in form.begin:
             raise GrammarError("bad format of tool calls", expected="{name} in begin", found=shown(form.begin))
         if on_broken not in ("error", "skip", "any"):
@@ -112,7 +114,8 @@ class After(Spec):
     required : whether the trigger must come; otherwise the text may end before it does.
     then : what follows ``spec``: ``"end"``: nothing; ``"free"``: any text; ``"repeat"``: free text up to the next trigger.
     max_chars, max_tokens : bounds on the free text before the trigger. With ``required`` the trigger is forced at the bound.
-    special_tokens : names or ids of special tokens that may occur in the free text; all others are excluded.
+    special_tokens : names or ids of special tokens that may occur in the free text; all others are excluded. One that is
+        listed as a trigger, too, is a trigger.
 
     >>> from cdplugin.specs.base import Choice
     >>> spec = After("</think>", Choice(["yes", "no"]), begin="<think>", required=True, max_chars=2_000)

@@ -227,6 +227,7 @@ def test_unsupported_is_broken_too() -> None:
         ),
         (lambda: cd.Tools(TOOLS, format="gpt"), "unknown format of tool calls: expected one of hermes, llama3"),
         (lambda: cd.Tools(TOOLS, format=cd.ToolFormat("x", "y")), "expected {name} in begin"),
+        (lambda: cd.Tools(TOOLS, format=cd.ToolFormat("{name}", None)), "bad format of tool calls: expected texts, found Tool"),  # type: ignore[arg-type]
         (lambda: cd.Tools(TOOLS, on_broken="x"), "bad value of on_broken: expected error, skip or any, found 'x'"),
         (lambda: COMPILER.compile(cd.Tools([], tool_choice="required")), "no tool can be called, but a call is required"),
         (lambda: cd.After("x", "y"), "wrong type of spec: expected a cdplugin.Spec, found str"),
@@ -239,7 +240,7 @@ def test_unsupported_is_broken_too() -> None:
         (lambda: COMPILER.compile(cd.After("x", cd.Choice(["a"]), max_chars=-1)), "bad max_chars: expected a number from 0"),
         (lambda: COMPILER.compile(cd.After("x", cd.Regex("("))), "position 0"),
     ],
-    ids=range(19),
+    ids=range(20),
 )
 def test_refusals(make: Any, message: str) -> None:
     with pytest.raises(GrammarError, match=re.escape(message)):
@@ -297,6 +298,9 @@ def test_after_a_token() -> None:
     both = cd.After("<|x|>", AB, special_tokens=["[TOOL_CALLS]"])
     assert outcome(COMPILER, both, [*b"hi", CALLS, *b"<|", CALLS, X, *b"no"]) == YES
     assert outcome(COMPILER, both, [*b"<|", CALLS, *b"x|>"]) == YES  # a token in between: no trigger
+    for one in ("<|x|>", X):  # a trigger even if it is listed as a token of the free text
+        listed = cd.After(one, AB, then="free", special_tokens=[one])
+        assert outcome(COMPILER, listed, [*b"hi", X, *b"h"]) == NO and outcome(COMPILER, listed, [X, *b"no", X]) == YES
     assert outcome(COMPILER, cd.After(X, AB, then="free", special_tokens=[CALLS]), [X, *b"no", CALLS, *b"z"]) == YES
 
 

@@ -62,9 +62,11 @@ def compile_after(
     inner = ir.nested()
     write_body(inner)
     start = ir.nonterminal("free until a trigger")
-    special = None
+    special = before = None
     if trigger.special_tokens:
         special = ir.token(token_set(trigger.special_tokens), "special token")
+        others = [token for token in trigger.special_tokens if token not in trigger.triggers]
+        before = ir.token(token_set(others), "special token") if others else None
     # With `required`, only the first round must have the trigger; a repeated one may end without it.
     again = ir.nonterminal("free until the next trigger") if trigger.then == "repeat" and trigger.required else start
     rest = [again] if trigger.then == "repeat" else [_anything(ir, special)] if trigger.then == "free" else []
@@ -82,8 +84,8 @@ def compile_after(
     for head in dict.fromkeys((start, again)):
         for way in ways:
             ir.rule(head, [*way, body, *rest])
-        if special is not None:
-            ir.rule(head, [*ahead, special, head])
+        if before is not None:
+            ir.rule(head, [*ahead, before, head])
         if head is not start or not trigger.required:
             ir.rule(head, ahead)
     ir.start = ir.nonterminal("after a trigger")
