@@ -14,7 +14,7 @@ from cdplugin.specs.base import PlainSpec, Spec, key_of
 
 _SYNTAXES = {"gbnf": "gbnf", "xgrammar": "xgrammar", "ebnf": "xgrammar", "lark": "lark", "auto": "auto"}
 _OPTIONS = r'\[(?:"(?:\\.|[^"\\\n])*"|[^]"\n])*\]|\[[^]\n]*\]'  # with texts in quotes, which may hold brackets; or anything
-_RULE = re.compile(rf"^[ \t]*[?!]?[A-Za-z_][\w.-]*(?:{_OPTIONS})?[^\n\"'/#:=]*(::=|:|=)", re.MULTILINE)
+_RULE = re.compile(rf"^[ \t]*[?!]?[A-Za-z_][\w.-]*(?![\w.-])(?:{_OPTIONS})?[^\n\"'/#:=]*(::=|:|=)", re.MULTILINE)
 
 
 class Gbnf(PlainSpec):

@@ -98,3 +98,20 @@ def test_thousands_of_rules_and_choices() -> None:
     assert accepted(text, "<2999><0><17>") and not accepted(text, "<3000>")
     literals = "root ::= " + " | ".join(f'"{i:05}"' for i in range(10_000))
     assert accepted(literals, "09999") and not accepted(literals, "10000")
+
+
+@pytest.mark.parametrize("gap", [" " * 300, "#" * 300 + "\n", "\n" + " " * 300, "# # " * 100 + "\n" + "\t" * 200])
+@pytest.mark.parametrize("syntax", ["xgrammar", "gbnf"])
+def test_a_gap_behind_a_name_is_read_once(syntax: str, gap: str) -> None:
+    """Whether a rule begins was asked of a pattern that backtracked over each split of the gap: twice the time a space."""
+    spec = cd.Ebnf(f'root ::= (a{gap}"b"{gap})\n{gap}\na ::= "c"', syntax)
+    matcher = COMPILER.compile(spec).matcher()
+    assert matcher.accept_tokens(b"cb") == 2 and matcher.is_accepting()
+
+
+def test_long_names_and_brackets_are_read_once() -> None:
+    """Both took time quadratic in the text: hours for these."""
+    with pytest.raises(cd.GrammarError, match="bad rule"):
+        COMPILER.compile(cd.Ebnf("a" * 1_000_000, "auto"))
+    with pytest.raises(cd.GrammarError, match="unclosed class"):
+        COMPILER.compile(cd.Ebnf('root ::= Regex("' + "[" * 1_000_000 + '")'))

@@ -210,6 +210,12 @@ def test_options_do_not_hide_the_notation() -> None:
     assert cd.Ebnf('start[capture="x", max_tokens=3]: /[a-z]*/', syntax="auto").resolved_syntax() == "lark"
 
 
+def test_options_of_a_later_rule_may_hold_brackets() -> None:
+    """The rule was not seen to begin there: its options were read as a class."""
+    grammar = 'root ::= a b # [\n  a[excludes=("]", "x")] ::= [a-z\\]]*\nb[capture="]\\"["] ::= "."'
+    assert takes(grammar, "ab.") and not takes(grammar, "a].") and not takes(grammar, "x.")
+
+
 def test_what_xgrammar_prints_is_read() -> None:
     xgr = pytest.importorskip("xgrammar")
     schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^a\\d+$"}}, "required": ["x"]}

@@ -20,7 +20,7 @@ from cdplugin.regex.pattern import parse
 _MACROS = ("TagDispatch", "TokenTagDispatch", "Token", "ExcludeToken", "Regex", "Substring")
 _REGEX_FLAGS = "isu"
 _LEADING_FLAGS = re.compile(r"\(\?([a-z]+)\)")
-_PYTHON_GROUP = re.compile(r"(\\.|\[(?:\\.|[^\]\\])*\])|\(\?P<", re.DOTALL)
+_PYTHON_GROUP = re.compile(r"(\\.|\[(?:\\.|[^\]\\])*\]?)|\(\?P<", re.DOTALL)
 _RAW_IN_JSON = repeat(UTF8.chars(negate_ranges([(0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)])))
 """Text that JSON strings hold without escapes."""
 _EARLIER = {"excluded_str": "excludes"}

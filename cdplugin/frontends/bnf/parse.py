@@ -9,16 +9,15 @@ from typing import Any
 from cdplugin.expr import MAX_CODE_POINT
 from cdplugin.frontends.bnf.macros import parse_macro
 from cdplugin.frontends.bnf.rule_options import RuleOptions, read_options
-from cdplugin.frontends.bnf.scan import GBNF, NAME, XGRAMMAR, Scanner
+from cdplugin.frontends.bnf.scan import GBNF, Scanner
 from cdplugin.frontends.bnf.tree import CHARS, REF, REPEAT, SEQ, TEXT, TOKENS, Grammar, Node, Rule, choice, sequence
 from cdplugin.frontends.source import Source
 from cdplugin.ir import TokenSet
 from cdplugin.limits import Limits
 
 _ANY = ((0, 0xD7FF), (0xE000, MAX_CODE_POINT))
-_GAP = r"(?:[ \t\r\n]+|#[^\r\n]*)*"
-_OPTIONS = {GBNF: "", XGRAMMAR: r"(?:\[[^\]\r\n]*\])?"}
-_RULE_AHEAD = {syntax: re.compile(f"(?:{name.pattern}){_OPTIONS[syntax]}{_GAP}::=") for syntax, name in NAME.items()}
+_OPTIONS = re.compile(r'\[(?:"(?:\\.|[^"\\\r\n])*"|[^]"\r\n])*\]')
+"""The options of a rule; texts in quotes may hold brackets."""
 _PLAIN_NAMES = " (names stand without < >)"
 _COUNTS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _LONG_REACH = "a rule ends with its line; within parentheses and after | it may go on"
@@ -92,14 +91,13 @@ class _Parser:
         if scanner.pos >= scanner.end:
             return True
         if len(groups) > 1:
-            if scanner.peek().isalnum() and _RULE_AHEAD[scanner.syntax].match(scanner.text, scanner.pos):
+            if scanner.peek().isalnum() and self._rule_begins():
                 scanner.fail("unclosed group", groups[-1].at, expected="a closing )", found="the next rule")
             return False
         if not self.gbnf:
-            if _RULE_AHEAD[XGRAMMAR].match(scanner.text, scanner.pos) is None:
+            if not self._rule_begins():
                 return False
-            before = scanner.text[scanner.text.rfind("\n", 0, scanner.pos) + 1 : scanner.pos]
-            if before.strip():
+            if not self._begins_line(scanner.pos):
                 scanner.fail("a rule must begin a line", expected="a line break before the name of the rule")
             return True
         if scanner.peek() not in "\r\n":
@@ -108,10 +106,30 @@ class _Parser:
         scanner.skip(newlines=True)
         if scanner.peek() == "|":  # llama.cpp wants the | at the end of the line before, but this can mean nothing else
             return False
-        if scanner.pos < scanner.end and _RULE_AHEAD[GBNF].match(scanner.text, scanner.pos) is None:
+        if scanner.pos < scanner.end and not self._rule_begins():
             scanner.fail(f"a rule is expected to begin here ({_LONG_REACH})", expected="the name of a rule and ::=")
         scanner.pos = start
         return True
+
+    def _rule_begins(self) -> bool:
+        """Whether a rule begins here: a name, perhaps options, and ``::=``."""
+        scanner = self.scanner
+        start = scanner.pos
+        if scanner.name() is None:
+            return False
+        if not self.gbnf and scanner.peek() == "[":
+            options = _OPTIONS.match(scanner.text, scanner.pos) if self._begins_line(start) else None
+            scanner.pos = scanner.text.find("]", scanner.pos) + 1 if options is None else options.end()
+        scanner.skip(newlines=True)
+        begins, scanner.pos = scanner.peek(3) == "::=", start
+        return begins
+
+    def _begins_line(self, at: int) -> bool:
+        """Whether only white space stands before ``at`` in its line."""
+        text = self.scanner.text
+        while at > 0 and text[at - 1] in " \t":
+            at -= 1
+        return at == 0 or text[at - 1] in "\r\n"
 
     def _body(self) -> Node:
         """Parse the body of a rule: all between ``::=`` and the next rule."""
