@@ -641,13 +641,14 @@ def test_xml_without_properties_takes_any() -> None:
         (whole({"type": "token", "token": "\ud800"}), GrammarError, "the vocabulary has no token '\\ud800'"),
         ({"structures": [{"begin": "a"}], "triggers": ["a"]}, GrammarError, "bad structure: expected begin, schema and end"),
         ({**OLDER, "triggers": ["<x"]}, GrammarError, "found no trigger - at /structures/0/begin"),
+        ({**OLDER, "structures": []}, GrammarError, "bad structures: expected at least one, found none - at /structures"),
         (
             {"structures": [{"begin": "a", "schema": {"items": {"type": "x"}}, "end": "b"}], "triggers": ["a"]},
             GrammarError,
             "- at /structures/0/schema/items/type",
         ),
     ],
-    ids=range(36),
+    ids=range(37),
 )
 def test_refusals(given: Any, kind: type[GrammarError], message: str) -> None:
     with pytest.raises(kind, match=re.escape(message)):

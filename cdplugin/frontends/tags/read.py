@@ -109,6 +109,8 @@ def _from_structures(tag: dict[str, Any]) -> dict[str, Any]:
     structures = tag.get("structures")
     if not isinstance(structures, (list, tuple)):
         fail("/structures", "bad structures", expected="a list", found=type(structures).__name__)
+    if not structures:
+        fail("/structures", "bad structures", expected="at least one", found="none")
     tags = []
     for i, item in enumerate(structures):
         item = dumped(item)
