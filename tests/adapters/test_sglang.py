@@ -588,6 +588,23 @@ def test_reasoning_is_free_and_what_follows_is_not(folder: Path, tokenizer: Any)
     assert isinstance(compiled(reasoning, "regex", "(a", reasoning=True), InvalidGrammarObject)
 
 
+def test_a_failure_that_says_nothing_of_the_request_is_not_remembered(backend: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The finding: a request that had waited too long once, or met a full memory, was refused from then on."""
+    key = ("regex", "(not|remembered) [a-z]{3}")
+    backend.set_cache(key, InvalidGrammarObject("Grammar preprocessing timed out"))
+
+    def full(*_: object) -> None:
+        raise MemoryError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(backend.engine, "admitted", full)
+        assert "MemoryError" in compiled(backend, *key).error_message
+    assert isinstance(compiled(backend, *key), CdpluginGrammar)
+    refused = ("regex", "(not")
+    assert isinstance(compiled(backend, *refused), InvalidGrammarObject)
+    assert isinstance(backend.get_cached_or_future_value(refused, False)[0], InvalidGrammarObject)
+
+
 def test_frames_of_a_turn(backend: Any) -> None:
     """Models that frame their turns: the constraint becomes a part of a larger structural tag."""
 

@@ -69,8 +69,15 @@ def make(server_args: Any, tokenizer: Any, vocab_size: int, eos_token_ids: Itera
     return ReasoningBackend(backend, parser, tokenizer, enable_strict_thinking=serving.enable_strict_thinking)
 
 
+class Refused(InvalidGrammarObject):  # type: ignore[misc]
+    """What is wrong with a request, and with an equal one later. SGLang's own may say nothing of that (a time that ran out)."""
+
+    def copy(self) -> Refused:
+        return self
+
+
 class _Bounded(BaseGrammarBackend):
-    """Caches the grammars of recent requests only; SGLang's base class caches all."""
+    """Caches the grammars of recent requests only, and why some are refused; SGLang's base class caches all."""
 
     engine: Engine
 
@@ -85,6 +92,8 @@ class _Bounded(BaseGrammarBackend):
         return super().get_cached_or_future_value(key, require_reasoning)
 
     def set_cache(self, key: tuple[str, str], value: BaseGrammarObject) -> None:
+        if isinstance(value, InvalidGrammarObject) and not isinstance(value, Refused):
+            return
         super().set_cache(key, value)
         self._recent[key] = 0
         self._recent.move_to_end(key)
@@ -145,7 +154,7 @@ class CdpluginBackend(_Bounded):
         try:
             text = json.dumps(_as_tag(json.loads(key_string)))
         except (ValueError, RecursionError) as error:
-            return InvalidGrammarObject(f"malformed structural tag: expected JSON, found {error}")
+            return Refused(f"malformed structural tag: expected JSON, found {error}")
         return self._grammar("structural_tag", "STRUCTURAL_TAG", text, lambda: None)
 
     def _grammar(self, name: str, kind: str, text: str, content: Callable[[], Any]) -> BaseGrammarObject:
@@ -157,7 +166,7 @@ class CdpluginBackend(_Bounded):
                 ahead.follow(made.matcher)
             return made
         except GrammarError as error:
-            return InvalidGrammarObject(str(error))
+            return Refused(str(error))
         except Exception as error:
             logger.exception("cdplugin: a request that cannot be compiled; please report this")
             return InvalidGrammarObject(f"this request cannot be compiled: {type(error).__name__}: {error}")
