@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -112,3 +113,61 @@ def test_a_text_in_so_many_tokens(python: cd.Infill) -> None:
                 assert tokens is None or b"".join(vocab.tokens[token] or b"" for token in tokens) == text
             assert found is None or len(found) == count
             assert few is None or len(few) == min(counts)
+
+
+JSON_TOKENS = [b'"a"', b'":', b" 1", b"12", b"true", b'":1', b"},", b"};", b"; ", b"ab"]
+JSON_TOKENS = [*(bytes([b]) for b in b'{}[]":, abcdefghijklmnopqrstuvwxyz0123456789-+.E;'), *JSON_TOKENS, b"</s>"]
+
+
+@pytest.fixture
+def members() -> cd.Infill:
+    """An object whose rules are made on demand, beside lexemes that compete."""
+    vocab = cd.Vocabulary.from_bytes(JSON_TOKENS, eos_token_ids=len(JSON_TOKENS) - 1)
+    schema = '{"properties": {"a": {"type": "integer"}, "b": {"type": "boolean"}, "c": {"enum": [1, 2]}}, "minProperties": 1}'
+    source = 'start: v ";" w\nw: /[a-c]+/\n%ignore / +/\nv: %json {"type": "object", ' + schema[1:]
+    return cd.Infill(cd.Compiler(vocab).compile(cd.Lark(source)))
+
+
+def test_no_end_token_where_the_text_is_not_complete(members: cd.Infill) -> None:
+    """A mask that kept a witness kept it without the token of its own slot; a later one then took it for shorter."""
+    eos, hole = len(JSON_TOKENS) - 1, len(JSON_TOKENS)
+    session = members.canvas([hole] * 5, hole)
+    for place, token, asked in ((2, b'":1', 4), (0, b"{", 4), (1, b'":', 4), (3, b"};", 4)):
+        session.mask(place)
+        assert session.set(place, JSON_TOKENS.index(token))
+        assert eos not in allowed_in(session, asked)
+    assert session.complete()[-1] in "abc"
+
+
+@pytest.mark.parametrize("seed", seeds(6, 1, 2))
+def test_a_witness_is_a_legal_text(members: cd.Infill, seed: int) -> None:
+    """After any change, also of a text that was completed since its mask."""
+    rng = random.Random(seed)
+    hole, checked = len(JSON_TOKENS), 0
+    for _ in range(6):
+        pieces = [rng.choice([cd.GAP, cd.Slots(rng.randint(1, 4)), b"a", b" ", b"1", b";"]) for _ in range(rng.randint(2, 6))]
+        session = rng.choice([members.canvas([hole] * rng.randint(5, 9), hole), members.new(pieces)])
+        for _ in range(12):
+            with suppress(cd.LimitExceeded):
+                _change(session, rng)
+            witness = session._witness
+            if witness is not None:
+                assert all(part.is_open == (found is not None) for part, found in zip(session._parts, witness, strict=True))
+                assert members.accepts(session._as_known(witness))
+                checked += 1
+    assert checked
+
+
+def _change(session: cd.InfillSession, rng: random.Random) -> None:
+    """Ask for a mask, perhaps complete the text, and set or insert a token of the mask; perhaps take it back."""
+    if not session.completable() or not session.open_places():
+        return
+    place = rng.choice(session.open_places())
+    tokens = allowed_in(session, place)
+    if rng.random() < 0.5:
+        session.complete(rng.choice([None, rng]))
+    if len(tokens):
+        change = session.set if place in session.open_slots() else session.insert
+        assert change(place, int(rng.choice(tokens)))
+        if rng.random() < 0.3:
+            session.undo()

@@ -71,7 +71,7 @@ class Answers:
         """The witness by which parts with slots were found completable."""
         self.proofs: Proofs | None = None
         """Those of the last mask, which keep witnesses of its tokens."""
-        self._merged = Merged([])
+        self.merged = Merged([])
         """The parts of the last mask, merged."""
         self.guides: list[dict[int, bytes]] = []
         """Legal texts of the last mask of a canvas: the fillings of its open parts (:meth:`Canvas.recall`)."""
@@ -338,7 +338,7 @@ class Answers:
 
         End tokens are up to the caller. ``witness``: of the parts.
         """
-        self._merged = merged = Merged(parts, hole)
+        self.merged = merged = Merged(parts, hole)
         return self._mask(merged.parts, merged.hole, row, merged.of_left(witness))
 
     def _mask(self, parts: Sequence[Part], hole: int, row: np.ndarray, witness: Witness | None) -> int:
@@ -371,7 +371,7 @@ class Answers:
         """A text that the parts of the last mask can become with a token of it (None: any), if one is kept."""
         if self.proofs is None:
             return None
-        return self._merged.of_all(self.proofs.some_witness() if token is None else self.proofs.witness(token))
+        return self.merged.of_all(self.proofs.some_witness() if token is None else self.proofs.witness(token))
 
     def add_known(self, parts: Sequence[Part], hole: int, row: np.ndarray) -> None:
         """Write to a row the tokens that may stand at an open part by the strict lattice alone: many of the mask, in a tenth of

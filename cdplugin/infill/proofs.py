@@ -245,12 +245,13 @@ class Proofs:
 
     def _is_legal_class(self, tokens: np.ndarray, search: Search) -> bool | None:
         """Whether a class is legal, by a lattice; then its tokens are added to the row. None if the search was given up."""
+        n_texts = len(self._texts)
         try:
             is_legal = self._is_completed(int(tokens[0]), search)
         except SearchGivenUp:
             return None
         if is_legal:
-            if self._is_brief and self._texts:
+            if len(self._texts) > n_texts:
                 self._texts.append((tokens, self._texts[-1][1]))  # all of them have the same future
             set_bits(self._row, tokens)
         return is_legal
@@ -502,7 +503,7 @@ class Proofs:
         return behind.fillings_behind(cursor) if is_slot else behind.fillings(cursor)
 
     def witness(self, token: int) -> Witness | None:
-        """A witness with a token of the mask at the hole, if one is kept."""
+        """A witness of the text with a token of the mask at the hole, if one is kept."""
         for tokens, found in self._texts:
             if token not in tokens:
                 continue
@@ -517,8 +518,15 @@ class Proofs:
         return None
 
     def some_witness(self) -> Witness | None:
-        """A witness with some token of the mask at the hole, if one is kept."""
-        return self.witness(int(self._texts[0][0][0])) if self._texts else None
+        """A witness of the text as it is, with some token of the mask at the hole, if one is kept."""
+        token = int(self._texts[0][0][0]) if self._texts else -1
+        found = self.witness(token)
+        if found is None:
+            return None
+        here, rest = self._hole, found[self._hole]
+        is_slot = self._parts[here].slot
+        text = (self._tables.vocab.tokens[token] or b"") + (rest if isinstance(rest, bytes) else b"")
+        return [*found[:here], token if is_slot else text, *found[here + 1 :]]
 
     def _is_completed(self, token: int, search: Search) -> bool:
         """Whether the text with a token can be completed, by :meth:`Answers.completable`; learns from the completion."""

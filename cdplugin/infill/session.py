@@ -330,7 +330,8 @@ class InfillSession:
             raise TypeError(f"rng: expected a random.Random, found {type(rng).__name__}")
         if not self.completable():
             raise ValueError("complete: expected a completable text")
-        began, row, undecided = len(self._history), self._row, self.undecided
+        answers, began = self._answers, len(self._history)
+        last_mask = self._row, self.undecided, self._ended, answers.proofs, answers.merged
         self._work_left = COMPLETION_STEPS * self._tables.arena.limits.max_step_work
         try:
             text = self._completed(rng, max_tokens, began)
@@ -341,7 +342,7 @@ class InfillSession:
         finally:
             self._work_left = None
             self.undo(len(self._history) - began)
-            self._row, self.undecided = row, undecided
+            self._row, self.undecided, self._ended, answers.proofs, answers.merged = last_mask
         return text.decode("utf-8", "replace")
 
     # --- inside -------------------------------------------------------------------------------------------------------------
