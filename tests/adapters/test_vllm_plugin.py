@@ -228,9 +228,11 @@ def test_a_budget_that_is_crossed_in_the_middle_is_named(tmp_path: Path) -> None
     text = "from types import SimpleNamespace" + ASYNC + GENERATES
     modules = {**MODULES, "v1/engine/__init__": "", "v1/engine/async_llm": text}
     code = "register()\n" + READ + "asyncio.run(read(None, ('error', 'cdplugin: after 1 tokens')))\n"
+    code += "asyncio.run(read(('error', 'cdplugin: while another of n goes on'), None))\n"
     code += "asyncio.run(read(None, ('error', None))); asyncio.run(read(('stop', 'cdplugin: is a stop string')))"
     assert run(tmp_path, code, modules).splitlines() == [
         *("None", "closed", "refused structured_outputs: after 1 tokens"),
+        *("closed", "refused structured_outputs: while another of n goes on"),
         *("None", "error", "closed"),
         *("stop", "closed"),
     ]

@@ -220,7 +220,7 @@ def _patch_generate(cls: Any) -> None:
     async def generate(self: Any, *arguments: Any, **named: Any) -> Any:
         async with contextlib.aclosing(original(self, *arguments, **named)) as outputs:  # closing early aborts the request
             async for output in outputs:
-                for completion in output.outputs if output.finished else ():
+                for completion in output.outputs:  # of several (n > 1) one may have ended, while the output has not
                     reason = completion.stop_reason
                     if completion.finish_reason == "error" and isinstance(reason, str) and reason.startswith(CROSSED):
                         raise compat.validation_error()(f"structured_outputs: {reason.removeprefix(CROSSED)}")
