@@ -508,3 +508,38 @@ def test_what_a_word_boundary_takes_for_a_word_is_made_once(monkeypatch: pytest.
     monkeypatch.setattr(lookahead, "difference", counted)
     expr = parse(r"\b" * 500 + "a", "rust").match_expr(UTF8)
     assert expr is not EMPTY and len(made) == 1
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "[ ^a]",
+        "[ ^ - a]",
+        "[ - - a]",
+        "[a- ]",
+        "[\\ - a]",
+        "[ ]a]",
+        "[a - c]",
+        "( ?:a)b",
+        "( ?i:a)b",
+        "( a | b )",
+        "[a-c&& [^b]]",
+    ],
+)
+def test_white_space_in_verbose_rust_agrees_with_llguidance(pattern):
+    """``(?x)[ ^a]`` was read as the class of ``^`` and ``a``."""
+    pytest.importorskip("llguidance")
+    from llguidance_peer import peer_takes
+
+    grammar, expression = f"start: /(?x){pattern}/", parse(f"(?x){pattern}", "rust").match_expr(UTF8)
+    for text in ["", *"abc^-] #:?i\n", "ab", "Ab", "bb"]:
+        assert accepts(expression, text.encode()) == peer_takes(grammar, text), text
+
+
+@pytest.mark.parametrize("part", ["\\pL", "[\\pL]", "\\pL&&", "\\pL--[^a]~~", "\\w"])
+@pytest.mark.parametrize("flags", ["", "i"])
+def test_all_sets_of_a_class_are_charged(part, flags):
+    """Only the ranges of the whole class were: 2 kB of these took up to 40 seconds, and were legal."""
+    parse(f"[{part}a]", "rust", flags)
+    with pytest.raises(LimitExceeded, match="more parts and ranges of characters than max_expr_nodes"):
+        parse(f"[{part * 800}a]", "rust", flags)

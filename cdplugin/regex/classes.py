@@ -66,9 +66,11 @@ def _flat_class(scanner: Scanner) -> Ranges:
         low = _atom(scanner)
         if scanner.peek() == "-" and scanner.peek(1) not in ("]", ""):
             scanner.pos += 1
-            items += _range(scanner, low, _atom(scanner), at)
+            found = _range(scanner, low, _atom(scanner), at)
         else:
-            items += _pairs(low)
+            found = _pairs(low)
+        scanner.count(len(found))
+        items += found
     return scanner.finish_class(items, normalise_ranges(items), negated, start)
 
 
@@ -86,6 +88,8 @@ class _Open:
         right = normalise_ranges(self.items)
         if "i" in scanner.flags:
             right = scanner.fold(right)
+        if self.operator:
+            scanner.count(len(self.left) + len(right))
         if self.operator == "&&":
             return intersection(self.left, right)
         if self.operator == "--":
@@ -99,10 +103,12 @@ def _open(scanner: Scanner) -> _Open:
     """Read ``[`` or ``[^``, and a literal ``-`` and ``]`` right after it."""
     opened = _Open(scanner.pos, False)
     scanner.pos += 1
+    scanner.skip_verbose()
     opened.negated = scanner.take("^")
     scanner.skip_verbose()
     while scanner.take("-"):
         opened.items.append((45, 45))
+        scanner.skip_verbose()
     if not opened.items and scanner.take("]"):
         opened.items.append((93, 93))
     return opened
@@ -120,6 +126,7 @@ def _rust_class(scanner: Scanner) -> Ranges:
             value = scanner.finish_class([], top.value(scanner), top.negated, top.start)
             if not stack:
                 return value
+            scanner.count(1 + len(value))
             stack[-1].items += value
         elif scanner.peek() == "[":
             if not _posix(scanner, top):
@@ -138,14 +145,16 @@ def _rust_item(scanner: Scanner, top: _Open) -> None:
     at = scanner.pos
     low = _atom(scanner)
     scanner.skip_verbose()
-    if scanner.peek() != "-" or scanner.peek(1) in ("]", "-", ""):
-        top.items += _pairs(low)
-        return
-    scanner.pos += 1
-    scanner.skip_verbose()
-    if scanner.pos >= scanner.end:
-        scanner.fail("unclosed class", top.start, expected="]", found="the end of the pattern")
-    top.items += _range(scanner, low, _atom(scanner), at)
+    found = _pairs(low)
+    hyphen = scanner.pos
+    if scanner.take("-"):
+        scanner.skip_verbose()
+        if scanner.peek() in ("]", "-", ""):
+            scanner.pos = hyphen
+        else:
+            found = _range(scanner, low, _atom(scanner), at)
+    scanner.count(len(found))
+    top.items += found
 
 
 def _posix(scanner: Scanner, top: _Open) -> bool:

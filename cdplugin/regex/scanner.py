@@ -21,6 +21,7 @@ LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 DIGITS = frozenset("0123456789")
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
 _PYTHON_I: Ranges = ((0x49, 0x49), (0x69, 0x69), (0x130, 0x131))
+_MOST_TO_FOLD = 64  # parts charged for folding a set of many characters: it has some 3,000 letters with case
 _HINTS = {
     "A": "; write ^ for the start of the text",
     "Z": "; write $ for the end of the text",
@@ -61,6 +62,16 @@ class Scanner:
         self.dialect = dialect
         self.flags = flags
         self.limits = limits
+        self.parts = 0
+        """Atoms and ranges of characters read so far, with the operands of set operations."""
+        self._folded: dict[Ranges, Ranges] = {}
+
+    def count(self, parts: int) -> None:
+        """Charge parts. Raises ``LimitExceeded`` for more than ``max_expr_nodes``."""
+        self.parts += parts
+        most = self.limits.max_expr_nodes
+        if self.parts > most:
+            self.exceed(f"a pattern of more parts and ranges of characters than max_expr_nodes ({most})", self.pos)
 
     # --- errors ---------------------------------------------------------------------------------------------------------
 
@@ -289,14 +300,20 @@ class Scanner:
         if "i" not in self.flags:
             return negate_ranges(found) if negated else found
         if self.dialect == "ecma":  # complement first (CompileToCharSet), then fold (the comparison; 22.2.2.7.2)
-            return fold_case(negate_ranges(found) if negated else found)
-        return negate_ranges(fold_case(found)) if negated else fold_case(found)
+            return self.fold(negate_ranges(found) if negated else found)
+        return negate_ranges(self.fold(found)) if negated else self.fold(found)
 
     # --- case and classes ------------------------------------------------------------------------------------------------
 
     def fold(self, ranges: Ranges) -> Ranges:
         """Close a set under case: simple folding, of ASCII letters only with ``a``; in Python with the dotted and dotless i."""
-        return self._folding()(ranges)
+        if "a" in self.flags:
+            return fold_ascii(ranges)
+        found = self._folded.get(ranges)
+        if found is None:
+            self.count(min(_MOST_TO_FOLD, sum(high - low for low, high in ranges) >> 4))
+            found = self._folded[ranges] = self._folding()(ranges)
+        return found
 
     def fold_char(self, code_point: int) -> Ranges:
         """The case variants of one character."""

@@ -63,7 +63,12 @@ def parse_tree(pattern: str, dialect: str, flags: str, limits: Limits) -> tuple[
     if 4 * len(pattern) > limits.max_spec_bytes:
         check_length("the pattern", len(pattern.encode("utf-8", "surrogatepass")), limits)
     parser = _Parser(Scanner(pattern, dialect, frozenset(flags) - set("dguU"), limits))
-    return parser.run(), parser.parts
+    return parser.run(), parser.scanner.parts
+
+
+def _parts_of(atom: Node | None) -> int:
+    """What an atom costs: one part, or as many as a class has ranges."""
+    return 1 if atom is None or atom.op != tree.CHARS else len(atom.args[0])
 
 
 class _Parser:
@@ -75,7 +80,6 @@ class _Parser:
         self.n_groups = 0
         self.awaited: list[tuple[int | str, int]] = []  # forward references: the group, and the position
         self.refers = self.dialect != "rust" and _BACK.search(scanner.source) is not None
-        self.parts = 0
 
     def run(self) -> Node:
         scanner = self.scanner
@@ -83,8 +87,9 @@ class _Parser:
             scanner.skip_verbose()
             if scanner.pos >= scanner.end:
                 break
+            read = scanner.parts
             atom, start = self._atom(), scanner.pos
-            self._count(atom)
+            scanner.count(max(read + _parts_of(atom) - scanner.parts, 0))
             if atom is not None:
                 self.stack[-1].items.append(self._quantified(atom, start) if scanner.pos < scanner.end else atom)
         if len(self.stack) > 1:
@@ -98,16 +103,8 @@ class _Parser:
         from cdplugin.regex.references import without_references  # few patterns need it
 
         root, copies = without_references(root, scanner)
-        self.parts += copies
+        scanner.parts += copies
         return root
-
-    def _count(self, atom: Node | None) -> None:
-        """Charge an atom: one part, or as many as a class has ranges."""
-        scanner = self.scanner
-        self.parts += 1 if atom is None or atom.op != tree.CHARS else len(atom.args[0])
-        most = scanner.limits.max_expr_nodes
-        if self.parts > most:
-            scanner.exceed(f"a pattern of more parts and ranges of characters than max_expr_nodes ({most})", scanner.pos)
 
     # --- atoms ----------------------------------------------------------------------------------------------------------
 
@@ -311,6 +308,8 @@ class _Parser:
         start = scanner.pos
         group = _Group(start, scanner.flags)
         scanner.pos += 1
+        if self.dialect == "rust":
+            scanner.skip_verbose()
         if not scanner.take("?"):
             if self.dialect == "python" and scanner.peek() == "*":
                 scanner.fail("nothing to repeat", expected="an atom before *", found="'('")

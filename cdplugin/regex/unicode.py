@@ -187,9 +187,10 @@ def difference(left: Ranges, right: Ranges) -> Ranges:
 
 
 @lru_cache(maxsize=1)
-def _orbits() -> tuple[dict[int, str], Ranges]:
+def _orbits() -> tuple[dict[int, tuple[int, ...]], Ranges]:
     """Code point -> all code points that match it under simple case folding (itself included); and the set of its keys."""
-    orbits = {ord(member): orbit for orbit in _tables()["orbits"].split() for member in orbit}
+    sets = [tuple(map(ord, orbit)) for orbit in _tables()["orbits"].split()]
+    orbits = {member: orbit for orbit in sets for member in orbit}
     return orbits, normalise_ranges([(c, c) for c in orbits])
 
 
@@ -206,5 +207,6 @@ def fold_case(ranges: Ranges) -> Ranges:
     ((75, 75), (107, 107), (8490, 8490))
     """
     orbits, cased = _orbits()
-    extra = [(ord(m), ord(m)) for low, high in intersection(ranges, cased) for c in range(low, high + 1) for m in orbits[c]]
-    return normalise_ranges([*ranges, *extra]) if extra else ranges
+    members = {c for low, high in intersection(ranges, cased) for c in range(low, high + 1)}
+    extra = set[int]().union(*[orbits[c] for c in members]) - members
+    return normalise_ranges([*ranges, *((c, c) for c in extra)]) if extra else ranges
