@@ -543,3 +543,9 @@ def test_all_sets_of_a_class_are_charged(part, flags):
     parse(f"[{part}a]", "rust", flags)
     with pytest.raises(LimitExceeded, match="more parts and ranges of characters than max_expr_nodes"):
         parse(f"[{part * 800}a]", "rust", flags)
+
+
+@pytest.mark.parametrize("pattern", [r"[\W]", r"[^\W\d_]", r"[\W\u0345]", r"[^\S]", r"[\Dk]", r"[^\W\u03b9]"])
+def test_escapes_in_python_classes_ignore_case_by_themselves(pattern):
+    """U+0345 is no word character, but the case variant of iota, which is one: ``(?i)[^\\W]`` refused Greek words."""
+    check_python(pattern, ["\u0345", "\u03b9", "\u0399", "\u1fbe", "k", "K", "\u212a", "1", "_", " ", "-"], "i")

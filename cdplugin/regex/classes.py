@@ -55,6 +55,7 @@ def _flat_class(scanner: Scanner) -> Ranges:
     scanner.pos += 1
     negated = scanner.take("^")
     items: list[tuple[int, int]] = []
+    sets: list[tuple[int, int]] = []  # of Python's escapes, which ignore case by themselves
     first = scanner.dialect == "python"  # there, a leading ] is literal
     while True:
         if scanner.pos >= scanner.end:
@@ -70,8 +71,8 @@ def _flat_class(scanner: Scanner) -> Ranges:
         else:
             found = _pairs(low)
         scanner.count(len(found))
-        items += found
-    return scanner.finish_class(items, normalise_ranges(items), negated, start)
+        (items if isinstance(low, int) or scanner.dialect == "ecma" else sets).extend(found)
+    return scanner.finish_class(items, normalise_ranges(items), negated, start, tuple(sets))
 
 
 @dataclass

@@ -324,10 +324,16 @@ class Scanner:
             return fold_ascii
         return _fold_python if self.dialect == "python" else fold_case
 
-    def finish_class(self, items: list[tuple[int, int]], folded: Ranges, negated: bool, start: int) -> Ranges:
-        """Finish a class: fold, complement, and refuse one of surrogates only. ``items``: as written; ``folded``: their set."""
+    def finish_class(
+        self, items: list[tuple[int, int]], folded: Ranges, negated: bool, start: int, sets: Ranges = ()
+    ) -> Ranges:
+        """Finish a class: fold, complement, and refuse one of surrogates only. ``items``: as written; ``folded``: their set;
+        ``sets``: what else is in the class, and not folded.
+        """
         if "i" in self.flags:
             folded = self.fold(folded)
+        if sets:
+            folded = union(folded, sets)
         if not negated:
             if items and not folded:
                 self.refuse("class of surrogates only, which no Unicode text contains (write code points as \\u{…})", start)
