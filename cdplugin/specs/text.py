@@ -9,8 +9,9 @@ from importlib import import_module
 from cdplugin.errors import GrammarError, UnsupportedError, shown
 from cdplugin.frontends.bnf import compile_bnf
 from cdplugin.ir import GrammarIR
-from cdplugin.limits import Limits
+from cdplugin.limits import DEFAULT_LIMITS, Limits
 from cdplugin.specs.base import PlainSpec, Spec, key_of
+from cdplugin.tally import counting
 
 _SYNTAXES = {"gbnf": "gbnf", "xgrammar": "xgrammar", "ebnf": "xgrammar", "lark": "lark", "auto": "auto"}
 _OPTIONS = r'\[(?:"(?:\\.|[^"\\\n])*"|[^]"\n])*\]|\[[^]\n]*\]'  # with texts in quotes, which may hold brackets; or anything
@@ -65,12 +66,15 @@ class Ebnf(PlainSpec):
 
         With ``syntax="auto"`` the first call reads the grammar. Raises :class:`UnsupportedError` for an unknown notation.
         """
+        return self._resolved(DEFAULT_LIMITS)
+
+    def _resolved(self, limits: Limits) -> str:
         if not self._syntax:
-            self._syntax = _recognise(self.grammar, self.root)
+            self._syntax = _recognise(self.grammar, self.root, limits)
         return self._syntax
 
     def to_ir(self, limits: Limits, ir: GrammarIR | None = None) -> GrammarIR:
-        syntax = self.resolved_syntax()
+        syntax = self._resolved(limits)
         if syntax != "lark":
             return compile_bnf(self.grammar, syntax, self.root, limits, ir)
         start = "start" if self.root == "root" else self.root
@@ -78,7 +82,7 @@ class Ebnf(PlainSpec):
         return spec.to_ir(limits, ir)
 
 
-def _recognise(grammar: str, root: str) -> str:
+def _recognise(grammar: str, root: str, limits: Limits) -> str:
     """The syntax of a text. A text that is legal in none gets the syntax in which its first error comes last."""
     if not isinstance(grammar, str):
         return "xgrammar"  # compiling says what is wrong
@@ -94,7 +98,8 @@ def _recognise(grammar: str, root: str) -> str:
     places: dict[str, tuple[int, int]] = {}
     for syntax in ("xgrammar", "gbnf"):
         try:
-            compile_bnf(grammar, syntax, root)
+            with counting(limits.max_expr_nodes):
+                compile_bnf(grammar, syntax, root, limits)
         except GrammarError as problem:
             numbers = [int(n) for n in re.findall(r"\d+", problem.location)]
             places[syntax] = (numbers[0], numbers[1]) if len(numbers) == 2 else (0, 0)

@@ -234,3 +234,11 @@ def test_a_rule_that_is_not_start_means_what_start_does() -> None:
     renamed = re.sub(r"^start\b", "begin", text)
     first, second = (spec.to_ir(Limits()) for spec in (cd.Lark(text), cd.Lark(renamed, start="begin")))
     assert (first.rules, first.lexeme_names, first.lexings) == (second.rules, second.lexeme_names, second.lexings)
+
+
+def test_the_notation_is_told_under_the_limits_of_the_compilation() -> None:
+    """The defaults were asked: a legal GBNF text beyond them was read as xgrammar's."""
+    nested = "(" * 1_500 + '"a" . "b"' + ")" * 1_500
+    spec = cd.Ebnf(f"root ::= {nested}", "auto")
+    spec.to_ir(Limits(max_spec_depth=2_000))
+    assert spec.resolved_syntax() == "gbnf"
