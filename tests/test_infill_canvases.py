@@ -200,6 +200,17 @@ def test_what_is_known_of_a_text_is_of_use_for_one_like_it(names: cd.Infill, see
     assert n_filled
 
 
+def test_what_is_known_of_other_parts_is_not_taken_over(names: cd.Infill) -> None:
+    """As of a text whose gaps side by side were not merged: a slot would get the text of a gap, which is no token."""
+    known, session = names.new([cd.GAP, cd.GAP, cd.Slots(1)]), names.new([cd.GAP, cd.Slots(1), cd.GAP])
+    canvas = Canvas(names._tables, session._parts, session._padded)
+    canvas.remember(known._parts, [b"", WORDS[0] * 20, 0])
+    canvas.recall([{0: b"", 1: WORDS[0] * 20, 2: b""}])
+    assert not canvas.guides
+    canvas.recall([{0: b"", 1: WORDS[0], 2: b""}])
+    assert len(canvas.guides) == 1
+
+
 def test_a_known_text_is_found_without_a_search(python: cd.Infill, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is what lies behind a slot whose token leads where the known one does."""
     session = python.canvas([MASK if i % 4 == 1 else i for i in b"x = [1, 2]\n"], MASK)

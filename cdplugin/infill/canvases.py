@@ -108,6 +108,8 @@ class Canvas:
         n_filled = next((i for i in range(n_parts) if isinstance(witness[i], int) and witness[i] in ends), n_parts)
         fillings = [b"" if found is None else filling_of(self.tables, found) for found in witness[:n_filled]]
         of_places = [fillings[i] if i < n_filled else b"" for i in self._open]
+        if not self._may_stand(of_places):
+            return  # the known parts are others, in which gaps side by side were not merged, say
         texts = [part.text + filling for part, filling in zip(parts, fillings, strict=False)]
         heads = [0, *itertools.accumulate(map(len, texts))]
         cursors = self.tables.trail(self.tables.start, b"".join(texts))
@@ -130,9 +132,15 @@ class Canvas:
         for guide in guides:
             if all(i in guide for i in self._open):
                 of_places = [guide[i] for i in self._open]
-                if of_places not in self.guides and len(self.guides) < _MOST_GUIDES:
+                is_new = of_places not in self.guides and len(self.guides) < _MOST_GUIDES
+                if is_new and self._may_stand(of_places):
                     self.guides.append(of_places)
                     self._n_guides += 1
+
+    def _may_stand(self, texts: list[bytes]) -> bool:
+        """Whether texts may stand in the places as far as their kinds go: in a slot at most one token."""
+        ids, _ = self.tables.vocab.token_of
+        return all(not place.is_slot or not text or text in ids for place, text in zip(self.places, texts, strict=True))
 
     def guides_by_part(self) -> list[dict[int, bytes]]:
         """The guides, for :meth:`recall`."""
