@@ -68,6 +68,12 @@ def test_rules_that_begin_with_themselves_a_few_times_work(grammar: str, yes: st
     assert accepts(cd.Lark(grammar), yes) and not accepts(cd.Lark(grammar), no)
 
 
+def test_left_corners_are_looked_for_within_counted_work() -> None:
+    starts = " | ".join(f"x::{4096 * i}" for i in range(300))
+    ir = rules(cd.Lark(f'start: {starts}\nx::_ : "a" | x::incr([0:11]) %if lt([0:11], 2000)'))
+    assert {family.work < 60_000_000 for family, _ in ir.instances.values()} == {True}
+
+
 def test_questions_about_many_parameters_share_what_was_found() -> None:
     """300 members, each of which needs thousands of others to be completed."""
     starts = " | ".join(f"x::{i}" for i in range(300))

@@ -70,6 +70,7 @@ HOSTILE: dict[str, tuple[Any, type | None, str]] = {
     "deep const": ({"const": nest(20_000, lambda s: [s], 1)}, LimitExceeded, "nested too deeply"),
     "deep text": ('{"items":' * 20_000 + "{}" + "}" * 20_000, LimitExceeded, "nested too deeply"),
     "open text": ("[" * 200_000, LimitExceeded, "nested too deeply"),
+    "open string": ("[]" * 1001 + '"' + '\\"' * 50_000, GrammarError, "not JSON"),
     "just inside": (nest(900, lambda s: {"items": s}, {}), None, ""),
     "just inside as text": (json.dumps(nest(400, lambda s: {"properties": {"a": s}}, {})), None, ""),
     "deep const inside": ({"const": nest(900, lambda s: [s], 1), "type": "array", "items": {"type": "array"}}, None, ""),

@@ -88,3 +88,44 @@ def test_alternatives_count_where_values_are_looked_at(monkeypatch: pytest.Monke
     with pytest.raises(cd.LimitExceeded, match="'p': too many parameter values"):
         taken(grammar, "x")
     assert looked_at < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("grammar", "message"),
+    [
+        ("start: " + "_" * 20_000, "not part of a grammar"),
+        ('start: "a" ' + "?" * 20_000, "not part of a grammar"),
+        ('start: "a"?' + "?" * 7, "one repetition at a time"),
+    ],
+)
+def test_runs_of_signs_are_no_names(grammar: str, message: str) -> None:
+    with pytest.raises(cd.GrammarError, match=message):
+        cd.Lark(grammar).to_ir(cd.Limits())
+
+
+def test_the_parts_of_all_instances_of_a_template_are_counted() -> None:
+    names = "abcdefg"
+    turned = f"f{{{','.join('bacdefg')}}} | f{{{','.join('bcdefga')}}}"  # all orders of seven arguments
+    grammar = f"start: f{{{','.join(names.upper())}}}\nf{{{','.join(names)}}}: {turned} | {'a b ' * 700}\n"
+    grammar += "".join(f'{name.upper()}: "{name}"\n' for name in names)
+    with pytest.raises(cd.LimitExceeded, match="instances, of 500000 parts in all"):
+        cd.Lark(grammar).to_ir(cd.Limits())
+
+
+def test_nullable_parts_before_the_first_lexeme_are_written_once() -> None:
+    grammar = f'start: {"A? " * 1000}"b"\nA: "a"\n%ignore " "'
+    ir = cd.Lark(grammar).to_ir(cd.Limits())
+    assert sum(len(right) for _, right in ir.rules) < 20_000
+    few = f'start: {"A? " * 100}"b"\nA: "a"\n%ignore " "'
+    for count in (0, 15, 16, 17, 99, 100):
+        assert taken(few, "a " * count + "b") == (2 * count + 1, True)
+    assert taken(few, "a " * 101 + "b") == (200, False)
+    assert taken(few, " b") == (0, False)  # nothing is ignored before the first lexeme
+
+
+def test_a_grammar_in_an_argument_is_written_once() -> None:
+    inner = '%lark {\nstart: g{"a"}\ng{y}: y y\n}'
+    grammar = f"start: f{{{inner}}}\nf{{x}}: {'x ' * 100}\n"
+    assert len(cd.Lark(grammar).to_ir(cd.Limits()).rules) < 10
+    assert taken(grammar, "aa" * 100) == (200, True)
+    assert taken(grammar, "aa" * 99 + "a") == (199, False)

@@ -18,7 +18,7 @@ from naive_lexing import NaiveLexing
 
 import cdplugin as cd
 from cdplugin.frontends.lark import compile as compile_module
-from cdplugin.frontends.lark import corners
+from cdplugin.frontends.lark import corners, indent
 from cdplugin.ir import GrammarIR, Member
 from cdplugin.limits import Limits
 
@@ -440,3 +440,40 @@ def test_where_widths_are_few_corners_are_not_looked_at(text: str, is_looked_at:
         with patch.object(compile_module, "have_few_corners", lambda *_: False):
             cd.Lark(text).to_ir(Limits(), GrammarIR())
     assert 0 < max(asked) <= corners.MOST_CORNERS
+
+
+def test_parts_that_may_end_lines_double_nothing() -> None:
+    spec = "%indent {}\nstart: " + "x " * 16 + '\nx: "a" | "a" _NEWLINE\n'
+    assert len(cd.Lark(spec).to_ir(Limits()).rules) < 100
+    taken = takes(spec)
+    rng = random.Random(16)
+    for count in (15, 16, 16, 16, 16, 17):
+        assert taken("".join("a" + rng.choice(["", "\n"]) for _ in range(count))) == (count == 16)
+    assert taken("a" * 16) and taken("a\n" * 16)
+
+
+def test_cut_productions_match_the_same() -> None:
+    spec = """
+        %indent {"max_width": 4}
+        start: x y x "(" x z ")" y x _INDENT x y x _DEDENT x y
+        x: "a" | "a" _NEWLINE
+        y: x? | "b"
+        z: "c"? "a"
+    """
+    with patch.object(indent, "_MOST_UNSURE", 100):
+        whole = takes(spec)
+    with patch.object(indent, "_MOST_UNSURE", 1):
+        cut = takes(spec)
+    rng = random.Random(7)
+    found = 0
+    for _ in range(cases(3000, 600, 600)):
+        ends = [rng.choice(["", "\n", "\n"]) for _ in range(4)]
+        ys = [rng.choice(["", "b", "a", "a\n"]) for _ in range(4)]
+        width = rng.choice([" ", "  "])
+        text = f"a{ends[0]}{ys[0]}a{ends[1]}(aca){ys[1]}a\n{width}a{ends[2]}{ys[2]}a\na{ends[3]}{ys[3]}"
+        if rng.random() < 0.3:
+            at = rng.randrange(len(text))
+            text = text[:at] + rng.choice(["", "a", "\n", " ", "b"]) + text[at + 1 :]
+        assert whole(text) == cut(text), text
+        found += whole(text)
+    assert found > 50

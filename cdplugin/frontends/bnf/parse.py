@@ -18,6 +18,7 @@ from cdplugin.limits import Limits
 _ANY = ((0, 0xD7FF), (0xE000, MAX_CODE_POINT))
 _OPTIONS = re.compile(r'\[(?:"(?:\\.|[^"\\\r\n])*"|[^]"\r\n])*\]')
 """The options of a rule; texts in quotes may hold brackets."""
+_LINE_END = re.compile(r"[\r\n]")
 _PLAIN_NAMES = " (names stand without < >)"
 _COUNTS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _LONG_REACH = "a rule ends with its line; within parentheses and after | it may go on"
@@ -244,8 +245,7 @@ class _Parser:
             scanner.pos += 2
             return TokenSet(ranges=((number, number),), negated=negated, where=place, ends=False)
         end = scanner.text.find(">", start)
-        line_end = re.compile(r"[\r\n]|\Z").search(scanner.text, start)
-        if end < 0 or (line_end is not None and line_end.start() < end):
+        if end < 0 or _LINE_END.search(scanner.text, start, end):
             scanner.fail("unclosed token", start, expected="a closing > in the same line", found="the end of the line")
         if end == start + 1:
             scanner.fail("bad token", start, expected="<[id]> or <name>", found="'<>'")

@@ -17,7 +17,7 @@ from cdplugin.limits import Limits, at_most, check_length
 
 MAX_INTEGER_BITS = 8_192
 """Integers of a schema beyond this size are refused: Python converts no integer of over 4,300 digits to text by default."""
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|([\[{])|([\]}])', re.DOTALL)
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|([\[{])|([\]}])', re.DOTALL)
 _SCALARS = (str, bool, int, type(None))
 _MOST_WRITTEN = 1_000_000
 """A schema with more values, written out, has no key: shared parts may make it exponentially large."""

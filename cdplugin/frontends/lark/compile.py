@@ -140,12 +140,17 @@ class _Compiler:
 
     def _embedded(self, node: Node) -> Symbol:
         """The start symbol of ``%json``, ``%lark``, ``@name`` or a declared name. Equal ones are written once."""
-        if node.op == tree.LARK:
-            return self.grammar(node.args[0])[0]
-        key = "%json " + json.dumps(node.args[0]) if node.op == tree.JSON else "@" + node.args[0]
+        if node.op == tree.LARK:  # the argument of a template may stand in many places
+            key = f"%lark {node.at}"
+        else:
+            key = "%json " + json.dumps(node.args[0]) if node.op == tree.JSON else "@" + node.args[0]
         symbol = self.embedded.get(key)
         if symbol is None:
-            symbol = self.embedded[key] = self._json(node) if node.op == tree.JSON else self._referenced(node)
+            if node.op == tree.LARK:
+                symbol = self.grammar(node.args[0])[0]
+            else:
+                symbol = self._json(node) if node.op == tree.JSON else self._referenced(node)
+            self.embedded[key] = symbol
         return symbol
 
     def _json(self, node: Node) -> Symbol:

@@ -26,6 +26,8 @@ MOST_CORNERS = 2_048
 """Left corners, as rules with their parameters, of one rule."""
 _MOST_FOLLOWED = 256
 """Further members, reached after some text, that are checked."""
+_MOST_WORK = 50_000_000
+"""Units of work after which no further member is checked."""
 
 
 def check_corners(draft: Draft, family: Parametric, starts: Iterable[RuleAt]) -> None:
@@ -36,7 +38,8 @@ def check_corners(draft: Draft, family: Parametric, starts: Iterable[RuleAt]) ->
     pending = deque(starts)
     left = len(pending) + _MOST_FOLLOWED
     done: set[RuleAt] = set()
-    while pending and left:
+    most = family.work + _MOST_WORK
+    while pending and left and family.work < most:
         start = pending.popleft()
         if start in done:
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
@@ -16,7 +17,7 @@ from cdplugin.frontends.lark.tree import Definition, Grammar, Node, children, wa
 from cdplugin.frontends.source import Source
 from cdplugin.limits import Limits
 
-_MOST_INSTANCES = 10_000
+_MOST_INSTANCES, _MOST_PARTS = 10_000, 500_000
 _NO_TERMINAL = {
     tree.TOKENS: "special tokens match no text and cannot be part of a terminal",
     tree.JSON: "%json cannot be part of a terminal",
@@ -60,7 +61,9 @@ class Scope:
         self.brackets = indentation.brackets if indentation else {}
         self._templates: dict[str, Definition] = {}
         self._changing: dict[str, list[Node]] = {}  # by template
+        self._parts: dict[str, Counter[str]] = {}  # of a template: how often each name stands there, and "" for other nodes
         self._n_instances = 0
+        self._n_parts = 0  # of all instances
         self._lines: dict[str, int] = {}
         self._read()
         if start not in self.rules:
@@ -171,14 +174,18 @@ class Scope:
         known = self.terminals if template.is_terminal else self.rules
         if key in known:
             return key
-        self._n_instances += 1
-        if self._n_instances > _MOST_INSTANCES or len(key) > 10_000:
-            message = f"the template {name!r} is used with too many different arguments"
-            self.source.exceed(message, use.at, expected=f"at most {_MOST_INSTANCES} instances")
         values = dict(zip((p for p, _ in template.parameters), arguments, strict=True))
         changing = self._changing.get(name)
         if changing is None:
             changing = self._changing[name] = _changing(template.body, values)
+            self._parts[name] = Counter(node.args[0] if node.op == tree.NAME else "" for node in walk(template.body))
+        self._n_instances += 1
+        parts = self._parts[name]
+        self._n_parts += parts.total() + sum(parts[p] * sum(1 for _ in walk(value)) for p, value in values.items())
+        if self._n_instances > _MOST_INSTANCES or self._n_parts > _MOST_PARTS or len(key) > 10_000:
+            message = f"the template {name!r} is used with too many different arguments"
+            expected = f"at most {_MOST_INSTANCES} instances, of {_MOST_PARTS} parts in all"
+            self.source.exceed(message, use.at, expected=expected)
         known[key] = Definition(key, template.at, template.body, template.is_terminal, attributes=template.attributes)
         pending.append((known[key], changing, values))
         return key

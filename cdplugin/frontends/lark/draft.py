@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from cdplugin.expr import Expr
@@ -65,6 +66,8 @@ def words_of(scope: Scope, terminals: Terminals, named: Mapping[str, Expr]) -> W
 
 _FEW_TEXTS = 16
 """More string literals than this as alternatives of one rule become one lexeme."""
+_MOST_LEADING = 16
+"""Nullable rules with which a production begins, where the first lexeme of a text is told apart."""
 
 
 class Part(NamedTuple):
@@ -191,6 +194,22 @@ class Draft:
             self._add(number, *production.parts, condition=production.condition)
         self.rules[number] = rule
         return number
+
+    def cut_long(self) -> None:
+        """Cut productions that begin with many nullable rules. The first lexeme of a text may be in any of these, and each such
+        alternative is written with all that follows.
+        """
+        empty = self.may_be_empty
+        for rule in self.rules[:]:
+            function = SELF if rule.takes_parameter else None
+            for production in rule.productions:
+                parts = [*production.parts]
+                leading = sum(1 for _ in takewhile(lambda part: part.kind == "rule" and empty[part.value], parts))
+                for at in range((leading - 1) // _MOST_LEADING * _MOST_LEADING, 0, -_MOST_LEADING):
+                    rest = Rule(rule.owner, rule.takes_parameter, [Production(tuple(parts[at:]))])
+                    parts[at:] = [Part("rule", self.add_rule(rest), function)]
+                production.parts = tuple(parts)
+        self.__dict__.pop("may_be_empty", None)
 
     def replace_rules(self, rules: list[Rule]) -> None:
         """Replace all rules; number 0 is ``start``."""

@@ -200,12 +200,13 @@ def check_productive(draft: Draft) -> None:
     for number, rule in enumerate(draft.rules):
         if known[number] or rule.is_helper:
             continue
-        path = [number]
-        while path[-1] not in path[:-1] and (blocked := _first_blocked(draft, path[-1], known)) is not None:
+        path, met = [number], set[int]()
+        while path[-1] not in met and (blocked := _first_blocked(draft, path[-1], known)) is not None:
             if blocked.kind == "lexeme":
                 owner = draft.rules[path[-1]].owner
                 message = f"the rule {owner.name!r} needs {blocked.value.name or 'a terminal'}, which matches nothing"
                 draft.scope.source.fail(message, owner.at)
+            met.add(path[-1])
             path.append(blocked.value)
         cycle = [name for name, _ in groupby(draft.rules[number].owner.name for number in path)]
         if len(cycle) == 1:

@@ -41,6 +41,10 @@ _TEXT = 0b0101  # relations of flags, bit `2 * before + after`; a lexeme: no lea
 _NEWLINE = 0b0010
 _REGION = 0b1000  # INDENT … DEDENT: a lead is due before and after it
 _EMPTY = 0b1001
+_BOTH = (0b0011, 0b1100)
+"""Both flags after the part, for one flag before it."""
+_MOST_UNSURE = 3
+"""Parts of one production after which a lead may be due or not."""
 
 
 _ALL = (0, BITS)
@@ -159,6 +163,7 @@ class _Rewriter:
         self._may_be_empty += [False] * (len(self._rules) - len(self._may_be_empty))
         self._holds_lines = self._leading_to_lines()
         self._relation = self._relations()
+        self._cut_long()
         self._new: list[Rule] = []
         self._number: dict[_Version, int] = {}
         self._queue: list[_Version] = []
@@ -352,7 +357,7 @@ class _Rewriter:
         return stack[0]
 
     def _add_region(self, rule: Rule, items: list[_Item]) -> int:
-        """Add a rule for the parts between INDENT and DEDENT; returns its number."""
+        """Add a rule for a run of parts, as between INDENT and DEDENT; returns its number."""
         parts = tuple(item.part for item in items)
         takes = any(part.function is not None and needs_parameter(part.function) for part in parts)
         self._rules.append(Rule(rule.owner, takes, [Production(parts)]))
@@ -391,6 +396,19 @@ class _Rewriter:
                 self._relation[number] = found
                 pending += users[number]
         return self._relation
+
+    def _cut_long(self) -> None:
+        """Cut productions with many parts after which a lead may be due or not: each doubles the ways through a production."""
+        for number, items in [(number, items) for number, productions in enumerate(self._items) for items in productions]:
+            unsure = [at for at, item in enumerate(items) if any(self._relation_of(item) & both == both for both in _BOTH)]
+            for at in reversed(unsure[_MOST_UNSURE::_MOST_UNSURE]):
+                rest = self._add_region(self._rules[number], items[at:])
+                function = SELF if self._rules[rest].takes_parameter else None
+                self._items.append([items[at:]])
+                self._relation.append(self._to_end(items[at:])[0])
+                self._holds_lines.append(True)
+                self._may_be_empty.append(False)
+                items[at:] = [_Item(Part("rule", rest, function), False)]
 
     def _relation_of(self, item: _Item) -> int:
         part = item.part

@@ -191,16 +191,16 @@ class _Parser:
         self.unexpected("':'" if out.attributes.at or out.is_terminal else "':', or attributes in '[' ']'")
 
     def template_parameters(self) -> tuple[tuple[str, int], ...]:
-        out: list[tuple[str, int]] = []
+        out: dict[str, int] = {}
         while True:
             symbol = self.name("the name of a parameter")
-            if symbol.value in (name for name, _ in out):
+            if symbol.value in out:
                 self.source.fail("a parameter twice", symbol.at, found=repr(symbol.value))
-            out.append((symbol.value, symbol.at))
+            out[symbol.value] = symbol.at
             if not self.accept(","):
                 break
         self.take("}", "',' or '}'")
-        return tuple(out)
+        return tuple(out.items())
 
     def attributes(self, definition: Definition) -> Attributes:
         opening = self.following()

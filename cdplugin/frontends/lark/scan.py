@@ -34,10 +34,10 @@ _ALIASES = {"%grammar_options": "%llguidance"}
 _SYMBOLS = re.compile(
     r"""(?:[ \t\f\ufeff]+|\\[ \t]*\r?\n|(?:\#|//)[^\n]*)*  # blanks, a line that goes on, a comment
     (?:(?P<NAME>(?!(?<!^)\?_*[A-Z])[!?]*_*[A-Za-z][A-Za-z0-9_\-]*)  # "A?B" and "A ?B" are "A? B"
-    |(?P<MARK>->|::|\.\.|[:,.()\[\]{}|&~=_])
+    |(?P<MARK>->|::|\.\.|[:,.()\[\]{}|&~=]|_(?!_))
     |(?P<NEWLINE>\r?\n)
     |(?P<STRING>"[^"\\\n]*(?:\\[^\n][^"\\\n]*)*"i?)
-    |(?P<OP>[+*?])
+    |(?P<OP>[+*]|\?(?!\?{8}))  # each sign of a longer run would look for a name behind all of them
     |(?P<REGEX>/(?:[^/\\]|\\[^\n])+/[a-z]*)
     |(?P<NUMBER>0x[0-9a-fA-F]+|-?[0-9]+(?:\.(?!\.)[0-9]*)?(?:[eE][+-]?[0-9]+)?)
     |(?P<TOKENS><[^<>\s]+>)

@@ -11,6 +11,7 @@ alt(epsilon, cat("a", alt(epsilon, "b")), "b")
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from cdplugin.expr import EPSILON, Expr, alt, byte_class, cat, literal
@@ -48,16 +49,8 @@ def chunks_of(source: Source, value: Any, at: int) -> tuple[str, ...]:
 
 def words(text: str) -> list[str]:
     """Split a text into maximal runs of letters, digits and ``_``; of white space; of anything else."""
-    out: list[str] = []
-    previous = -1
-    for char in text:
-        kind = 0 if char.isspace() else 1 if char.isalnum() or char == "_" else 2
-        if kind == previous:
-            out[-1] += char
-        else:
-            out.append(char)
-        previous = kind
-    return out
+    kinds = groupby(text, lambda char: 0 if char.isspace() else 1 if char.isalnum() or char == "_" else 2)
+    return ["".join(run) for _, run in kinds]
 
 
 def suffix_automaton(chunks: Sequence[str]) -> tuple[list[dict[str, int]], list[int]]:

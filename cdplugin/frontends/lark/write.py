@@ -56,6 +56,8 @@ class Writer:
             text = without_empty(ignored)
             # its own object: a lexeme of the rules that is spelled like ignored text must be another lexeme
             self.skip = ir.lexeme(Expr(text.op, text.args), "%ignore", lexing=LONGEST)
+        if self.skip is not None or layout is not None:
+            draft.cut_long()
         self._layout = layout
         self._inside = None if layout is None else ir.lexeme(layout.inside, "%ignore", lexing=LONGEST)
         self._maybe_empty = draft.may_be_empty
