@@ -26,7 +26,7 @@ MOST_CORNERS = 2_048
 """Left corners, as rules with their parameters, of one rule."""
 _MOST_FOLLOWED = 256
 """Further members, reached after some text, that are checked."""
-_MOST_WORK = 50_000_000
+_MOST_WORK = 100_000_000
 """Units of work after which no further member is checked."""
 
 
@@ -44,10 +44,10 @@ def check_corners(draft: Draft, family: Parametric, starts: Iterable[RuleAt]) ->
         if start in done:
             continue
         left -= 1
-        closure = _closure(family, start, done, pending, is_checked=False)
+        closure = _closure(family, start, done, pending, most, is_checked=False)
         if len(closure) > MOST_CORNERS:  # perhaps fewer if only productive members count
             with suppress(LimitExceeded):  # undecided: treat it as large
-                closure = _closure(family, start, done, pending, is_checked=True)
+                closure = _closure(family, start, done, pending, most, is_checked=True)
         if len(closure) > MOST_CORNERS:
             _refuse(draft, closure)
         done.update(closure)
@@ -61,8 +61,12 @@ def have_few_corners(draft: Draft, layout: Layout) -> bool:
     return 2 * (n_rules + layout.n_blocks * len(layout.leads)) <= MOST_CORNERS  # twice: with and without a bare first lexeme
 
 
-def _closure(family: Parametric, start: RuleAt, done: set[RuleAt], following: deque[RuleAt], is_checked: bool) -> list[RuleAt]:
-    """The left corners of ``start`` that are not ``done``, until they are too many. Members after text go to ``following``."""
+def _closure(
+    family: Parametric, start: RuleAt, done: set[RuleAt], following: deque[RuleAt], most: int, is_checked: bool
+) -> list[RuleAt]:
+    """The left corners of ``start`` that are not ``done``, until they are too many; unchecked ones until the family's work is
+    ``most``. Members after text go to ``following``.
+    """
     found, queue = {start}, [start]
     for member in queue:  # grows while it is walked
         leading, others = family.corners(member, is_checked)
@@ -70,7 +74,7 @@ def _closure(family: Parametric, start: RuleAt, done: set[RuleAt], following: de
         found.update(fresh)
         queue += fresh
         following.extend(others)
-        if len(queue) > MOST_CORNERS:
+        if len(queue) > MOST_CORNERS or (family.work >= most and not is_checked):
             break
     return queue
 
