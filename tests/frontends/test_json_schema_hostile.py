@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
+import tracemalloc
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -425,6 +427,72 @@ def test_work_is_counted(name: str) -> None:
     finally:
         sys.setprofile(None)
     assert steps < MOST_STEPS, f"{steps} calls and returns"
+
+
+RNG = random.Random(1)
+COSTLY: dict[str, Any] = {
+    "a chain of references from many places": {
+        "$defs": {f"a{i}": {"$ref": f"#/$defs/a{i + 1}"} for i in range(1_500)} | {"a1500": {"type": "null"}},
+        "allOf": [{}],
+        "properties": {f"p{i}": {"$ref": "#/$defs/a0"} for i in range(1_500)},
+    },
+    "members that must meet conditions as a set cover": {
+        "type": "object",
+        "additionalProperties": {"type": "null"},
+        "maxProperties": 12,
+        "allOf": [
+            {"not": {"propertyNames": {"not": {"enum": [f"n{x}" for x in RNG.sample(range(40), 3)]}}}} for _ in range(60)
+        ],
+    },
+    "millions of distinct arrays": {"uniqueItems": True, "minItems": 10**7, "items": {"type": "array", "items": {"const": 1}}},
+    "multiples from a bound of 2,400 digits": {"type": "integer", "minimum": 10**2400 + 5, "multipleOf": 2},
+}
+
+
+@pytest.mark.parametrize("name", COSTLY)
+def test_python_work_is_bounded(name: str) -> None:
+    """85 bytes took gigabytes; 3 kB took minutes."""
+    steps = 0
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == MOST_STEPS:
+            raise AssertionError("too many calls and returns")
+
+    sys.setprofile(count)
+    try:
+        compile_schema(COSTLY[name])
+    except GrammarError:
+        pass
+    finally:
+        sys.setprofile(None)
+
+
+def test_a_bound_of_many_digits_is_exact_beside_multiples() -> None:
+    """It was rounded to 2,000 digits."""
+    vocab = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"</s>"], eos_token_ids=256)
+    grammar = cd.Compiler(vocab).compile(cd.JsonSchema({"type": "integer", "minimum": 10**2400 + 5, "multipleOf": 2}))
+    zeros = b"0" * 2_399
+    for last, expected in ((b"2", False), (b"4", False), (b"6", True), (b"7", False)):
+        text = b"1" + zeros + last
+        matcher = grammar.matcher()
+        assert (matcher.accept_tokens(list(text)) == len(text) and matcher.is_accepting()) == expected
+
+
+def test_long_strings_beside_many_brackets_take_little_memory() -> None:
+    """The depth of a text was found by an expression that backtracked into strings: 100 bytes for each character."""
+    text = json.dumps({"description": "a" * 300_000 + '\\"' * 50_000, "enum": [[]] * 1_001})
+    tracemalloc.start()
+    try:
+        compile_schema(text)
+        assert tracemalloc.get_traced_memory()[1] < 12 * len(text)
+        with pytest.raises(GrammarError, match="Unterminated string"):
+            compile_schema('{"' + "[]" * 1_001 + '\\"' * 5_000)
+        with pytest.raises(LimitExceeded, match="nested too deeply"):
+            compile_schema('{"a\\"]]":' + "[" * 1_001)
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_is_never_written_out_is_not_remembered() -> None:

@@ -62,6 +62,10 @@ _MOST_COMPARED = 100_000
 """Places visited to decide whether a value can still differ from the earlier ones."""
 _MOST_SEARCHED = 2_000
 """Places visited to find as many values as there must be items, besides 20 for each of them."""
+_MOST_PLACES, _MOST_HELD = 50_000, 200_000
+"""The same for any number of items; and the most states and values that this search may hold."""
+_ENTRIES = 16
+"""Entries of an array or object that count as one value that is held."""
 _MOST_SURE = 300
 _STATE_BYTES = 160
 _MOST_INSIDE = 8
@@ -564,10 +568,11 @@ class DistinctItems(Family[_Progress]):
     def _check_count(self, item: Symbol | None, least: int) -> None:
         """Search as many values as there must be items. Where a lexeme has many values, let the compiler count them."""
         found: set[Hashable] = set()
+        n_held = 0
         first = None if item is None else pushed((item,), None)
         pending: list[tuple[Stack | None, Typing]] = [] if first is None else [(first, Typing.first(NO_VALUES))]
-        for _ in range(_MOST_SEARCHED + 20 * least):
-            if not pending or len(found) >= least:
+        for _ in range(min(_MOST_SEARCHED + 20 * least, _MOST_PLACES)):
+            if not pending or len(found) >= least or n_held > _MOST_HELD:
                 break
             stack, typing = pending.pop()
             if stack is None:
@@ -582,12 +587,14 @@ class DistinctItems(Family[_Progress]):
                     reader.needs = max(reader.needs, least + 2 * _SPARE)
                     reader.keyword, reader.location = reader.keyword or "uniqueItems", reader.location or self._location
                     return
+                n_held += len(listed)
                 taken = set(typing.names()) if text.is_key else set()
                 for value in listed:
                     more = None if value in taken else after_value(stack, value)
                     if more is not None:
                         pending.append((more[0], typing.after((text.kind, value))))
             elif isinstance(symbol, int) and symbol in self._signs.events:
+                n_held += 1 + typing.count // _ENTRIES
                 pending.append((stack.below, typing.after(self._signs.events[symbol])))
             else:
                 pending += [(head, typing) for head in reversed(self._unfolding.heads(stack))]

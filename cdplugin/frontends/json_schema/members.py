@@ -17,6 +17,7 @@ from itertools import islice
 from operator import or_
 from typing import NamedTuple
 
+from cdplugin.errors import LimitExceeded
 from cdplugin.frontends.json_schema.bracketed import BEFORE_ANY, BEFORE_COMMA, BEFORE_ITEM, Bracketed, Frame, steps_left
 from cdplugin.frontends.json_schema.closing import Closing, Counts, Wanted, best_of, counted
 from cdplugin.frontends.json_schema.distinct import NOTHING_SEEN, Seen
@@ -26,6 +27,10 @@ _MOST_COUNTED = 20_000
 """Largest number of symbols for which ``whole`` gives a bound."""
 _MOST_KINDS = 64
 """Sets of unmet conditions whose entries are remembered."""
+_MOST_COVERED = 20_000
+"""Choices made to find members that meet all conditions."""
+_CHOICE_WORK = 500
+"""Units of work for each of them."""
 _MOST_TOLD_APART = 3
 """Up to this many conditions, undeclared members are distinguished by name even where that may be unnecessary."""
 
@@ -141,12 +146,20 @@ class Members(Bracketed[_Progress, _Usable]):
     name = "members"
 
     def __init__(
-        self, frame: Frame, entries: Sequence[Entry], undeclared: Sequence[Undeclared], *, ordered: bool, n_conditions: int
+        self,
+        frame: Frame,
+        entries: Sequence[Entry],
+        undeclared: Sequence[Undeclared],
+        *,
+        ordered: bool,
+        n_conditions: int,
+        location: str = "",
     ) -> None:
         super().__init__(frame)
         self._entries = entries
         self._undeclared = undeclared
         self._ordered = ordered
+        self._location = location
         self._required_bytes = {1 << i: MEMBER_BYTES + len(entry.name) for i, entry in enumerate(entries) if entry.required}
         self._required = sum(self._required_bytes)
         self._conditions = (1 << n_conditions) - 1
@@ -278,27 +291,24 @@ class Members(Bracketed[_Progress, _Usable]):
         missing = self._missing(seen)
         if missing & ~usable.names:
             return False
-        needed = missing.bit_count()
+        room = None if self._high is None else self._high - count - missing.bit_count()
+        if room is not None and self._high is not None and (room < 0 or self._low > self._high):
+            return False
         unmet = self._conditions & ~met
-        if unmet:
-            extra = self._cover(unmet, seen, usable, undeclared)
-            if extra is None:
-                return False
-            needed += extra
-        if self._high is not None and max(count + needed, self._low) > self._high:
+        if unmet and not self._can_meet(unmet, room, seen, usable, undeclared):
             return False
         if undeclared or count >= self._low:
             return True
         left = usable.names >> seen if self._ordered else usable.names & ~seen
         return count + left.bit_count() >= self._low
 
-    def _cover(self, unmet: int, seen: int, usable: _Usable, undeclared: list[Undeclared]) -> int | None:
-        """The least number of members, besides the missing required ones, that meet all of ``unmet``; None if none can.
+    def _can_meet(self, unmet: int, room: int | None, seen: int, usable: _Usable, undeclared: list[Undeclared]) -> bool:
+        """Whether at most ``room`` members (None: any number), besides the missing required ones, meet all of ``unmet``.
 
-        This is a set cover, solved by branch and bound. Entries with equal marks are one kind, of which at most as many are
+        This is a set cover, solved by depth-first search. Entries with equal marks are one kind, of which at most as many are
         considered as there are conditions. Undeclared members of a group, where names may repeat: the last one meets all that
         earlier ones met other than by name. So one of them is as good as several, besides any number of those that meet
-        conditions by name only.
+        conditions by name only. Raises ``LimitExceeded`` where the search takes too long.
         """
         kinds: dict[tuple[bool, frozenset[int]], int] = {}
         for kind, entries in self._kinds(unmet, usable).items():
@@ -312,22 +322,27 @@ class Members(Bracketed[_Progress, _Usable]):
         for (_, any_number), some in groups.items():
             kind = (False, _largest(some))
             kinds[kind] = min(kinds.get(kind, 0) + (unmet.bit_count() if any_number else 1), unmet.bit_count())
-        best: int | None = None
         pending = [(unmet, 0, tuple(kinds.items()))]
-        while pending:
+        for _ in range(_MOST_COVERED):
+            if not pending:
+                return False
+            self.work += _CHOICE_WORK
             open_, cost, left = pending.pop()
-            if best is not None and cost >= best:
+            if room is not None and cost > room:
                 continue
             if not open_:
-                best = cost
-                continue
+                return True
             lowest = open_ & -open_
             for n, ((is_required, options), number) in enumerate(left):
                 rest = (*left[:n], *(((is_required, options), number - 1),) * (number > 1), *left[n + 1 :])
                 for met in options:
                     if met & lowest:
                         pending.append((open_ & ~met, cost + (not is_required), rest))
-        return best
+        raise LimitExceeded(
+            "whether members can meet all that complements ask of an object takes too much work",
+            location=self._location,
+            expected=f"at most {_MOST_COVERED} choices",
+        )
 
     def _kinds(self, unmet: int, usable: _Usable) -> dict[tuple[bool, frozenset[int]], list[int]]:
         """The entries that meet some of ``unmet``, by kind. A required one is missing as long as it is not past."""

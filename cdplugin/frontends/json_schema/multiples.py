@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 from itertools import chain
 
@@ -152,9 +152,9 @@ def multiples(
     if others:
         scale, zeros = max(_modulus(u)[1] for u in (unit, *others)), 0
     whole_unit, whole_others = int(unit * 10**scale) // 10**zeros, tuple(int(u * 10**scale) for u in others)
-    step = Decimal(1).scaleb(zeros - scale, CONTEXT)
-    first = int(CONTEXT.divide(low, step).to_integral_value(ROUND_CEILING, CONTEXT))
-    last = None if high is None else int(CONTEXT.divide(high, step).to_integral_value(ROUND_FLOOR, CONTEXT))
+    step = Fraction(10**zeros, 10**scale)
+    first = math.ceil(Fraction(low) / step)
+    last = None if high is None else math.floor(Fraction(high) / step)
     if last is not None and first > last:
         return EMPTY
     try:
@@ -333,9 +333,12 @@ class _Layout:
         moves = self.moves
         free = self.free = self.free or [[_UNKNOWN] * len(moves) for _ in range(self.length + 1)]
         rows = [{residue}]
-        for row in free[done + 1 :]:
-            rows.append({r for before in rows[-1] for r in moves[before][1] if row[r] == _UNKNOWN})
-        for at in range(self.length, done - 1, -1):
+        for at in range(done + 1, self.length + 1):
+            unknown = {r for before in rows[-1] for r in moves[before][1] if free[at][r] == _UNKNOWN}
+            if not unknown:
+                break
+            rows.append(unknown)
+        for at in range(done + len(rows) - 1, done - 1, -1):
             row, following = free[at], free[at + 1] if at < self.length else []
             for r in rows[at - done]:
                 edges: list[tuple[int, int]] = []

@@ -87,7 +87,7 @@ class Objects(Writing):
         low, high = self._member_counts(parts, entries, undeclared)
         is_told_apart = any(more.distinct is not None for more in undeclared)
         if conditions or low or high is not None or is_told_apart or (self._any_order and len(entries) + len(undeclared) > 1):
-            return self._members(entries, undeclared, low, high, len(conditions))
+            return self._members(entries, undeclared, (low, high), len(conditions), pointer)
         return self._sequence(entries, undeclared, pointer)
 
     def _names_of(self, parts: list[ObjectPart], conditions: Sequence[Some]) -> tuple[dict[str, bool], int]:
@@ -111,17 +111,23 @@ class Objects(Writing):
         return names, open_
 
     def _members(
-        self, entries: list[Entry], undeclared: list[Undeclared], low: int, high: int | None, n_conditions: int
+        self,
+        entries: list[Entry],
+        undeclared: list[Undeclared],
+        bounds: tuple[int, int | None],
+        n_conditions: int,
+        pointer: str,
     ) -> Symbol | None:
         """Members with a memory: the names seen, their number, the conditions met."""
-        frame = Frame(self.ir, self._comma, (self._here.empty_brace, self._here.close_brace), low, high)
+        frame = Frame(self.ir, self._comma, (self._here.empty_brace, self._here.close_brace), *bounds)
         if self._any_order and not n_conditions and are_many(entries, undeclared):
             many = ManyMembers(frame, entries, undeclared, self._inner.layout.space, self._name_parts()[1])
             for lead, lexeme, twin in many.lexemes():
                 self._signs.note(lead, NOTHING)
                 self._signs.note_tracked(lexeme, twin, is_key=True)
             return many.start()
-        return Members(frame, entries, undeclared, ordered=not self._any_order, n_conditions=n_conditions).start()
+        ordered = not self._any_order
+        return Members(frame, entries, undeclared, ordered=ordered, n_conditions=n_conditions, location=pointer).start()
 
     def _sequence(self, entries: list[Entry], undeclared: list[Undeclared], pointer: str) -> Symbol:
         """Members in order, without a memory."""

@@ -101,6 +101,7 @@ class Shaper:
         self._budget = budget
         self.search = budget.search
         self._places: dict[Any, Place] = {}
+        self._ends: dict[Subschema, Subschema | None] = {}
         self._unions: dict[frozenset[Expr], Expr] = {}
         self._evaluator = Evaluator(self.refuse, self.count)
         self._guesser = Evaluator(_give_up, self.count)
@@ -144,14 +145,20 @@ class Shaper:
 
     def _resolved(self, part: Subschema) -> Subschema | None:
         """The subschema, or the one that it only refers to; None if it allows everything."""
-        while not (part.constrains_itself() or part.choices or part.logic):
-            others = part.before + part.after
-            if not others:
-                return None
+        followed: list[Subschema] = []
+        end: Subschema | None = part
+        while end is not None and not (end.constrains_itself() or end.choices or end.logic):
+            if end in self._ends:
+                end = self._ends[end]
+                break
+            others = end.before + end.after
             if len(others) > 1:
                 break
-            part = others[0]
-        return part
+            followed.append(end)
+            end = others[0] if others else None
+        for sub in followed:
+            self._ends[sub] = end
+        return end
 
     def refuse(self, sub: Subschema, keyword: str, why: str) -> None:
         """Raise for a keyword that is not enforced, or list it under ``relax``. ``why``: "below …", "for …"."""

@@ -17,7 +17,7 @@ from cdplugin.limits import Limits, at_most, check_length
 
 MAX_INTEGER_BITS = 8_192
 """Integers of a schema beyond this size are refused: Python converts no integer of over 4,300 digits to text by default."""
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|([\[{])|([\]}])', re.DOTALL)
+_MARKS = re.compile(r'\\.|["\[\]{}]', re.DOTALL)
 _SCALARS = (str, bool, int, type(None))
 _MOST_WRITTEN = 1_000_000
 """A schema with more values, written out, has no key: shared parts may make it exponentially large."""
@@ -92,13 +92,16 @@ def _parse_text(text: str | bytes, limits: Limits) -> Any:
         if isinstance(text, bytes):
             text = text.decode("utf-8")
         if text.count("{") + text.count("[") > limits.max_spec_depth:
-            depth = 0
-            for match in _BRACKETS.finditer(text):
-                if match.group(1):
+            depth, in_string = 0, False
+            for match in _MARKS.finditer(text):
+                mark = match[0]
+                if mark == '"':
+                    in_string = not in_string
+                elif not in_string and mark in "[{":
                     depth += 1
                     if depth > limits.max_spec_depth:
                         raise _too_deep(limits)
-                elif match.group(2):
+                elif not in_string and mark in "]}":
                     depth -= 1
         return json.loads(text, parse_constant=_reject_constant)
     except RecursionError:
