@@ -469,6 +469,31 @@ def test_python_work_is_bounded(name: str) -> None:
         sys.setprofile(None)
 
 
+def test_listed_values_of_shared_parts_are_refused() -> None:
+    """They were written out: exponential time and memory."""
+    value = nest(40, lambda v: [v, v], 1)
+    for keyword, schema in (("enum", {"enum": [value]}), ("const", {"const": value}), ("const", {"enum": [2], "const": value})):
+        with pytest.raises(LimitExceeded, match="listed values are too large") as caught:
+            compile_schema({"not": schema})
+        assert (caught.value.location, caught.value.keyword) == (f"/not/{keyword}", keyword)
+
+
+@pytest.mark.parametrize("usual", [True, False])
+def test_a_long_name_above_many_schemas_is_refused(usual: bool) -> None:
+    """It is part of the pointer of each: 68 kB of schema took 288 MB."""
+    below = {"properties": {f"p{i}": {"minimum": i} for i in range(2_000)}}
+    schema = {"properties": {"x" * 20_000: below}} | ({} if usual else {"allOf": [{}]})
+    with pytest.raises(LimitExceeded, match="JSON Pointers of the subschemas are too long"):
+        compile_schema(schema)
+
+
+def test_rounds_over_what_is_evaluated_are_counted() -> None:
+    """For each listed value, each level of ``anyOf`` is another round over all levels."""
+    schema: dict[str, Any] = nest(200, lambda s: {"anyOf": [{"properties": {"b": {}}, **s}]}, {})
+    with pytest.raises(LimitExceeded, match="takes too much work"):
+        compile_schema(schema | {"enum": [{"b": i} for i in range(400)], "unevaluatedProperties": False})
+
+
 def test_a_bound_of_many_digits_is_exact_beside_multiples() -> None:
     """It was rounded to 2,000 digits."""
     vocab = cd.Vocabulary.from_bytes([*(bytes([b]) for b in range(256)), b"</s>"], eos_token_ids=256)

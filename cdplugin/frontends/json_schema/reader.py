@@ -47,7 +47,7 @@ from cdplugin.frontends.json_schema.schema import (
     count_bounds,
     ref_loop,
 )
-from cdplugin.frontends.json_schema.source import describe, escape_token
+from cdplugin.frontends.json_schema.source import MOST_LISTED, MOST_POINTER_BYTES, describe, escape_token, is_long
 from cdplugin.limits import Limits, at_most
 from cdplugin.regex.alphabet import UTF8
 
@@ -68,6 +68,7 @@ class Reader:
         self.has_unevaluated = False
         self._dynamic = False
         self._pending: list[Subschema] = []
+        self._pointer_bytes = 0
         self._known: dict[tuple[int, int, Scope], Subschema] = {}
         self.anything = Subschema(True, "", self.documents.root)
         self.nothing = Subschema(False, "", self.documents.root, types=0)
@@ -82,6 +83,7 @@ class Reader:
                 self._read(pending.pop())
             except _DynamicError:  # start again, this time with the dynamic scope
                 self._dynamic = True
+                self._pointer_bytes = 0
                 for collection in (self._known, self.subschemas, pending):
                     collection.clear()
                 root = self.root
@@ -184,6 +186,10 @@ class Reader:
         """Queue a new subschema for reading. Raises ``LimitExceeded`` if there are too many."""
         self.subschemas.append(fresh)
         self._pending.append(fresh)
+        self._pointer_bytes += len(fresh.pointer)
+        if self._pointer_bytes > MOST_POINTER_BYTES:
+            expected = f"at most {MOST_POINTER_BYTES} characters in all"
+            raise LimitExceeded("the JSON Pointers of the subschemas are too long", location=fresh.pointer, expected=expected)
         most = self.limits.max_rules // (_DYNAMIC_COST if self._dynamic else 1)
         if len(self.subschemas) > most:
             location = self.subschemas[most].pointer
@@ -330,12 +336,20 @@ class Reader:
 
     def _read_values(self, sub: Subschema, schema: dict) -> None:
         if "enum" in schema:
-            sub.values = self._of(list, "an array", sub, "enum", schema["enum"])
+            sub.values = self._listed(sub, "enum", self._of(list, "an array", sub, "enum", schema["enum"]))
         if "const" in schema and "const" in sub.resource.dialect.groups:
+            fixed = self._listed(sub, "const", [schema["const"]])
             if sub.values is None:
-                sub.values = [schema["const"]]
+                sub.values = fixed
             else:  # both keywords: `enum` here, `const` as a conjunct
-                sub.after += (sub.same_place(values=[schema["const"]]),)
+                sub.after += (sub.same_place(values=fixed),)
+
+    def _listed(self, sub: Subschema, keyword: str, values: list[Any]) -> list[Any]:
+        """Listed values, checked not to be too large."""
+        if is_long(values):
+            where, expected = f"{sub.pointer}/{keyword}", f"at most {MOST_LISTED} parts"
+            raise LimitExceeded("listed values are too large", location=where, keyword=keyword, expected=expected)
+        return values
 
     def _read_in_place(self, sub: Subschema, schema: dict) -> None:
         own_seen = False

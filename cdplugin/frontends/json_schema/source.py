@@ -21,6 +21,10 @@ _MARKS = re.compile(r'\\.|["\[\]{}]', re.DOTALL)
 _SCALARS = (str, bool, int, type(None))
 _MOST_WRITTEN = 1_000_000
 """A schema with more values, written out, has no key: shared parts may make it exponentially large."""
+MOST_LISTED = 1_000_000
+"""Parts that the values of one ``enum`` or ``const`` may have, written out."""
+MOST_POINTER_BYTES = 32 << 20
+"""Characters of the JSON Pointers of all subschemas together: one long name is part of the pointers of all that is below it."""
 _WITHOUT_REFERENCES = 2  # the last version of `marshal` that writes equal values of the same types alike
 _MOST_ON_A_LEVEL = 1_000
 _ONLY_STR = frozenset((str,))
@@ -215,6 +219,19 @@ def content_key(value: Any) -> bytes | None:
         return marshal.dumps(value, _WITHOUT_REFERENCES)
     except ValueError:
         return None
+
+
+def is_long(values: list[Any]) -> bool:
+    """Whether listed values hold more than :data:`MOST_LISTED` parts, written out: shared parts may be exponentially many."""
+    met = 0
+    pending = [value for value in values if isinstance(value, (dict, list))]
+    while pending:
+        item = pending.pop()
+        met += len(item)
+        if met > MOST_LISTED:
+            return True
+        pending += [part for part in (item.values() if isinstance(item, dict) else item) if isinstance(part, (dict, list))]
+    return False
 
 
 def escape_token(token: str) -> str:

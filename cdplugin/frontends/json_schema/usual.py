@@ -23,7 +23,7 @@ from cdplugin.frontends.json_schema.names import key_text
 from cdplugin.frontends.json_schema.repetition import Commas, Declared, sequence
 from cdplugin.frontends.json_schema.scalars import merged_scalars, typed_scalar
 from cdplugin.frontends.json_schema.schema import count_bounds
-from cdplugin.frontends.json_schema.source import escape_token
+from cdplugin.frontends.json_schema.source import MOST_POINTER_BYTES, escape_token
 from cdplugin.frontends.json_schema.strings import QUOTE, other_text
 from cdplugin.frontends.json_schema.usual_reader import ANY_OF, ONE_OF, ONLY_STR, REF, Node, UnusualError, UsualReader
 from cdplugin.frontends.json_schema.values import Scalars
@@ -82,6 +82,7 @@ class _Usual(UsualReader):
         self._braces = (level.empty_brace, level.close_brace)
         self._anything: _Found = (first._shaper.place(()).symbols[0], _NOWHERE)
         self._repeats: Commas | None = None
+        self._pointer_bytes = 0
         self._keys: dict[str, Symbol] = {}
         self._scalars: dict[Expr, Symbol] = {}
         self._plain: dict[str, Symbol] = {}
@@ -150,6 +151,9 @@ class _Usual(UsualReader):
     def _symbol(self, schema: dict, pointer: str, groups: int) -> _Found:
         """The symbol of a place with assertions."""
         ir = self._ir
+        self._pointer_bytes += len(pointer)
+        if self._pointer_bytes > MOST_POINTER_BYTES:
+            raise UnusualError
         where = ir.at(pointer)
         kind = schema["type"] if groups == TYPE else None
         if type(kind) is str:

@@ -356,6 +356,7 @@ class Evaluator:
                 return judged.get(branch, False)
 
             parts = list(holding(sub, holds))
+            self._count(len(parts) // _JUDGED_FOR_A_STEP)
             if not asked:
                 break
             for branch in asked:
