@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 import cdplugin as cd
@@ -129,3 +131,24 @@ def test_a_grammar_in_an_argument_is_written_once() -> None:
     assert len(cd.Lark(grammar).to_ir(cd.Limits()).rules) < 10
     assert taken(grammar, "aa" * 100) == (200, True)
     assert taken(grammar, "aa" * 99 + "a") == (199, False)
+
+
+def test_bounds_of_embedded_grammars_take_linear_steps() -> None:
+    def steps(count: int) -> int:
+        rules = "".join(f'a{i}[max_tokens=3]: %lark {{\nstart: "a" "{i}"\n}}\n' for i in range(count))
+        grammar = cd.Lark("start: " + " | ".join(f"a{i}" for i in range(count)) + "\n" + rules)
+        found = 0
+
+        def count_one(*_: object) -> None:
+            nonlocal found
+            found += 1
+
+        sys.setprofile(count_one)
+        try:
+            grammar.to_ir(cd.Limits())
+        finally:
+            sys.setprofile(None)
+        return found
+
+    steps(1)
+    assert steps(400) < 5 * steps(100)

@@ -68,6 +68,8 @@ class _Compiler:
         self.ir = ir
         self.terminals = Terminals(limits)
         self.embedded: dict[str, Symbol] = {}
+        self._rights: dict[Symbol, list[tuple[Symbol, ...]]] = {}  # by nonterminal, from the first `_n_read` rules of the IR
+        self._n_read = 0
 
     def grammar(self, grammar: Grammar, start: str = "start") -> tuple[Symbol, Writer]:
         """Write one grammar; returns its start symbol and its writer.
@@ -101,10 +103,10 @@ class _Compiler:
 
     def _bounded(self, symbol: Symbol, most: int, where: str) -> Symbol:
         """Apply ``max_tokens=`` to a grammar that is one lexeme or ends by itself; refuse or relax others."""
-        ir = self.ir
-        rights: dict[Symbol, list[tuple[Symbol, ...]]] = {}
-        for left, right in ir.rules:
+        ir, rights = self.ir, self._rights
+        for left, right in ir.rules[self._n_read :]:
             rights.setdefault(left, []).append(right)
+        self._n_read = len(ir.rules)
         inner = symbol
         while inner >= 0 and inner not in ir.captures and [len(right) for right in rights.get(inner, ())] == [1]:
             inner = rights[inner][0][0]
