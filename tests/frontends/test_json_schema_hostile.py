@@ -445,6 +445,7 @@ COSTLY: dict[str, Any] = {
         ],
     },
     "millions of distinct arrays": {"uniqueItems": True, "minItems": 10**7, "items": {"type": "array", "items": {"const": 1}}},
+    "a long value beside many others": {"enum": [[1] * 4_000], "anyOf": [{"const": [i]} for i in range(1_000)]},
     "multiples from a bound of 2,400 digits": {"type": "integer", "minimum": 10**2400 + 5, "multipleOf": 2},
 }
 

@@ -275,6 +275,7 @@ class Evaluator:
         self._count = count
         self._uncounted = 0
         self._sets: dict[int, tuple[Sequence[Any], frozenset[str]]] = {}
+        self._last: tuple[Any, str] | None = None
 
     def holds(self, sub: Subschema, value: Any, *, itself: bool = False) -> bool:
         """Whether ``value`` is valid under ``sub``. ``itself``: ignore ``allOf``, ``$ref``, ``anyOf`` and other applicators."""
@@ -381,7 +382,9 @@ class Evaluator:
         if known is None:
             known = frozenset(map(canonical, values))
             self._sets[id(values)] = (values, known)  # the reference keeps the id unique
-        return canonical(value) in known
+        if self._last is None or self._last[0] is not value:  # many subschemas in turn judge one value
+            self._last = value, canonical(value)
+        return self._last[1] in known
 
 
 def _number_holds(sub: Subschema, value: float) -> bool:
