@@ -60,10 +60,8 @@ _MANY = 20_000
 """A lexeme with this many values counts as unbounded, as long as there are fewer items than this less :data:`_SPARE`."""
 _MOST_COMPARED = 100_000
 """Places visited to decide whether a value can still differ from the earlier ones."""
-_MOST_SEARCHED = 2_000
-"""Places visited to find as many values as there must be items, besides 20 for each of them."""
-_MOST_PLACES, _MOST_HELD = 50_000, 200_000
-"""The same for any number of items; and the most states and values that this search may hold."""
+_MOST_SEARCHED, _MOST_PLACES, _MOST_HELD = 2_000, 50_000, 200_000
+"""To find as many values as there must be items: places visited, besides 20 for each; in all; states and values held."""
 _ENTRIES = 16
 """Entries of an array or object that count as one value that is held."""
 _MOST_SURE = 300
@@ -567,8 +565,7 @@ class DistinctItems(Family[_Progress]):
 
     def _check_count(self, item: Symbol | None, least: int) -> None:
         """Search as many values as there must be items. Where a lexeme has many values, let the compiler count them."""
-        found: set[Hashable] = set()
-        n_held = 0
+        found, n_held = set[Hashable](), 0
         first = None if item is None else pushed((item,), None)
         pending: list[tuple[Stack | None, Typing]] = [] if first is None else [(first, Typing.first(NO_VALUES))]
         for _ in range(min(_MOST_SEARCHED + 20 * least, _MOST_PLACES)):
@@ -590,8 +587,7 @@ class DistinctItems(Family[_Progress]):
                 n_held += len(listed)
                 taken = set(typing.names()) if text.is_key else set()
                 for value in listed:
-                    more = None if value in taken else after_value(stack, value)
-                    if more is not None:
+                    if value not in taken and (more := after_value(stack, value)) is not None:
                         pending.append((more[0], typing.after((text.kind, value))))
             elif isinstance(symbol, int) and symbol in self._signs.events:
                 n_held += 1 + typing.count // _ENTRIES
@@ -599,8 +595,5 @@ class DistinctItems(Family[_Progress]):
             else:
                 pending += [(head, typing) for head in reversed(self._unfolding.heads(stack))]
         if len(found) < least:
-            raise UnsupportedError(
-                "keyword 'uniqueItems' is not supported where so few values may be left",
-                location=self._location,
-                keyword="uniqueItems",
-            )
+            message = "keyword 'uniqueItems' is not supported where so few values may be left"
+            raise UnsupportedError(message, location=self._location, keyword="uniqueItems")

@@ -291,9 +291,11 @@ class Members(Bracketed[_Progress, _Usable]):
         missing = self._missing(seen)
         if missing & ~usable.names:
             return False
-        room = None if self._high is None else self._high - count - missing.bit_count()
-        if room is not None and self._high is not None and (room < 0 or self._low > self._high):
-            return False
+        room = None
+        if self._high is not None:
+            room = self._high - count - missing.bit_count()
+            if room < 0 or self._low > self._high:
+                return False
         unmet = self._conditions & ~met
         if unmet and not self._can_meet(unmet, room, seen, usable, undeclared):
             return False
